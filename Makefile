@@ -1,0 +1,45 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench lock clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
+
+demo: $(READY)  ## run the demonstration
+	@$(BIN)/python examples/demo.py
+
+test: $(READY)  ## run the tests
+	@$(BIN)/python -m pytest
+
+lint: $(READY)  ## check style, format and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: $(READY)  ## run the benchmarks
+	@$(BIN)/python -m benchmarks
+
+# --universal: one lock for every platform and Python. No header and no index: nothing of the machine it was made on.
+lock: $(READY)  ## renew requirements.lock from pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/uv pip compile --quiet --universal --upgrade --no-annotate --no-header --no-emit-index-url \
+		--extra test pyproject.toml -o requirements.lock
+	@echo "requirements.lock is renewed; the next make installs it."
+
+clean:  ## remove the environment and everything generated
+	@rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp comes last, so an install cut short is taken up again.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "softfair needs Python 3.11 or newer and '$(PYTHON)' is not: try make PYTHON=python3.12" >&2; exit 1; }
+	@echo "Installing the locked packages into $(VENV) (once, a minute or two) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@

@@ -1,0 +1,265 @@
+"""The frozen Cohort: n arms (people), each a Markov chain whose moves depend on whether it is helped.
+
+    P[i, a, s, s2]   chance that arm i moves from state s to s2 under action a (0 passive, 1 active)
+    reward[i, s2]    what the state reached is worth (the paper: 1 for the good state of two)
+    start[i, s]      distribution of the state at decision 0
+
+Everything is checked here, once, at the border; nothing is normalised or repaired silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import InvalidInput
+
+__all__ = ["Cohort"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ROW_SUM_TOLERANCE = 1e-8  # room for the rounding of a row that was computed, not for one that was typed in with three digits
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cohort:
+    """n restless arms with S >= 2 states.
+
+    Parameters
+    ----------
+    P : [n, 2, S, S], ``P[i, a, s, s2]``; rows sum to one.
+    reward : [S] or [n, S], worth of the state reached; default ``s2 / (S - 1)``.
+    ids : n distinct labels; default 0..n-1.
+    groups : n labels (region, language, ...), for per-group figures; default none.
+    start : None (uniform), states [n], or distributions [n, S].
+
+    >>> import softfair as sf
+    >>> sf.Cohort.two_state([[[0.1, 0.6], [0.5, 0.9]]])
+    Cohort(n=1, S=2)
+    """
+
+    P: Floats  # [n, 2, S, S]
+    reward: Floats = None  # type: ignore[assignment]  # [n, S] once built
+    ids: NDArray[Any] = None  # type: ignore[assignment]  # [n] once built
+    groups: NDArray[Any] | None = None  # [n]
+    start: Floats = None  # type: ignore[assignment]  # [n, S] once built
+    # What kernels read: one row that serves all arms, or a row an arm; O(1) memory where the arms agree.
+    reward_rows: Floats = field(init=False)  # [1 or n, S]
+    start_rows: Floats = field(init=False)  # [1 or n, S]
+
+    def __init__(
+        self,
+        P: ArrayLike,
+        reward: ArrayLike | None = None,
+        ids: Sequence[Any] | NDArray[Any] | None = None,
+        groups: Sequence[Any] | NDArray[Any] | None = None,
+        start: ArrayLike | None = None,
+    ) -> None:
+        checked = _transitions(P)
+        n, S = checked.shape[0], checked.shape[2]
+        reward_rows = _reward(reward, n, S)
+        start_rows = _start(start, n, S)
+        self._set(
+            P=checked,
+            reward=np.broadcast_to(reward_rows, (n, S)),
+            ids=_labels("ids", np.arange(n) if ids is None else ids, n, distinct=True),
+            groups=None if groups is None else _labels("groups", groups, n, distinct=False),
+            start=np.broadcast_to(start_rows, (n, S)),
+            reward_rows=reward_rows,
+            start_rows=start_rows,
+        )
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def __reduce__(self) -> tuple[type[Cohort], tuple[Any, ...]]:
+        # Through the front door again: arrays come back checked and read-only, and broadcast rows stay one row.
+        reward = self.reward_rows if len(self.reward_rows) == self.n else self.reward_rows[0]
+        return Cohort, (self.P, reward, self.ids, self.groups, self.start)
+
+    @classmethod
+    def two_state(
+        cls,
+        p: ArrayLike,
+        reward: ArrayLike | None = None,
+        ids: Sequence[Any] | NDArray[Any] | None = None,
+        groups: Sequence[Any] | NDArray[Any] | None = None,
+        start: ArrayLike | None = None,
+    ) -> Cohort:
+        """The paper's arms: ``p[i, a, s]`` [n, 2, 2] is the chance of state 1 (good) next."""
+        good = _array("p", p)
+        if good.ndim != 3 or good.shape[1:] != (2, 2) or not len(good):
+            raise InvalidInput(
+                f"p has shape {good.shape}, expected (n, 2, 2) with n >= 1: p[i, action, state] = chance of state 1 next"
+            )
+        _refuse(~((good >= 0) & (good <= 1)), good, "p", "give probabilities between 0 and 1")
+        P = np.empty((*good.shape, 2))
+        np.subtract(1.0, good, out=P[..., 0])
+        P[..., 1] = good
+        P.flags.writeable = False
+        return cls(P, reward=reward, ids=ids, groups=groups, start=start)
+
+    @property
+    def n(self) -> int:
+        """Number of arms."""
+        return int(self.P.shape[0])
+
+    @property
+    def S(self) -> int:
+        """Number of states an arm can be in."""
+        return int(self.P.shape[2])
+
+    @property
+    def p(self) -> Floats:
+        """Two-state shorthand ``p[i, a, s] = P[i, a, s, 1]`` [n, 2, 2]; refused for more states."""
+        if self.S != 2:
+            raise InvalidInput(f"this needs arms with two states, the cohort has {self.S}; choose a policy for S states")
+        return self.P[..., 1]
+
+    @property
+    def immediate_gain(self) -> Floats:
+        """Delta [n, S]: what helping brings at the next step alone, sum_s2 (P[1] - P[0]) reward."""
+        gain: Floats = np.einsum("ist,it->is", self.P[:, 1], self.reward) - np.einsum("ist,it->is", self.P[:, 0], self.reward)
+        return gain
+
+    def subset(self, arms: ArrayLike) -> Cohort:
+        """The cohort of the given arms (indices or mask), in that order."""
+        pick = np.asarray(arms)
+        if pick.ndim != 1 or pick.dtype.kind not in "biu" or (pick.dtype == bool and len(pick) != self.n):
+            raise InvalidInput(f"arms has shape {pick.shape} and type {pick.dtype}; give indices of arms or a mask of {self.n}")
+        if pick.dtype != bool:
+            _refuse((pick < -self.n) | (pick >= self.n), pick, "arms", f"the cohort has {self.n} arms")
+        return Cohort(
+            self.P[pick],
+            reward=self.reward[pick],
+            ids=self.ids[pick],
+            groups=None if self.groups is None else self.groups[pick],
+            start=self.start[pick],
+        )
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __repr__(self) -> str:
+        groups = "" if self.groups is None else f", groups={len(set(self.groups.tolist()))}"
+        return f"Cohort(n={self.n}, S={self.S}{groups})"
+
+
+def _array(name: str, values: ArrayLike) -> Floats:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} is not an array of numbers ({error}); give floats of one rectangular shape") from None
+
+
+def _frozen(values: Floats) -> Floats:
+    """C-contiguous and read-only; a copy unless the caller's array already is both, with all that it is a view of."""
+    owner: Any = values
+    while isinstance(owner, np.ndarray) and not owner.flags.writeable:
+        owner = owner.base
+    if isinstance(owner, np.ndarray) or not values.flags.c_contiguous:
+        values = np.array(values, order="C")
+        values.flags.writeable = False
+    return values
+
+
+def _refuse(bad: NDArray[np.bool_], values: NDArray[Any], name: str, remedy: str) -> None:
+    """Raise if any entry is bad: name the first place, count the offenders, say what to do."""
+    count = int(np.count_nonzero(bad))
+    if count:
+        place = tuple(int(j) for j in np.unravel_index(int(np.argmax(bad)), bad.shape))
+        at = ", ".join(map(str, place))
+        raise InvalidInput(f"{name}[{at}] is {values[place]} ({count} of {bad.size} entries are wrong); {remedy}")
+
+
+def _transitions(P: ArrayLike) -> Floats:
+    checked = _array("P", P)
+    if (
+        checked.ndim != 4
+        or checked.shape[1] != 2
+        or checked.shape[2] != checked.shape[3]
+        or checked.shape[2] < 2
+        or not len(checked)
+    ):
+        raise InvalidInput(
+            f"P has shape {checked.shape}, expected (n, 2, S, S) with n >= 1 and S >= 2: P[i, action, state, next state]"
+        )
+    _refuse(np.isnan(checked), checked, "P", "fill the missing transition probabilities or leave those arms out")
+    _refuse(~((checked >= 0) & (checked <= 1)), checked, "P", "give probabilities between 0 and 1")
+    sums = checked.sum(axis=-1)
+    bad = np.abs(sums - 1) > ROW_SUM_TOLERANCE
+    if bad.any():
+        i, a, s = (int(j) for j in np.unravel_index(int(np.argmax(bad)), bad.shape))
+        raise InvalidInput(
+            f"P[{i}, {a}, {s}] sums to {sums[i, a, s]:.12g}, not 1 ({np.count_nonzero(bad)} of {bad.size} rows are wrong); "
+            "if this is rounding, pass P / P.sum(axis=-1, keepdims=True)"
+        )
+    return _frozen(checked)
+
+
+def _reward(reward: ArrayLike | None, n: int, S: int) -> Floats:
+    values = np.arange(S) / (S - 1) if reward is None else _array("reward", reward)
+    if values.shape not in {(S,), (n, S)}:
+        raise InvalidInput(f"reward has shape {values.shape}, expected ({S},) or ({n}, {S}): the worth of each state reached")
+    _refuse(~np.isfinite(values), values, "reward", "give finite numbers")
+    return _frozen(values.reshape(-1, S))
+
+
+def _start(start: ArrayLike | None, n: int, S: int) -> Floats:
+    if start is None:
+        return _frozen(np.full((1, S), 1 / S))
+    values = _array("start", start)
+    if values.shape == (n,):
+        _refuse(~np.isin(values, np.arange(S)), values, "start", f"give states between 0 and {S - 1}")
+        values = np.eye(S)[values.astype(np.int64)]
+        values.flags.writeable = False
+        return values
+    if values.shape != (n, S):
+        raise InvalidInput(f"start has shape {values.shape}, expected ({n},) states or ({n}, {S}) distributions")
+    _refuse(~((values >= 0) & (values <= 1)), values, "start", "give probabilities between 0 and 1")
+    sums = values.sum(axis=1)
+    _refuse(np.abs(sums - 1) > ROW_SUM_TOLERANCE, sums, "the sum of start", "each row must sum to 1")
+    if (values == values[0]).all():
+        values = values[:1]
+    return _frozen(values)
+
+
+def _labels(name: str, labels: Sequence[Any] | NDArray[Any], n: int, *, distinct: bool) -> NDArray[Any]:
+    try:
+        values = np.array(labels)
+    except ValueError:
+        raise InvalidInput(f"{name} is ragged, the cohort has {n} arms; give one label an arm") from None
+    if values.shape != (n,):
+        raise InvalidInput(f"{name} has shape {values.shape}, the cohort has {n} arms; give one label an arm")
+    if distinct:
+        order = _first_seen(values)  # [n]: where each label stands first
+        again = np.flatnonzero(order != np.arange(n))
+        if len(again):
+            raise InvalidInput(
+                f"{name}[{again[0]}] repeats {name}[{order[again[0]]}] ({len(again)} of {n} {name} are duplicates); "
+                "give each arm an id of its own"
+            )
+    values.flags.writeable = False
+    return values
+
+
+def _first_seen(values: NDArray[Any]) -> Ints:
+    """The first place [n] of each label, missing labels refused; objects need not be comparable, only hashable."""
+    if values.dtype == object:
+        listed = values.tolist()
+        missing = np.array([label is None or label != label for label in listed])
+    else:
+        missing = values != values
+    _refuse(missing, values, "ids", "give each arm an id of its own")
+    if values.dtype == object:
+        first: dict[Any, int] = {}
+        return np.array([first.setdefault(label, i) for i, label in enumerate(listed)])
+    _, where, inverse = np.unique(values, return_index=True, return_inverse=True)
+    places: Ints = where[inverse]
+    return places

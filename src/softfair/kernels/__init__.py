@@ -1,0 +1,28 @@
+"""Compiled functions of arrays: arrays in, arrays out, no randomness of their own, no input changed.
+
+Kernels are compiled on first use and cached on disk; a person at a terminal is told when that happens, once.
+"""
+
+from __future__ import annotations
+
+from numba.core import event
+
+from ..progress import say
+
+__all__: list[str] = []
+
+
+class _SayOnce(event.Listener):
+    said = False
+
+    def on_start(self, compiling: event.Event) -> None:
+        name = getattr(compiling.data["dispatcher"].py_func, "__module__", "")
+        if not self.said and name.startswith(__name__):
+            self.said = True
+            say("softfair: compiling its kernels, on first use only (up to a minute) ...")
+
+    def on_end(self, compiling: event.Event) -> None:
+        pass
+
+
+event.register("numba:compile", _SayOnce())  # type: ignore[no-untyped-call,unused-ignore]

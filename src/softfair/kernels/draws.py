@@ -1,0 +1,319 @@
+"""Exact draws of k of n arms: the k best with random ties, the two designs, and rounding of given probabilities.
+
+Every function fills chosen [n] (0 or 1) with exactly k ones. Chance is a pure function of (key, counter), see `elementary`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .elementary import COMPILE, exp_, log_, mix, uniform
+from .inclusion import JOINT, SUCCESSIVE, guess_shift, shift
+from .lanes import lanes
+
+__all__ = ["ROUNDED", "TOP", "draw_joint", "draw_rounded", "draw_successive", "draw_top", "select"]
+
+
+@njit(**COMPILE)
+def _kth_smallest(values, k):
+    """The k-th smallest (1-based) of values, which are reordered. Hoare's selection, pivot the median of three."""
+    low, high, place = 0, len(values) - 1, k - 1
+    while high > low:
+        middle = (low + high) // 2
+        a, b, c = values[low], values[middle], values[high]
+        pivot = max(min(a, b), min(max(a, b), c))
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            break
+    return values[place]
+
+
+@njit(**COMPILE)
+def _select_smallest(values, k, key, scratch, chosen):
+    """The k smallest values; among those equal to the k-th, chance decides, each as likely as the others."""
+    n = len(values)
+    chosen[:] = 0
+    if k == 0:
+        return
+    scratch[:] = values
+    cut = _kth_smallest(scratch, k)
+    below, equal = 0, 0
+    for i in range(n):
+        below += values[i] < cut
+        equal += values[i] == cut
+    places = k - below
+    for i in range(n):
+        if values[i] < cut:
+            chosen[i] = 1
+        elif values[i] == cut:  # selection sampling: places left over candidates left
+            if uniform(key, i) * equal < places:
+                chosen[i] = 1
+                places -= 1
+            equal -= 1
+
+
+@njit(**COMPILE)
+def draw_top(scores, k, key, scratch, chosen):
+    """The k highest scores, ties at random."""
+    n = len(scores)
+    for i in range(n):
+        scratch[n + i] = -scores[i]
+    _select_smallest(scratch[n:], k, key, scratch[:n], chosen)
+
+
+@njit(**COMPILE)
+def draw_successive(log_weights, k, key, scratch, chosen):
+    """One arm after another with probability w / (sum of the w left): the first k clocks of rate w to ring.
+
+    In logarithms, log(-log U) - log w, so that no spread of weights over- or underflows.
+    """
+    n = len(log_weights)
+    rings = scratch[n:]
+    for i in range(n):
+        rings[i] = uniform(key, n + i)
+    for i in range(n):
+        rings[i] = log_(-log_(rings[i])) - log_weights[i]
+    _select_smallest(rings, k, key, scratch[:n], chosen)
+
+
+LEAF = 64  # arms of a leaf: drawn one by one; above the leaves, counts are split in two
+SIDE = 8  # leaves that are worked on side by side
+ONE_TABLE = 16384  # entries of a table that stays in the second cache: as long as it does, all arms are one leaf
+DUST = 1e-20  # what a leaf's or a branch's law may lose at each end: far below anything that a draw could show
+
+
+@njit(**COMPILE)
+def _leaf_laws(q, first, law):
+    """Poisson-binomial laws of SIDE leaves from arm ``first`` on, side by side: law[j, leaf] = Pr(j); returns the rows above dust.
+
+    Side by side, because the steps of one leaf wait for each other.
+    """
+    law[:] = 0.0
+    law[0] = 1.0
+    p = lanes()
+    high = 1
+    for i in range(LEAF):
+        for leaf in range(SIDE):
+            arm = first + leaf * LEAF + i
+            p[leaf] = q[arm] if arm < len(q) else 0.0
+        for j in range(high, 0, -1):
+            above, below = law[j], law[j - 1]
+            for leaf in range(SIDE):
+                above[leaf] += p[leaf] * (below[leaf] - above[leaf])
+        dust = True
+        for leaf in range(SIDE):
+            law[0, leaf] -= p[leaf] * law[0, leaf]
+            dust = dust and law[high, leaf] < DUST
+        if not dust:
+            high += 1
+    return high
+
+
+@njit(**COMPILE)
+def _trim(law, low, high):
+    """The part of law[low:high] that is above dust."""
+    while high - low > 1 and law[low] < DUST:
+        low += 1
+    while high - low > 1 and law[high - 1] < DUST:
+        high -= 1
+    return low, high
+
+
+@njit(**COMPILE)
+def _draw_leaf(q, k, key, counter, table, chosen):
+    """k of the m arms of a leaf, Pr(set) proportional to the product of q/(1-q): arm by arm, by the law of those still to come.
+
+    table [m + 1, k + 10 at least] is scratch: one column of zeros in front, eight of slack behind.
+    """
+    m = len(q)
+    table[m] = 0.0
+    table[m, 1] = 1.0
+    for i in range(m - 1, -1, -1):  # table[i, 1 + j] = Pr(j of arms i, ..., m - 1), as far as k
+        table[i, 0] = 0.0
+        p, here, after = q[i], table[i], table[i + 1]
+        for block in range(1, k + 2, 8):  # eight at a time: loops this short do not vectorise by themselves
+            for j in range(8):
+                here[block + j] = (1.0 - p) * after[block + j] + p * after[block + j - 1]
+    left = k
+    for i in range(m):
+        take = 0
+        if left == m - i:
+            take = 1
+        elif left > 0:
+            take = 1 if uniform(key, counter + i) * table[i, 1 + left] < q[i] * table[i + 1, left] else 0
+        chosen[i] = take
+        left -= take
+
+
+@njit(**COMPILE)
+def draw_joint(log_weights, k, key, scratch, chosen):
+    """A set of k arms with probability proportional to the product of its weights (conditional Poisson), exactly.
+
+    Arms are tilted to independent coins q that sum to k, which leaves the conditional law as it is. A tree over leaves of LEAF arms
+    holds the law of each branch's count; from the root down, the count of a branch is split between its halves, and at a leaf arms
+    are drawn one by one. O(n) work at the leaves, O(V log n) above.
+    """
+    n = len(log_weights)
+    chosen[:] = 0
+    if k == 0:
+        return
+    if k == n:
+        chosen[:] = 1
+        return
+    q = scratch[:n]
+    top = log_weights.max()
+    u = shift(log_weights, top, float(k), JOINT, guess_shift(log_weights, top, float(k)))
+    for i in range(n):
+        x = (log_weights[i] - top) + u
+        e = exp_(-abs(x))
+        q[i] = (1.0 if x >= 0.0 else e) / (1.0 + e)
+    if n <= LEAF or n * (k + 9) <= ONE_TABLE:
+        _draw_leaf(q, k, key, 0, np.empty((n + 1, k + 10)), chosen)
+        return
+    table = np.empty((LEAF + 1, LEAF + 10))
+    leaves = (n + LEAF - 1) // LEAF
+    levels = 0
+    while (1 << levels) < leaves:
+        levels += 1
+    # law of the count of branch b of level h (2^h leaves): laws[starts[h, b] + j - lows[h, b]] = Pr(count = j), j in [lows, highs)
+    starts = np.zeros((levels, leaves), np.int64)
+    lows = np.zeros((levels, leaves), np.int64)
+    highs = np.zeros((levels, leaves), np.int64)
+    laws = np.empty(leaves * (LEAF + 1) * 2)
+    used, rows = 0, 0
+    law = np.empty((LEAF + 2, SIDE))
+    for b in range(leaves):
+        if b % SIDE == 0:
+            rows = _leaf_laws(q, b * LEAF, law)
+        low, high = _trim(law[:, b % SIDE], 0, rows)
+        starts[0, b], lows[0, b], highs[0, b] = used, low, high
+        for j in range(low, high):
+            laws[used + j - low] = law[j, b % SIDE]
+        used += high - low
+    branches = leaves
+    for h in range(1, levels):
+        parents = (branches + 1) // 2
+        need = used
+        for b in range(branches):
+            need += highs[h - 1, b] - lows[h - 1, b]
+        if need > len(laws):
+            larger = np.empty(2 * need)
+            larger[:used] = laws[:used]
+            laws = larger
+        for b in range(parents):
+            low_a, high_a, start_a = lows[h - 1, 2 * b], highs[h - 1, 2 * b], starts[h - 1, 2 * b]
+            if 2 * b + 1 == branches:
+                starts[h, b], lows[h, b], highs[h, b] = start_a, low_a, high_a
+                continue
+            low_b, high_b, start_b = lows[h - 1, 2 * b + 1], highs[h - 1, 2 * b + 1], starts[h - 1, 2 * b + 1]
+            left, right = laws[start_a : start_a + high_a - low_a], laws[start_b : start_b + high_b - low_b]
+            both = laws[used : used + len(left) + len(right) - 1]
+            both[:] = 0.0
+            for i in range(len(left)):
+                for j in range(len(right)):
+                    both[i + j] += left[i] * right[j]
+            low, high = _trim(both, 0, len(both))
+            starts[h, b], lows[h, b], highs[h, b] = used + low, low_a + low_b + low, low_a + low_b + high
+            used += high  # dust below stays unused
+        branches = parents
+    counts, next_counts = np.zeros(leaves, np.int64), np.zeros(leaves, np.int64)
+    counts[0] = k
+    counter = n
+    branches = 1
+    for h in range(levels - 1, -1, -1):
+        size = (leaves + (1 << h) - 1) >> h  # branches of level h
+        for b in range(branches):
+            if 2 * b + 1 == size:
+                next_counts[2 * b] = counts[b]
+                continue
+            left, right, wanted = 2 * b, 2 * b + 1, counts[b]
+            first = max(lows[h, left], wanted - highs[h, right] + 1)
+            last = min(highs[h, left], wanted - lows[h, right] + 1)
+            total = 0.0
+            for j in range(first, last):
+                total += laws[starts[h, left] + j - lows[h, left]] * laws[starts[h, right] + wanted - j - lows[h, right]]
+            goal = uniform(key, counter) * total
+            counter += 1
+            split = first
+            for j in range(first, last):
+                goal -= laws[starts[h, left] + j - lows[h, left]] * laws[starts[h, right] + wanted - j - lows[h, right]]
+                split = j
+                if goal < 0.0:
+                    break
+            next_counts[left] = split
+            next_counts[right] = wanted - split
+        counts, next_counts = next_counts, counts
+        branches = size
+    for b in range(leaves):
+        low, high = b * LEAF, min((b + 1) * LEAF, n)
+        _draw_leaf(q[low:high], counts[b], key, low, table, chosen[low:high])
+
+
+@njit(**COMPILE)
+def draw_rounded(probabilities, key, scratch, chosen):
+    """Dependent rounding: arm i with probability probabilities[i], which sum to k, and exactly k in all (pivotal method).
+
+    Two arms at a time settle between them who keeps the probability of both; arms meet in random order.
+    """
+    n = len(probabilities)
+    p = scratch[:n]
+    p[:] = probabilities
+    order = np.arange(n)
+    for i in range(n - 1, 0, -1):
+        j = int(mix(key, 2 * n + i) % np.uint64(i + 1))
+        order[i], order[j] = order[j], order[i]
+    holder = order[0]
+    for step in range(1, n):
+        other = order[step]
+        a, b = p[holder], p[other]
+        total = a + b
+        coin = uniform(key, step)
+        if total < 1.0:
+            winner = total > 0.0 and coin * total < a
+            p[holder], p[other] = (total, 0.0) if winner else (0.0, total)
+        else:
+            spare = 2.0 - total
+            winner = spare <= 0.0 or coin * spare < 1.0 - b
+            p[holder], p[other] = (1.0, total - 1.0) if winner else (total - 1.0, 1.0)
+        if p[holder] == 0.0 or p[holder] == 1.0:
+            holder = other
+    for i in range(n):  # all are 0 or 1 by now but the last holder, which rounding may have left a hair away
+        chosen[i] = 1 if p[i] > 0.5 else 0
+
+
+TOP, ROUNDED = 2, 3  # beside SUCCESSIVE and JOINT: the rules by which scores become a selection
+
+
+@njit(**COMPILE)
+def select(scores, c, rule, k, key, scratch, chosen):
+    """k arms by the rule into chosen [n]: c scores are log-weights of a design, scores as they are rank (TOP) or are chances (ROUNDED).
+
+    scratch [3 n] is overwritten.
+    """
+    n = len(scores)
+    if rule == TOP:
+        draw_top(scores, k, key, scratch[: 2 * n], chosen)
+    elif rule == ROUNDED:
+        draw_rounded(scores, key, scratch[:n], chosen)
+    else:
+        log_weights = scratch[2 * n :]
+        for i in range(n):
+            log_weights[i] = c * scores[i]
+        if rule == SUCCESSIVE:
+            draw_successive(log_weights, k, key, scratch[: 2 * n], chosen)
+        else:
+            draw_joint(log_weights, k, key, scratch[: 2 * n], chosen)

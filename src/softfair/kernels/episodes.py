@@ -1,0 +1,132 @@
+"""Many steps of many arms with chance in them: runs of a policy side by side, and the episodes of Algorithm 1.
+
+Chance at (run, step, arm) is a pure function of the run's key, so any policy meets the same luck (common random numbers), on any
+number of threads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .draws import TOP, select
+from .elementary import COMPILE, mix, uniform
+from .inclusion import inclusion
+
+__all__ = ["episodes", "run_window", "start_runs"]
+
+
+@njit(inline="always")
+def _next_state(P, i, action, state, luck):
+    """The state that luck in (0, 1) leads to."""
+    S = P.shape[3]
+    reached, below = 0, P[i, action, state, 0]
+    while luck >= below and reached < S - 1:
+        reached += 1
+        below += P[i, action, state, reached]
+    return reached
+
+
+@njit(inline="always")
+def _start_state(start, i, luck):
+    row = i if len(start) > 1 else 0
+    state, below = 0, start[row, 0]
+    while luck >= below and state < start.shape[1] - 1:
+        state += 1
+        below += start[row, state]
+    return state
+
+
+@njit(**COMPILE)
+def start_runs(low, high, start, keys, states):
+    """States at decision 0 of runs [low, high) into states [runs, n]."""
+    for run in range(low, high):
+        luck = mix(keys[run], 0)
+        for i in range(states.shape[1]):
+            states[run, i] = _start_state(start, i, uniform(luck, i))
+
+
+@njit(**COMPILE)
+def run_window(low, high, P, reward, scores, first_step, steps, c, rule, k, keys, states, chosen, rewards, counts, waits, longest):
+    """Decisions first_step, ..., first_step + steps - 1 of runs [low, high).
+
+    scores [1 or runs, 1 or steps, n, S or 1]: what each arm scores in each state; an axis of 1 serves all. A policy without memory has
+    one table for all runs, one with memory a row a run. states, counts, waits, longest [runs, n] go on from where they are; rewards
+    [runs, T] and chosen [runs, n] (the last selection) are filled.
+    """
+    n = P.shape[0]
+    values, scratch = np.empty(n), np.empty(3 * n)
+    for run in range(low, high):
+        table = scores[run if len(scores) > 1 else 0]
+        by_state = table.shape[2] > 1
+        state, picked, count, wait, most = states[run], chosen[run], counts[run], waits[run], longest[run]
+        for step in range(steps):
+            t = first_step + step
+            row = table[step if len(table) > 1 else 0]
+            for i in range(n):
+                values[i] = row[i, state[i] if by_state else 0]
+            select(values, c, rule, k, mix(keys[run], 2 * t + 1), scratch, picked)
+            luck = mix(keys[run], 2 * t + 2)
+            total = 0.0
+            for i in range(n):
+                active = picked[i]
+                reached = _next_state(P, i, active, state[i], uniform(luck, i))
+                state[i] = reached
+                total += reward[i if len(reward) > 1 else 0, reached]
+                count[i] += active
+                waited = 0 if active else wait[i] + 1
+                wait[i] = waited
+                most[i] = max(most[i], waited)
+            rewards[run, t] = total
+
+
+@njit(**COMPILE)
+def _inclusion_of_top(scores, k, out):
+    cut = np.sort(scores)[len(scores) - k]
+    above, tied = 0, 0
+    for i in range(len(scores)):
+        above += scores[i] > cut
+        tied += scores[i] == cut
+    for i in range(len(scores)):
+        out[i] = 1.0 if scores[i] > cut else (k - above) / tied if scores[i] == cut else 0.0
+
+
+@njit(**COMPILE)
+def episodes(first, last, P, reward, start, k, c, gamma, rule, tolerance, key, series, nodes, weights, V, visits):
+    """Algorithm 1 of the paper, episodes first .. last - 1, to the letter: V [T + 1, n, S] and visits [T, n, S] are updated in place.
+
+    Forward in t, only the value of the visited state is overwritten (Eq. 5), with V_{t+1} as the previous episode left it. Inclusion
+    probabilities are those of the design, within ``tolerance`` relative.
+    """
+    T, n, S = visits.shape
+    state, picked = np.empty(n, np.int64), np.empty(n, np.uint8)
+    passive, gain, chance, log_weights, scratch = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(3 * n)
+    for episode in range(first, last):
+        luck = mix(key, 3 * episode * T)
+        for i in range(n):
+            state[i] = _start_state(start, i, uniform(luck, i))
+        for t in range(T):
+            later = V[t + 1]
+            for i in range(n):  # Q and lambda of the state each arm is in (Eq. 3)
+                s, row = state[i], i if len(reward) > 1 else 0
+                q0, q1 = 0.0, 0.0
+                for s2 in range(S):
+                    worth = reward[row, s2] + gamma * later[i, s2]
+                    q0 += P[i, 0, s, s2] * worth
+                    q1 += P[i, 1, s, s2] * worth
+                passive[i], gain[i] = q0, q1 - q0
+            if k == 0 or k == n:
+                chance[:] = 1.0 if k else 0.0
+            elif rule == TOP:
+                _inclusion_of_top(gain, k, chance)
+            else:
+                for i in range(n):
+                    log_weights[i] = c * gain[i]
+                inclusion(log_weights, log_weights.max(), k, rule, tolerance, series, nodes, weights, chance)
+            stamp = 3 * (episode * T + t)
+            select(gain, c, rule, k, mix(key, stamp + 1), scratch, picked)
+            luck = mix(key, stamp + 2)
+            for i in range(n):
+                V[t, i, state[i]] = passive[i] + chance[i] * gain[i]  # Eq. 5
+                visits[t, i, state[i]] += 1
+                state[i] = _next_state(P, i, picked[i], state[i], uniform(luck, i))

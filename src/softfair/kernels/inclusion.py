@@ -1,0 +1,731 @@
+"""Inclusion probabilities Pr(a_i = 1) of the two sampling designs, from log-weights z_i.
+
+`successive`: each arm rings an exponential clock of rate w_i = exp(z_i); the first k to ring are chosen. At time x = e^u arm i has
+rung with probability q_i = 1 - exp(-w_i x), and the others' count N_{-i} is Poisson-binomial, so
+
+    Pr(i in) = int Pr(N_{-i}(x) <= k - 1) dq_i(x).
+
+`joint`: conditional Poisson, Pr(set) proportional to the product of its weights; with q_i = sigmoid(z_i + u), sum q = k,
+
+    Pr(i in) = q_i Pr(N_{-i} = k - 1) / Pr(N = k).
+
+Both have an exact evaluation, by a windowed Poisson-binomial recursion, for any n, k and spread (cost n times the width of the window),
+and an O(n) one that serves where V = sum q (1 - q) is large: for `successive` an expansion in 1/V, whose last term tells its error,
+for `joint` a Fourier integral of the characteristic function, assembled from power sums.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from .elementary import COMPILE, exp_, rise_
+from .lanes import LANES, lanes
+
+__all__ = [
+    "JOINT",
+    "MOST_ORDER",
+    "MOST_POWERS",
+    "SERIES",
+    "SUCCESSIVE",
+    "estimated_error",
+    "expected_count",
+    "guess_shift",
+    "inclusion",
+    "joint_coefficients",
+    "joint_exact",
+    "joint_map",
+    "joint_moments",
+    "joint_powers",
+    "next_shift",
+    "settle",
+    "shift",
+    "successive_coefficients",
+    "successive_exact",
+    "successive_map",
+    "successive_moments",
+]
+
+# Sums may be taken lane by lane.
+SUM: dict[str, Any] = {"nogil": True, "cache": True, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
+
+SUCCESSIVE, JOINT = 0, 1
+
+DUST = 1e-20  # a probability that nothing can show
+CERTAIN = 1e-26  # an arm whose chance is this close to 0 or 1 does not move a count, not even with ten million like it
+
+
+@njit(inline="always")
+def _place(log_weight, top):
+    """A log-weight less their maximum, on a grid of 2^-38 (3.6e-12).
+
+    Distinct weights are then apart by more than the rounding of what follows, so inclusion keeps their order exactly; the price
+    is a relative error of 2e-12 in each weight. Adding 1.5 * 2^14 leaves just that many bits behind the point.
+    """
+    return ((log_weight - top) + 24576.0) - 24576.0
+
+
+@njit(inline="always")
+def _clock(z):
+    """Rate times time, e^z, where z beyond +-700 changes nothing."""
+    return exp_(z if z < 700.0 else 700.0)
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# Exact: the Poisson-binomial law of the count without arm i, in a window.
+
+
+@njit(**COMPILE)
+def _count_law(q, target, dust):
+    """The law of the count N of a Poisson-binomial q [n], as far as Pr(N_{-i} <= target) needs it: (law, base, likely).
+
+    law[j] = Pr(Z = base + j), where Z = N - likely counts the successes of arms with q <= 1/2 and takes off the failures of the
+    ``likely`` others: it is as narrow as its standard deviation allows, whatever k. The window holds all but ``dust`` of the mass and
+    slides with the running mean (no partial sum is wider than the whole); without likely arms nothing above target is needed.
+    """
+    likely, variance = 0, 0.0
+    for i in range(len(q)):
+        likely += q[i] > 0.5
+        variance += q[i] * (1.0 - q[i])
+    L = -math.log(dust)
+    width = 2 * math.ceil(L / 3.0 + math.sqrt(L * L / 9.0 + 2.0 * L * variance)) + 1  # Bernstein's inequality
+    slides = likely > 0 or target + 2 > width
+    if not slides:
+        width = target + 2
+    half = width // 2
+    law, spare = np.zeros(width), np.zeros(width)
+    base, mean = (-half, 0.0) if slides else (0, 0.0)
+    law[-base] = 1.0
+    for i in range(len(q)):
+        if min(q[i], 1.0 - q[i]) < CERTAIN:
+            continue
+        if q[i] <= 0.5:
+            p = q[i]
+            mean += p
+            spare[0] = (1.0 - p) * law[0]
+            for j in range(1, width):
+                spare[j] = (1.0 - p) * law[j] + p * law[j - 1]
+        else:
+            p = 1.0 - q[i]
+            mean -= p
+            spare[width - 1] = (1.0 - p) * law[width - 1]
+            for j in range(width - 1):
+                spare[j] = (1.0 - p) * law[j] + p * law[j + 1]
+        shift = round(mean) - (base + half) if slides else 0  # -1, 0 or 1
+        if shift == 0:
+            law, spare = spare, law
+        else:
+            base += shift
+            law[:] = 0.0
+            for j in range(max(0, -shift), min(width, width - shift)):
+                law[j] = spare[j + shift]
+    return law, base, likely
+
+
+@njit(**COMPILE)
+def _without_each(q, target, cumulative, dust, out):
+    """out_i = Pr(N_{-i} <= target) (cumulative) or Pr(N_{-i} = target), N a Poisson-binomial of q [n].
+
+    Every probability that is divided out is at most 1/2 (an arm with q > 1/2 is removed through its failure), so the recursion is
+    stable: from the bottom of the window for the one kind, from its top for the other. LANES arms run side by side.
+    """
+    law, base, likely = _count_law(q, target, dust)
+    n, width = len(q), len(law)
+    order = np.empty(n, np.int64)
+    a, b = 0, n - likely
+    for i in range(n):
+        if q[i] > 0.5:
+            order[b] = i
+            b += 1
+        else:
+            order[a] = i
+            a += 1
+    total = law.copy()
+    if cumulative:
+        for j in range(1, width):
+            total[j] += total[j - 1]
+    ratio, scale, rest = lanes(), lanes(), lanes()
+    for kind in range(2):
+        first_arm, last_arm = (0, n - likely) if kind == 0 else (n - likely, n)
+        goal = target - likely - base if kind == 0 else target - (likely - 1) - base  # the index at which N_{-i} = target
+        top = 1.0 if cumulative else 0.0
+        for first in range(first_arm, last_arm, LANES):
+            size = min(LANES, last_arm - first)
+            if goal < 0 or goal >= width:  # all of the mass is on one side
+                for j in range(size):
+                    out[order[first + j]] = top if goal >= width else 0.0
+                continue
+            for j in range(LANES):
+                arm = q[order[first + j if j < size else first]]
+                p = arm if kind == 0 else 1.0 - arm
+                scale[j] = 1.0 / (1.0 - p)
+                ratio[j] = p * scale[j]
+                rest[j] = 0.0 if kind == 0 else top
+            if kind == 0:
+                for m in range(goal + 1):
+                    for j in range(LANES):
+                        rest[j] = total[m] * scale[j] - ratio[j] * rest[j]
+            else:
+                for m in range(width - 1, goal - 1, -1):
+                    for j in range(LANES):
+                        rest[j] = total[m] * scale[j] - ratio[j] * rest[j]
+            for j in range(size):
+                out[order[first + j]] = rest[j]
+
+
+@njit(**COMPILE)
+def successive_exact(z, top, k, u, nodes, weights, dust, out):
+    """Inclusion of the successive design by integration over the clock, panel by panel outwards from u = log time.
+
+    Gauss-Legendre panels as wide as the spread of the k-th ring; to the right until nobody can still be among the first k, to the
+    left until everybody is, where the rest of the integral is 1 - exp(-w x).
+    """
+    n = len(z)
+    variance, slope = 0.0, 0.0
+    for i in range(n):
+        s = _clock(_place(z[i], top) + u)
+        q = rise_(s)
+        variance += q * (1.0 - q)
+        slope += s * (1.0 - q)
+    panel = min(1.0, 3.0 * math.sqrt(variance) / slope) if slope > 0.0 else 1.0
+    q, below = np.empty(n), np.empty(n)
+    out[:] = 0.0
+    for side in range(2):
+        edge = u
+        for _ in range(100000):
+            finished = True
+            for m in range(len(nodes)):
+                x = edge + (0.5 * panel * (1.0 + nodes[m]) if side == 0 else -0.5 * panel * (1.0 + nodes[m]))
+                for i in range(n):
+                    q[i] = rise_(_clock(_place(z[i], top) + x))
+                _without_each(q, k - 1, True, dust, below)
+                for i in range(n):
+                    s = _clock(_place(z[i], top) + x)
+                    if side == 0:  # what is still to come: clocks that ring after e^u yet among the first k
+                        out[i] += 0.5 * panel * weights[m] * s * exp_(-s) * below[i]
+                        finished = finished and s * exp_(-s) * below[i] < dust
+                    else:  # what must come off q(e^u): clocks that ring before, when k others already have
+                        out[i] -= 0.5 * panel * weights[m] * s * exp_(-s) * (1.0 - below[i])
+                        finished = finished and s * exp_(-s) * (1.0 - below[i]) < max(dust, 1e-16)
+            edge = edge + panel if side == 0 else edge - panel
+            if finished:
+                break
+    for i in range(n):
+        out[i] += rise_(_clock(_place(z[i], top) + u))
+
+
+@njit(**COMPILE)
+def joint_exact(z, top, k, u, out):
+    """Inclusion of the joint design by the Poisson-binomial law at q = sigmoid(z + u)."""
+    n = len(z)
+    q = np.empty(n)
+    for i in range(n):
+        q[i] = _sigmoid(_place(z[i], top) + u)
+    _without_each(q, k - 1, False, DUST, out)
+    total = 0.0
+    for i in range(n):
+        out[i] *= q[i]
+        total += out[i]
+    for i in range(n):  # the inclusions sum to k: dividing by the sum is dividing by k Pr(N = k)
+        out[i] *= k / total
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# O(n): sums over parts of the arms, then a function of each arm's own weight.
+
+
+@njit(inline="always")
+def _sigmoid(x):
+    e = exp_(-abs(x))
+    w = 1.0 / (1.0 + e)
+    return w if x >= 0.0 else e * w
+
+
+@njit(**SUM)
+def _lane_sum(values):
+    total = 0.0
+    for j in range(LANES):
+        total += values[j]
+    return total
+
+
+@njit(inline="always")
+def _load_clocks(first, high, z, top, u, s, e, weight):
+    """s = w x and e = exp(-s) of arms [first, first + LANES); lanes beyond ``high`` repeat an arm and weigh 0."""
+    if first + LANES <= high:
+        for j in range(LANES):
+            s[j] = _place(z[first + j], top) + u
+            weight[j] = 1.0
+    else:
+        for j in range(LANES):
+            s[j] = _place(z[first + j if first + j < high else first], top) + u
+            weight[j] = 1.0 if first + j < high else 0.0
+    for j in range(LANES):
+        s[j] = exp_(s[j] if s[j] < 6.7 else 6.7)  # from s = 800 on e is 0 to every digit, and powers of s must stay finite
+        e[j] = exp_(-s[j])
+
+
+@njit(inline="always")
+def _load_coins(first, high, z, top, u, q, weight):
+    """q = sigmoid(z + u) of arms [first, first + LANES); lanes beyond ``high`` repeat an arm and weigh 0."""
+    if first + LANES <= high:
+        for j in range(LANES):
+            q[j] = _sigmoid(_place(z[first + j], top) + u)
+            weight[j] = 1.0
+    else:
+        for j in range(LANES):
+            q[j] = _sigmoid(_place(z[first + j if first + j < high else first], top) + u)
+            weight[j] = 1.0 if first + j < high else 0.0
+
+
+@njit(inline="always")
+def _store(first, high, values, out):
+    """LANES values to out[first:], not beyond ``high``."""
+    if first + LANES <= high:
+        for j in range(LANES):
+            out[first + j] = values[j]
+    else:
+        for j in range(high - first):
+            out[first + j] = values[j]
+
+
+@njit(**COMPILE)
+def expected_count(low, high, z, top, u, design):
+    """(sum q, sum dq/du) of arms [low, high) at log time, or shift, u."""
+    s, q, weight, count, slope = lanes(), lanes(), lanes(), lanes(), lanes()
+    count[:] = 0.0
+    slope[:] = 0.0
+    for first in range(low, high, LANES):
+        if design == SUCCESSIVE:
+            _load_clocks(first, high, z, top, u, s, q, weight)
+            for j in range(LANES):
+                count[j] += weight[j] * (1.0 - q[j])
+                slope[j] += weight[j] * (s[j] * q[j])
+        else:
+            _load_coins(first, high, z, top, u, q, weight)
+            for j in range(LANES):
+                count[j] += weight[j] * q[j]
+                slope[j] += weight[j] * (q[j] * (1.0 - q[j]))
+    return _lane_sum(count), _lane_sum(slope)
+
+
+# The expansion of `successive` in 1/V. With D = d/dmu, mu = sum q as the clock, kappa_j the cumulants of the count and everything
+# taken at mu = k,
+#
+#   p = q + sum over orders 1, 2, ... of  D^-1 { q' [D / (e^D - 1)] exp(sum_{j>=2} kappa_j (-D)^j / j!) / (1 - q (1 - e^-D)) }
+#
+# with D ~ 1/V and kappa ~ V, every D acting on all that stands in the braces. In s = w x and e = exp(-s) each term is a polynomial
+# s^a e^b whose coefficients depend on the arms through the moments sum s^a e^b alone. Functions of log time are carried as Taylor
+# coefficients ("jets") about the solution.
+
+# To order j: s^0 .. s^(2j) (and one more for the solution in u), e^1 .. e^(j + 1), jets of 2j coefficients (at most 2j - 1
+# derivatives are taken).
+
+MOST_ORDER = 3
+
+
+def _constants():
+    """[D/(e^D - 1)] (1 - e^-D)^b as power series in D: [MOST_ORDER + 1, 2 MOST_ORDER + 1], row b."""
+    size = 2 * MOST_ORDER + 1
+    factorial = [math.factorial(j) for j in range(size + 2)]
+    bernoulli = np.zeros(size)  # D / (e^D - 1), from (e^D - 1)/D times it = 1
+    for r in range(size):
+        bernoulli[r] = (r == 0) - sum(bernoulli[r - j] / factorial[j + 1] for j in range(1, r + 1))
+    step = np.array([0.0] + [(-1.0) ** (j + 1) / factorial[j] for j in range(1, size)])  # 1 - e^-D
+    rows = [bernoulli]
+    for _ in range(MOST_ORDER):
+        rows.append(np.convolve(rows[-1], step)[:size])
+    return np.array(rows)
+
+
+SERIES = _constants()
+
+
+@njit(**COMPILE)
+def successive_moments(low, high, z, top, u, order):
+    """sum s^a e^b over arms [low, high): [2 order + 2, order + 2]; row 0, column 0 holds sum q."""
+    powers_s, powers_e = 2 * order + 2, order + 2
+    sums = np.zeros((powers_s, powers_e, LANES))
+    s, e, term, power = lanes(), lanes(), lanes(), lanes()
+    for first in range(low, high, LANES):
+        _load_clocks(first, high, z, top, u, s, e, power)
+        total = sums[0, 0]
+        for j in range(LANES):
+            total[j] += power[j] * (1.0 - e[j])
+        for b in range(1, powers_e):
+            total = sums[0, b]
+            for j in range(LANES):
+                power[j] *= e[j]
+                term[j] = power[j]
+                total[j] += power[j]
+            for a in range(1, powers_s):
+                total = sums[a, b]
+                for j in range(LANES):
+                    term[j] *= s[j]
+                    total[j] += term[j]
+    out = np.empty((powers_s, powers_e))
+    for a in range(powers_s):
+        for b in range(powers_e):
+            out[a, b] = _lane_sum(sums[a, b])
+    return out
+
+
+@njit(**COMPILE)
+def _jet_of_moment(moments, a, b, jet):
+    """Taylor coefficients in log time of sum s^a e^b."""
+    size = len(moments)
+    poly = np.zeros(size)  # coefficients of s^j e^b
+    poly[a] = 1.0
+    factorial = 1.0
+    for r in range(len(jet)):
+        total = 0.0
+        for j in range(size):
+            total += poly[j] * moments[j, b]
+        jet[r] = total / factorial
+        factorial *= r + 1.0
+        for j in range(size - 1, -1, -1):  # d/du s^j e^b = j s^j e^b - b s^(j+1) e^b
+            if j + 1 < size:
+                poly[j + 1] -= b * poly[j]
+            poly[j] *= j
+
+
+@njit(**COMPILE)
+def _times(x, y, out):
+    """Product of two jets."""
+    for r in range(len(out)):
+        total = 0.0
+        for j in range(r + 1):
+            total += x[j] * y[r - j]
+        out[r] = total
+
+
+@njit(**COMPILE)
+def successive_coefficients(moments, series, order_low, order_high, out):
+    """Coefficients of s^a e^b, shape of moments, of the terms of order order_low .. order_high (at most what moments allow)."""
+    powers_s, powers_e = moments.shape
+    order = powers_e - 2
+    size = 2 * order  # of a jet
+    # Cumulants of the count as jets: sums of polynomials in e, kappa_2 = e - e^2, kappa_3 = -e + 3e^2 - 2e^3, ...
+    power_jets = np.zeros((powers_e, size))
+    for b in range(1, powers_e):
+        _jet_of_moment(moments, 0, b, power_jets[b])
+    cumulant_poly = np.zeros((order + 2, powers_e + 1))  # kappa_j as a polynomial in e
+    cumulant_poly[1, 0] = 1.0
+    cumulant_poly[1, 1] = -1.0  # kappa_1 = q = 1 - e
+    for j in range(1, order + 1):  # kappa_{j+1} = q (1 - q) d kappa_j / dq = -(e - e^2) d kappa_j / de
+        for b in range(1, powers_e):
+            term = b * cumulant_poly[j, b]
+            cumulant_poly[j + 1, b] -= term
+            cumulant_poly[j + 1, b + 1] += term
+    # K[m, r] = the part of exp(sum_j kappa_j (-D)^j / j!) with m cumulants and D^r, as jets.
+    K = np.zeros((order + 1, 2 * order + 1, size))
+    K[0, 0, 0] = 1.0
+    single = np.zeros((2 * order + 1, size))
+    factorial, sign = 1.0, -1.0
+    for j in range(2, order + 2):
+        factorial *= j
+        sign = -sign
+        for b in range(1, powers_e):
+            for r in range(size):
+                single[j, r] += sign / factorial * cumulant_poly[j, b] * power_jets[b, r]
+    product = np.empty(size)
+    for m in range(1, order + 1):
+        for r in range(2 * order + 1):
+            for j in range(2, min(r, order + 1) + 1):
+                _times(K[m - 1, r - j], single[j], product)
+                for d in range(size):
+                    K[m, r, d] += product[d] / m
+    # 1 / mu' as a jet.
+    slope, inverse = np.empty(size), np.empty(size)
+    _jet_of_moment(moments, 1, 1, slope)
+    for r in range(size):
+        total = 1.0 if r == 0 else 0.0
+        for j in range(1, r + 1):
+            total -= slope[j] * inverse[r - j]
+        inverse[r] = total / slope[0]
+    # Horner in D: acc <- X_r + D acc, from r = 2 order down to 1; X_r = q' times the coefficient of D^r.
+    acc = np.zeros((powers_s + 1, powers_e, size))
+    moved = np.zeros((powers_s + 1, powers_e, size))
+    scalar, jet = np.empty(size), np.empty(size)
+    for r in range(2 * order, 0, -1):
+        moved[:] = 0.0
+        for a in range(powers_s):
+            for b in range(1, powers_e):
+                for d in range(size - 1):
+                    derivative = (d + 1) * acc[a, b, d + 1] + a * acc[a, b, d]
+                    moved[a, b, d] += derivative
+                    moved[a + 1, b, d] -= b * acc[a, b, d]
+        for a in range(powers_s):
+            for b in range(1, powers_e):
+                _times(moved[a, b], inverse, acc[a, b])
+        for b in range(order + 1):  # q^b = (1 - e)^b
+            scalar[:] = 0.0
+            for m in range(order + 1):
+                if order_low <= r - m <= order_high:
+                    for r2 in range(r + 1):
+                        for d in range(size):
+                            scalar[d] += K[m, r2, d] * series[b, r - r2]
+            _times(scalar, inverse, jet)
+            binomial = 1.0
+            for j in range(b + 1):
+                if j + 1 < powers_e:
+                    for d in range(size):
+                        acc[1, 1 + j, d] += binomial * jet[d]
+                binomial *= -(b - j) / (j + 1.0)
+    for a in range(powers_s):
+        for b in range(powers_e):
+            out[a, b] = acc[a, b, 0]
+
+
+@njit(inline="always")
+def _polynomial(coefficients, s, e, inner, out):
+    """sum over a, b >= 1 of coefficients[a, b] s^a e^b, for LANES arms."""
+    powers_s, powers_e = coefficients.shape
+    out[:] = 0.0
+    for b in range(powers_e - 1, 0, -1):
+        inner[:] = 0.0
+        for a in range(powers_s - 1, 0, -1):
+            for j in range(LANES):
+                inner[j] = (inner[j] + coefficients[a, b]) * s[j]
+        for j in range(LANES):
+            out[j] = (out[j] + inner[j]) * e[j]
+
+
+@njit(**COMPILE)
+def successive_map(low, high, z, top, u, early, last, out):
+    """p_i of arms [low, high) into out; returns (sum p, sum p (1 - p), largest |last-order term| relative to p)."""
+    s, e, weight, q, inner, correction = lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
+    total, spread, worst = lanes(), lanes(), lanes()
+    total[:] = 0.0
+    spread[:] = 0.0
+    worst[:] = 0.0
+    for first in range(low, high, LANES):
+        _load_clocks(first, high, z, top, u, s, e, weight)
+        for j in range(LANES):
+            q[j] = rise_(s[j])
+        if last.shape[1] > 3:  # at order 1 there is nothing but the last
+            _polynomial(early, s, e, inner, correction)
+            for j in range(LANES):
+                q[j] += correction[j]
+        _polynomial(last, s, e, inner, correction)
+        for j in range(LANES):
+            q[j] += correction[j]
+            off = abs(correction[j])
+            worst[j] = off / q[j] if off > worst[j] * q[j] else worst[j]
+            total[j] += weight[j] * q[j]
+            spread[j] += weight[j] * (q[j] * (1.0 - q[j]))
+        _store(first, high, q, out)
+    return _lane_sum(total), _lane_sum(spread), worst.max()
+
+
+# The Fourier integral of `joint`. With y = 2q - 1 and tan = tan(t/2), the characteristic function of the count is
+#
+#   log phi(t) - i k t = -(n/2) log(1 + tan^2) + i t (n/2 - k) + sum_m (-1)^(m+1) (i tan)^m S_m / m,     S_m = sum y^m,
+#
+# because 1 - q + q e^it = e^(it/2) cos(t/2) (1 + i y tan). Removing an arm divides by that factor, which is a power series in y too:
+# p = q g(y), g a polynomial whose coefficients are Fourier sums. Nothing but the S_m is ever summed over arms.
+
+MOST_POWERS = 64
+
+
+@njit(**COMPILE)
+def joint_powers(variance, n):
+    """How many power sums the integral needs: tan^m n must vanish where the integrand is still felt, |t| <= 8.7 / sd."""
+    reach = math.tan(4.35 / math.sqrt(variance)) if variance > 25.0 else 1.0
+    return math.ceil(math.log(1e-17 / n) / math.log(reach)) if reach < 1.0 else MOST_POWERS + 1
+
+
+@njit(**COMPILE)
+def joint_moments(low, high, z, top, u, powers):
+    """S_m = sum (2 q - 1)^m over arms [low, high), m = 0 .. powers - 1."""
+    sums = np.zeros((powers, LANES))
+    y, power = lanes(), lanes()
+    for first in range(low, high, LANES):
+        _load_coins(first, high, z, top, u, y, power)
+        for j in range(LANES):
+            y[j] = 2.0 * y[j] - 1.0
+            sums[0, j] += power[j]
+        for m in range(1, powers):
+            total = sums[m]
+            for j in range(LANES):
+                power[j] *= y[j]
+                total[j] += power[j]
+    out = np.empty(powers)
+    for m in range(powers):
+        out[m] = _lane_sum(sums[m])
+    return out
+
+
+@njit(**COMPILE)
+def joint_coefficients(moments, k, variance, out):
+    """Coefficients of g in powers of y [powers], from the power sums."""
+    n, powers = moments[0], len(moments)
+    sd = math.sqrt(variance)
+    step = 2.0 * math.pi / (20.0 * sd + 60.0)  # the count never strays as far as the period, so the trapezoid sum is exact
+    out[:] = 0.0
+    norm = 0.0
+    for node in range(int(8.7 / sd / step) + 1):
+        t = node * step
+        tangent = math.tan(t / 2.0)
+        real = -0.5 * n * math.log1p(tangent * tangent)
+        imaginary = t * (0.5 * n - k)
+        power = 1.0
+        for m in range(1, powers):  # (-1)^(m+1) i^m = i, 1, -i, -1, ...
+            power *= tangent
+            term = power * moments[m] / m
+            if m % 4 == 1:
+                imaginary += term
+            elif m % 4 == 2:
+                real += term
+            elif m % 4 == 3:
+                imaginary -= term
+            else:
+                real -= term
+        weight = math.exp(real) * (1.0 if node == 0 else 2.0)  # nodes -t are the conjugates
+        norm += weight * math.cos(imaginary)
+        scale = weight / math.cos(t / 2.0)
+        cosine, sine = math.cos(imaginary + t / 2.0), math.sin(imaginary + t / 2.0)
+        power = 1.0
+        for m in range(powers):  # real part of e^(i angle) (-i)^m
+            if m % 4 == 0:
+                out[m] += scale * power * cosine
+            elif m % 4 == 1:
+                out[m] += scale * power * sine
+            elif m % 4 == 2:
+                out[m] -= scale * power * cosine
+            else:
+                out[m] -= scale * power * sine
+            power *= tangent
+    for m in range(powers):
+        out[m] /= norm
+
+
+@njit(**COMPILE)
+def joint_map(low, high, z, top, u, coefficients, out):
+    """p_i of arms [low, high) into out; returns (sum p, sum p (1 - p))."""
+    y, q, g, weight, total, spread = lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
+    total[:] = 0.0
+    spread[:] = 0.0
+    for first in range(low, high, LANES):
+        _load_coins(first, high, z, top, u, q, weight)
+        for j in range(LANES):
+            y[j] = 2.0 * q[j] - 1.0
+            g[j] = 0.0
+        for m in range(len(coefficients) - 1, -1, -1):
+            for j in range(LANES):
+                g[j] = g[j] * y[j] + coefficients[m]
+        for j in range(LANES):
+            q[j] *= g[j]
+            total[j] += weight[j] * q[j]
+            spread[j] += weight[j] * (q[j] * (1.0 - q[j]))
+        _store(first, high, q, out)
+    return _lane_sum(total), _lane_sum(spread)
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# The whole of it on one thread.
+
+
+@njit(**COMPILE)
+def next_shift(u, count, slope, k, bracket):
+    """One safeguarded Newton step towards expected count k; returns the new u (u itself: done).
+
+    bracket = [too low, too high, first guess] is kept up to date. Where the count is flat (weights many orders of magnitude apart)
+    Newton's step says nothing: strides then grow threefold until k is bracketed, and halve from there.
+    """
+    if count < k:
+        bracket[0] = u
+    else:
+        bracket[1] = u
+    if abs(k - count) <= 4e-15 * k:
+        return u
+    low, high = bracket[0], bracket[1]
+    guess = u + (k - count) / slope if slope > 0.0 else np.inf
+    if abs(guess - u) > 30.0 or not low < guess < high:
+        if np.isinf(high):
+            guess = low + max(1.0, 2.0 * (low - bracket[2]))
+        elif np.isinf(low):
+            guess = high - max(1.0, 2.0 * (bracket[2] - high))
+        else:
+            guess = 0.5 * (low + high)
+    return u if abs(guess - u) <= 1e-15 * (1.0 + abs(u)) else guess
+
+
+@njit(**COMPILE)
+def guess_shift(z, top, k):
+    """Where to look for u first: as if the arms were all alike, at a typical weight."""
+    n = len(z)
+    typical = z.mean() - top
+    return math.log(k / (n - k)) - (typical if typical > -30.0 else 0.0)
+
+
+@njit(**COMPILE)
+def shift(z, top, k, design, guess):
+    """u at which the expected count is k."""
+    bracket = np.array([-np.inf, np.inf, guess])
+    u = guess
+    for _ in range(400):
+        count, slope = expected_count(0, len(z), z, top, u, design)
+        moved = next_shift(u, count, slope, k, bracket)
+        if moved == u:
+            break
+        u = moved
+    return u
+
+
+@njit(**COMPILE)
+def estimated_error(worst, order):
+    """Relative error of the expansion from its last term. Orders fall off geometrically, by a factor of ten at least where the
+    expansion is of any use: after order 3 a tenth of the last is left, after order 1 about its square."""
+    return 0.1 * worst if order > 1 else 4.0 * worst * worst
+
+
+@njit(**COMPILE)
+def settle(low, high, p, k, total, spread):
+    """Take the last rounding off the sum, from those who can move; the order of p [low, high) is kept."""
+    nudge = (k - total) / spread if spread > 0.0 else 0.0
+    for i in range(low, high):
+        moved = p[i] + nudge * p[i] * (1.0 - p[i])
+        moved = moved if moved > 0.0 else 0.0
+        p[i] = moved if moved < 1.0 else 1.0
+
+
+@njit(**COMPILE)
+def inclusion(z, top, k, design, tolerance, series, nodes, weights, out):
+    """Inclusion [n] of either design for 0 < k < n into out, on one thread; the O(n) way where its own estimate of the relative
+    error is within ``tolerance``, else the exact way. Returns whether it was exact."""
+    n = len(z)
+    budget = float(k)
+    u = shift(z, top, budget, design, guess_shift(z, top, budget))
+    _, slope = expected_count(0, n, z, top, u, design)
+    exact = True
+    total, spread = 0.0, 0.0
+    if design == SUCCESSIVE:
+        if slope > 1.0:
+            moments = successive_moments(0, n, z, top, u, MOST_ORDER)
+            early, last = np.zeros(moments.shape), np.zeros(moments.shape)
+            successive_coefficients(moments, series, 1, MOST_ORDER - 1, early)
+            successive_coefficients(moments, series, MOST_ORDER, MOST_ORDER, last)
+            total, spread, worst = successive_map(0, n, z, top, u, early, last, out)
+            exact = not estimated_error(worst, MOST_ORDER) <= tolerance
+        if exact:
+            successive_exact(z, top, k, u, nodes, weights, max(DUST, 1e-6 * tolerance), out)
+    else:
+        powers = joint_powers(slope, n)
+        if powers <= MOST_POWERS:
+            coefficients = np.empty(powers)
+            joint_coefficients(joint_moments(0, n, z, top, u, powers), budget, slope, coefficients)
+            total, spread = joint_map(0, n, z, top, u, coefficients, out)
+            exact = False
+        else:
+            joint_exact(z, top, k, u, out)
+    if exact:
+        total, spread = 0.0, 0.0
+        for i in range(n):
+            total += out[i]
+            spread += out[i] * (1.0 - out[i])
+    settle(0, n, out, budget, total, spread)
+    return exact

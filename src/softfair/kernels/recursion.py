@@ -1,0 +1,231 @@
+"""The recursions of one arm, for every arm: values backward, state distributions forward, given one number theta_t a step.
+
+With Q_t(s, a) = sum_s2 P[a, s, s2] (r(s2) + gamma V_{t+1}(s2)), lambda_t(s) = Q_t(s, 1) - Q_t(s, 0) and x = c lambda_t(s) - theta_t,
+a rule says how likely the arm is to be active and what its state is worth:
+
+    PRICED      pi = sigmoid(x)            V_t(s) = Q_t(s, 0) + softplus(x) / c       (theta = c m, the soft Bellman equation)
+    JOINT       pi = sigmoid(x)            V_t(s) = Q_t(s, 0) + pi lambda_t(s)        (mean field of the joint design)
+    SUCCESSIVE  pi = 1 - exp(-exp(x))      V_t(s) = Q_t(s, 0) + pi lambda_t(s)        (mean field of the successive design)
+    HARD        pi = [x > 0], c = 1        V_t(s) = Q_t(s, 0) + max(x, 0)             (theta = m, the dual bound)
+
+Given theta, arms do not see each other: memory is O(n), a pass reads P once, and parts of the cohort can be anywhere.
+Two states run through SIMD lanes; any number of states one arm at a time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .elementary import COMPILE, exp_, log1p_, rise_
+from .lanes import LANES, lanes
+
+__all__ = ["HARD", "JOINT", "PART", "PRICED", "SUCCESSIVE", "score_rows", "score_rows_two", "sweep", "sweep_two"]
+
+PRICED, JOINT, SUCCESSIVE, HARD = 0, 1, 2, 3
+PART = 8192  # arms a task: long enough to hide the hand-over to a thread, short enough to balance
+
+
+@njit(inline="always")
+def _sigmoid(x):
+    u = exp_(-abs(x))
+    w = 1.0 / (1.0 + u)
+    return w if x >= 0.0 else u * w
+
+
+@njit(inline="always")
+def _priced(c, gain, theta):
+    x = c * gain - theta
+    u = exp_(-abs(x))
+    w = 1.0 / (1.0 + u)
+    return (w if x >= 0.0 else u * w), (log1p_(u) + (x if x > 0.0 else 0.0)) / c
+
+
+@njit(inline="always")
+def _joint(c, gain, theta):
+    pi = _sigmoid(c * gain - theta)
+    return pi, pi * gain
+
+
+@njit(inline="always")
+def _successive(c, gain, theta):
+    pi = rise_(exp_(c * gain - theta))
+    return pi, pi * gain
+
+
+@njit(inline="always")
+def _hard(c, gain, theta):
+    x = c * gain - theta
+    return (1.0 if x > 0.0 else 0.0), (x if x > 0.0 else 0.0)
+
+
+@njit(inline="always")
+def _respond(rule, c, gain, theta):
+    """(pi, what the choice adds to Q(s, 0)) of one state."""
+    if rule == PRICED:
+        return _priced(c, gain, theta)
+    if rule == JOINT:
+        return _joint(c, gain, theta)
+    if rule == SUCCESSIVE:
+        return _successive(c, gain, theta)
+    return _hard(c, gain, theta)
+
+
+@njit(inline="always")
+def _step_back_two(respond, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1):
+    """One decision earlier for a block of two-state arms: V0, V1 [LANES] are overwritten, pi0, pi1 [LANES] filled.
+
+    ``p10`` is p[action 1, state 0] and so on; ``respond`` is one of the rules, because a choice inside the loop would end SIMD.
+    """
+    for j in range(LANES):
+        reach = dr[j] + gamma * (V1[j] - V0[j])  # worth of reaching state 1 rather than 0
+        rest = r0[j] + gamma * V0[j]
+        pi0[j], extra0 = respond(c, (p10[j] - p00[j]) * reach, theta)
+        pi1[j], extra1 = respond(c, (p11[j] - p01[j]) * reach, theta)
+        V0[j] = rest + p00[j] * reach + extra0
+        V1[j] = rest + p01[j] * reach + extra1
+
+
+@njit(inline="always")
+def _step_back_by_rule(rule, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1):
+    if rule == PRICED:
+        _step_back_two(_priced, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1)
+    elif rule == JOINT:
+        _step_back_two(_joint, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1)
+    elif rule == SUCCESSIVE:
+        _step_back_two(_successive, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1)
+    else:
+        _step_back_two(_hard, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1)
+
+
+@njit(inline="always")
+def _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, V0, V1):
+    """Arms [first, first + LANES) into lanes; lanes beyond ``high`` repeat the first arm, to be weighed zero."""
+    for j in range(LANES):
+        i = first + j if first + j < high else first
+        row = i if len(reward) > 1 else 0
+        p00[j] = P[i, 0, 0, 1]
+        p01[j] = P[i, 0, 1, 1]
+        p10[j] = P[i, 1, 0, 1]
+        p11[j] = P[i, 1, 1, 1]
+        r0[j] = reward[row, 0]
+        dr[j] = reward[row, 1] - reward[row, 0]
+        V0[j] = 0.0
+        V1[j] = 0.0
+
+
+@njit(**COMPILE)
+def sweep_two(low, high, P, reward, start, theta, c, gamma, rule):
+    """One pass over two-state arms [low, high): [2, T + 1].
+
+    Row 0: expected active arms at each step, and at T the expected value from the start. Row 1: sum of mu pi (1 - pi), the response
+    of row 0 to -theta_t.
+    """
+    T = len(theta)
+    pi = np.empty((T, 2, LANES))
+    active, response = np.zeros((T, LANES)), np.zeros((T, LANES))
+    p00, p01, p10, p11, r0, dr = lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
+    V0, V1, mu, weight, value = lanes(), lanes(), lanes(), lanes(), lanes()
+    value[:] = 0.0
+    for first in range(low, high, LANES):
+        _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, V0, V1)
+        for j in range(LANES):
+            i = first + j if first + j < high else first
+            weight[j] = 1.0 if first + j < high else 0.0
+            mu[j] = start[i if len(start) > 1 else 0, 1]
+        for t in range(T - 1, -1, -1):
+            _step_back_by_rule(rule, c, theta[t], gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi[t, 0], pi[t, 1])
+        for j in range(LANES):
+            value[j] += weight[j] * (V0[j] + mu[j] * (V1[j] - V0[j]))
+        for t in range(T):
+            pi0, pi1, active_t, response_t = pi[t, 0], pi[t, 1], active[t], response[t]
+            for j in range(LANES):
+                mu0, mu1 = 1.0 - mu[j], mu[j]
+                a0, a1 = mu0 * pi0[j], mu1 * pi1[j]
+                active_t[j] += weight[j] * (a0 + a1)
+                response_t[j] += weight[j] * (a0 * (1.0 - pi0[j]) + a1 * (1.0 - pi1[j]))
+                mu[j] = mu0 * p00[j] + a0 * (p10[j] - p00[j]) + mu1 * p01[j] + a1 * (p11[j] - p01[j])
+    out = np.zeros((2, T + 1))
+    for t in range(T):
+        out[0, t] = active[t].sum()
+        out[1, t] = response[t].sum()
+    out[0, T] = value.sum()
+    return out
+
+
+@njit(**COMPILE)
+def score_rows_two(low, high, P, reward, theta, c, gamma, rule, first_step, rows):
+    """lambda_t(s) of two-state arms [low, high) at steps first_step, first_step + 1, ... into rows [steps, n, 2]."""
+    pi0, pi1 = lanes(), lanes()
+    p00, p01, p10, p11, r0, dr = lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
+    V0, V1 = lanes(), lanes()
+    for first in range(low, high, LANES):
+        _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, V0, V1)
+        for t in range(len(theta) - 1, first_step - 1, -1):
+            if t < first_step + len(rows):
+                for j in range(min(LANES, high - first)):
+                    reach = dr[j] + gamma * (V1[j] - V0[j])
+                    rows[t - first_step, first + j, 0] = (p10[j] - p00[j]) * reach
+                    rows[t - first_step, first + j, 1] = (p11[j] - p01[j]) * reach
+            _step_back_by_rule(rule, c, theta[t], gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1)
+
+
+@njit(inline="always")
+def _gains(P, i, reward_row, gamma, V, passive, gain):
+    """Q(s, 0) and lambda(s) [S] of arm i, from the next step's V [S]."""
+    S = len(V)
+    for s in range(S):
+        q0 = 0.0
+        q1 = 0.0
+        for s2 in range(S):
+            worth = reward_row[s2] + gamma * V[s2]
+            q0 += P[i, 0, s, s2] * worth
+            q1 += P[i, 1, s, s2] * worth
+        passive[s] = q0
+        gain[s] = q1 - q0
+
+
+@njit(**COMPILE)
+def sweep(low, high, P, reward, start, theta, c, gamma, rule):
+    """`sweep_two` for any number of states."""
+    T, S = len(theta), P.shape[2]
+    pi = np.empty((T, S))
+    V, mu, moved, passive, gain = np.empty(S), np.empty(S), np.empty(S), np.empty(S), np.empty(S)
+    out = np.zeros((2, T + 1))
+    for i in range(low, high):
+        reward_row = reward[i if len(reward) > 1 else 0]
+        V[:] = 0.0
+        mu[:] = start[i if len(start) > 1 else 0]
+        for t in range(T - 1, -1, -1):
+            _gains(P, i, reward_row, gamma, V, passive, gain)
+            for s in range(S):
+                pi[t, s], extra = _respond(rule, c, gain[s], theta[t])
+                V[s] = passive[s] + extra
+        for s in range(S):
+            out[0, T] += mu[s] * V[s]
+        for t in range(T):
+            moved[:] = 0.0
+            for s in range(S):
+                active = mu[s] * pi[t, s]
+                out[0, t] += active
+                out[1, t] += active * (1.0 - pi[t, s])
+                for s2 in range(S):
+                    moved[s2] += (mu[s] - active) * P[i, 0, s, s2] + active * P[i, 1, s, s2]
+            mu[:] = moved
+    return out
+
+
+@njit(**COMPILE)
+def score_rows(low, high, P, reward, theta, c, gamma, rule, first_step, rows):
+    """`score_rows_two` for any number of states: rows [steps, n, S]."""
+    S = P.shape[2]
+    V, passive, gain = np.empty(S), np.empty(S), np.empty(S)
+    for i in range(low, high):
+        reward_row = reward[i if len(reward) > 1 else 0]
+        V[:] = 0.0
+        for t in range(len(theta) - 1, first_step - 1, -1):
+            _gains(P, i, reward_row, gamma, V, passive, gain)
+            if t < first_step + len(rows):
+                rows[t - first_step, i] = gain
+            for s in range(S):
+                V[s] = passive[s] + _respond(rule, c, gain[s], theta[t])[1]

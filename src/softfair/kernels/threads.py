@@ -1,0 +1,64 @@
+"""Parallel map of a compiled kernel over fixed parts of an index range.
+
+Kernels are compiled with ``nogil=True`` and run on plain Python threads: the pool may be used from several threads at once
+and is made anew after a fork. The parts depend on the size of the work alone, and their results come back in order, so sums
+over parts are the same on any number of threads.
+"""
+
+from __future__ import annotations
+
+import numbers
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from ..errors import InvalidInput
+
+__all__ = ["get_threads", "map_parts", "set_threads"]
+
+Result = TypeVar("Result")
+
+_pool: ThreadPoolExecutor | None = None
+_threads: int | None = None
+
+
+def get_threads() -> int:
+    """Threads that kernels may use: what :func:`set_threads` said, else SOFTFAIR_THREADS, else every core granted."""
+    global _threads
+    if _threads is None:
+        wish = os.environ.get("SOFTFAIR_THREADS", "")
+        if wish and (not wish.isdecimal() or int(wish) < 1):
+            raise InvalidInput(f"SOFTFAIR_THREADS is {wish!r}; give a whole number of at least 1, or unset it")
+        _threads = int(wish) if wish else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return _threads
+
+
+def set_threads(threads: int) -> None:
+    """Use this many threads from now on. Results do not depend on it."""
+    global _threads
+    if not isinstance(threads, numbers.Integral) or threads < 1:
+        raise InvalidInput(f"threads is {threads!r}; give a whole number of at least 1")
+    _threads = int(threads)
+    _forget_pool()
+
+
+def _forget_pool() -> None:
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)  # a child has none of its parent's threads
+
+
+def map_parts(kernel: Callable[..., Result], size: int, part: int, *args: Any) -> list[Result]:
+    """``[kernel(low, high, *args), ...]`` over [0, size) cut every ``part``, in order."""
+    global _pool
+    bounds = [(low, min(low + part, size)) for low in range(0, size, part)]
+    if len(bounds) < 2 or get_threads() < 2:
+        return [kernel(low, high, *args) for low, high in bounds]
+    pool = _pool
+    if pool is None:
+        pool = _pool = ThreadPoolExecutor(get_threads(), thread_name_prefix="softfair")
+    return list(pool.map(lambda bound: kernel(*bound, *args), bounds))

@@ -1,0 +1,24 @@
+"""SoftFair and every baseline behind one protocol, see `base`."""
+
+from .base import Fitted, Policy
+from .fair import FaWT, ProbFair
+from .indexed import Oracle, ThresholdWhittle, Whittle
+from .simple import FairMyopic, Myopic, NoIntervention, Random, RoundRobin
+from .softfair import FittedSoftFair, SoftFair
+
+__all__ = [
+    "FaWT",
+    "FairMyopic",
+    "Fitted",
+    "FittedSoftFair",
+    "Myopic",
+    "NoIntervention",
+    "Oracle",
+    "Policy",
+    "ProbFair",
+    "Random",
+    "RoundRobin",
+    "SoftFair",
+    "ThresholdWhittle",
+    "Whittle",
+]

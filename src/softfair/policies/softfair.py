@@ -1,0 +1,85 @@
+"""SoftFair: arms are drawn at random, with odds that follow what each would gain in the long run, lambda_t(s).
+
+No arm is favoured over one that would gain more; the multiplier c says how strongly gain counts (0: a lottery, inf: the k who gain most).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+from ..cohort import Cohort
+from ..errors import InvalidInput
+from ..sampling import Design
+from ..solvers import Values, solve_meanfield, solve_paper, solve_priced, upper_bound
+from .base import Fitted, Policy, Rule, check_setting
+
+__all__ = ["FittedSoftFair", "SoftFair", "Solver"]
+
+Solver = Literal["priced", "meanfield", "paper"]
+
+
+@dataclass(frozen=True)
+class SoftFair(Policy):
+    """The policy of the paper, by three solvers and two sampling designs.
+
+    Parameters
+    ----------
+    c : how strongly gain counts when arms are drawn.
+    solver : "priced" (one price a step; the default), "meanfield" (the paper's fixed point without sampling) or "paper" (Algorithm 1).
+    design : "joint" (softmax over sets of k) or "successive" (the paper: one arm after another).
+    c_value : multiplier with which the gains are learnt; None means c, as in the paper's algorithm. Figure 3a of the paper learns
+        with 1 and draws with more.
+    episodes : of Algorithm 1; default 6 T, at least 300. Only for solver "paper".
+    """
+
+    name: ClassVar[str] = "SoftFair"
+
+    c: float = 10.0
+    solver: Solver = "priced"
+    design: Design = "joint"
+    c_value: float | None = None
+    episodes: int | None = None
+
+    def __post_init__(self) -> None:
+        Rule.softmax(self.c, self.design)  # checks c and design
+        if self.solver not in ("priced", "meanfield", "paper"):
+            raise InvalidInput(f"solver is {self.solver!r}; choose 'priced', 'meanfield' or 'paper'")
+        if self.c_value is not None and not self.c_value >= 0:
+            raise InvalidInput(f"c_value is {self.c_value}; give a number >= 0, or None for c itself")
+        if self.episodes is not None and self.solver != "paper":
+            raise InvalidInput(f"episodes is {self.episodes} but solver is {self.solver!r}; episodes are of solver='paper' alone")
+        if self.episodes is not None and (self.episodes < 1 or self.episodes != int(self.episodes)):
+            raise InvalidInput(f"episodes is {self.episodes}; give a whole number of at least 1")
+
+    @property
+    def label(self) -> str:
+        learnt = "" if self.c_value is None else f", c_value={self.c_value:g}"
+        solver = "" if self.solver == "priced" else f", {self.solver}"
+        design = "" if self.design == "joint" else f", {self.design}"
+        return f"SoftFair(c={self.c:g}{learnt}{solver}{design})"
+
+    def fit(self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0) -> FittedSoftFair:
+        """Learn the gains. The seed matters to solver "paper" alone, which samples."""
+        check_setting(cohort, k, horizon, gamma)
+        c_value = self.c if self.c_value is None else self.c_value
+        values: Values
+        if self.solver == "priced":
+            values = solve_priced(cohort, k, horizon, gamma, c_value)
+        elif self.solver == "meanfield":
+            values = solve_meanfield(cohort, k, horizon, gamma, c_value, self.design)
+        else:
+            values = solve_paper(cohort, k, horizon, gamma, c_value, self.design, self.episodes, seed)
+        rule = Rule.softmax(self.c if math.isfinite(self.c) else math.inf, self.design)
+        return FittedSoftFair(self, cohort, k, horizon, gamma, rule, values, values.info)
+
+
+class FittedSoftFair(Fitted):
+    """SoftFair ready to act; ``scores`` are the gains lambda_t(s)."""
+
+    @cached_property
+    def upper_bound(self) -> float:
+        """No policy that helps at most k arms a step can expect a larger total reward from this start."""
+        return upper_bound(self.cohort, self.k, self.horizon, self.gamma)

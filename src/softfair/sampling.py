@@ -1,0 +1,176 @@
+"""The two sampling designs: how k of n arms are drawn from log-weights, and how likely each arm is to be among them.
+
+``successive`` (the paper)
+    Draw one arm with probability w_i / sum w, remove it, repeat k times. Equivalently the first k of independent exponential clocks
+    of rate w_i.
+``joint`` (beyond the paper)
+    Pr(set) proportional to the product of the weights of its members, over all sets of size k (conditional Poisson sampling). With
+    w = exp(c lambda) this is the softmax over joint actions, so that Definition 1 of the paper holds for sets, not for arms alone.
+
+Accuracy of ``inclusion``. Below n = 1000 it is exact to 1e-10. From n = 1000 on an O(n) evaluation is used wherever its own estimate
+of its relative error is below 5e-7 (`successive`; `joint` is exact to 1e-12 throughout). The estimate fails only where chance has
+little to decide: V = sum q (1 - q) of about 5 or less, because k or n - k is tiny or because a few arms outweigh all others. There
+the exact evaluation takes over, which costs n times the width of the count's distribution at each of some hundred nodes (seconds at a
+million arms). Weights are rounded to a grid of 3.6e-12 relative, which makes the order of inclusion the order of weights to the bit.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import InvalidInput
+from .kernels import draws
+from .kernels import inclusion as kernels
+from .kernels.threads import map_parts
+
+__all__ = ["Design", "draw", "inclusion", "inclusion_of_top"]
+
+Design = Literal["successive", "joint"]
+DESIGNS = {"successive": kernels.SUCCESSIVE, "joint": kernels.JOINT}
+
+EXACT_BELOW = 1000  # arms
+FINE, COARSE = 1e-10, 5e-7  # relative error of the O(n) evaluation that is accepted below, and from, EXACT_BELOW arms on
+LARGE = 32768  # arms from which the work is shared among threads
+PART = 131072  # arms a task
+FIRST_ORDER_SERVES = 1e4  # from this response of the count on, the first correction is within COARSE
+INFINITE = 1e6  # distance beyond which one log-weight is as good as infinitely above another
+
+Floats = NDArray[np.float64]
+
+
+def inclusion(log_weights: ArrayLike, k: int, design: Design = "successive") -> Floats:
+    """Pr(arm i is among the k drawn) [n]; sums to k and has the order of the weights.
+
+    >>> import numpy as np
+    >>> inclusion(np.log([0.5, 0.3, 0.2]), 1).round(6)
+    array([0.5, 0.3, 0.2])
+    """
+    given, code = _log_weights(log_weights), _code(design)
+    n = len(given)
+    _check_k(k, n)
+    if k in (0, n):
+        return np.full(n, 1.0 if k else 0.0)
+    out = np.empty(n)
+    if n < LARGE or not _inclusion_in_parts(given, k, code, out):
+        nodes, weights = legendre()
+        kernels.inclusion(given, given.max(), k, code, FINE if n < EXACT_BELOW else COARSE, kernels.SERIES, nodes, weights, out)
+    return out
+
+
+def draw(log_weights: ArrayLike, k: int, rng: np.random.Generator, design: Design = "successive") -> NDArray[np.int64]:
+    """k arms drawn by the design: indices, sorted. Exact at any n and any spread of weights."""
+    given, code = _log_weights(log_weights), _code(design)
+    n = len(given)
+    _check_k(k, n)
+    kernel = draws.draw_successive if code == kernels.SUCCESSIVE else draws.draw_joint
+    chosen = np.empty(n, np.uint8)
+    kernel(given, k, new_key(rng), np.empty(2 * n), chosen)
+    return np.flatnonzero(chosen)
+
+
+def inclusion_of_top(scores: ArrayLike, k: int) -> Floats:
+    """Inclusion of the deterministic rule "the k highest scores", those tied for the last places sharing them evenly [n]."""
+    values = _log_weights(scores)
+    _check_k(k, len(values))
+    if k == 0:
+        return np.zeros(len(values))
+    cut = np.partition(values, -k)[-k]
+    above, tied = values > cut, values == cut
+    share: Floats = above + tied * ((k - above.sum()) / tied.sum())
+    return share
+
+
+def new_key(rng: np.random.Generator) -> np.uint64:
+    """A key for the counter-based randomness of the kernels."""
+    return rng.integers(0, 2**64, dtype=np.uint64)
+
+
+@cache
+def legendre(size: int = 16) -> tuple[Floats, Floats]:
+    """Nodes and weights for a panel of the exact evaluation; 16 give full accuracy."""
+    nodes, weights = np.polynomial.legendre.leggauss(size)
+    return nodes, weights
+
+
+def _log_weights(values: ArrayLike) -> Floats:
+    given = np.ascontiguousarray(values, dtype=np.float64)
+    if given.ndim != 1 or not len(given):
+        raise InvalidInput(f"log-weights have shape {given.shape}; give one number an arm, n >= 1")
+    with np.errstate(invalid="ignore", over="ignore"):
+        if np.isfinite(given.sum()):  # one cheap pass in the usual case
+            return given
+    if np.isnan(given).any():
+        bad = np.isnan(given)
+        raise InvalidInput(f"log_weights[{int(np.argmax(bad))}] is NaN ({bad.sum()} of {len(given)}); give a number for each arm")
+    if np.isinf(given).any():
+        finite = given[np.isfinite(given)]
+        low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+        given = np.clip(given, low - INFINITE, high + INFINITE)
+    return given
+
+
+def _code(design: str) -> int:
+    if design not in DESIGNS:
+        raise InvalidInput(f"design is {design!r}; choose one of {', '.join(map(repr, DESIGNS))}")
+    return DESIGNS[design]
+
+
+def _check_k(k: int, n: int) -> None:
+    if not 0 <= k <= n or k != int(k):
+        raise InvalidInput(f"k is {k}, the arms are {n}; give a whole number between 0 and {n}")
+
+
+def _inclusion_in_parts(z: Floats, k: int, design: int, out: Floats) -> bool:
+    """`kernels.inclusion` by its O(n) way alone, shared among threads; False if its estimate of the error is too large.
+
+    The shift u comes from a sample of the arms. The pass that gathers the moments also tells how the count bends with u, which
+    corrects u to fourth order; it is made again only if the sample misled by more than a fiftieth.
+    """
+    n = len(z)
+    sample = np.ascontiguousarray(z[:: n // 16384])
+    top = sample.max()  # near the top is near enough
+    share = k * len(sample) / n
+    u = kernels.shift(sample, top, share, design, kernels.guess_shift(sample, top, share))
+    bracket = np.array([-np.inf, np.inf, u])
+    variance = kernels.expected_count(0, len(sample), sample, top, u, kernels.JOINT)[1] * n / len(sample)
+    order, powers = 1, kernels.joint_powers(0.9 * variance, n)
+    if design == kernels.JOINT and powers > kernels.MOST_POWERS:
+        return False
+    while True:
+        if design == kernels.SUCCESSIVE:
+            moments = np.sum(map_parts(kernels.successive_moments, n, PART, z, top, u, order), axis=0)
+            count, (a1, a2, a3) = moments[0, 0], moments[1:4, 1]
+            slope, bend, twist = a1, a1 - a2, a1 - 3 * a2 + a3  # d/du of sum 1 - e, once, twice, three times
+        else:
+            moments = np.sum(map_parts(kernels.joint_moments, n, PART, z, top, u, powers), axis=0)
+            _, y1, y2, y3, y4 = moments[:5]
+            count, slope, bend, twist = (n + y1) / 2, (n - y2) / 4, (y3 - y1) / 4, (-0.5 * n + 2 * y2 - 1.5 * y4) / 4
+        step = kernels.next_shift(u, count, slope, float(k), bracket) - u
+        if design == kernels.JOINT and abs(step) * slope**0.5 < 1:  # any u serves whose expected count is within a sd of k
+            break
+        near = abs(step) < 0.02
+        for _ in range(4 if near else 0):  # Newton on the cubic
+            step += (k - count - step * (slope + step * (bend / 2 + step * twist / 6))) / (slope + step * (bend + step * twist / 2))
+        u += step
+        if design == kernels.SUCCESSIVE and near and (order > 1 or slope > FIRST_ORDER_SERVES):
+            a, b = np.indices(moments[:-1].shape)
+            moments[:-1] += step * (a * moments[:-1] - b * moments[1:])  # d/du s^a e^b; the corrections need no more than this
+            break
+        order = kernels.MOST_ORDER if near else 1
+    if design == kernels.SUCCESSIVE:
+        early, last = np.zeros_like(moments), np.zeros_like(moments)
+        kernels.successive_coefficients(moments, kernels.SERIES, 1, order - 1, early)
+        kernels.successive_coefficients(moments, kernels.SERIES, order, order, last)
+        parts = np.array(map_parts(kernels.successive_map, n, PART, z, top, u, early, last, out))
+        if not kernels.estimated_error(parts[:, 2].max(), order) <= COARSE:
+            return False
+    else:
+        coefficients = np.empty(powers)
+        kernels.joint_coefficients(moments, float(k), slope, coefficients)
+        parts = np.array(map_parts(kernels.joint_map, n, PART, z, top, u, coefficients, out))
+    map_parts(kernels.settle, n, PART, out, float(k), parts[:, 0].sum(), parts[:, 1].sum())
+    return True

@@ -1,0 +1,148 @@
+"""Imports go down only, and `import softfair` stays light."""
+
+import ast
+import graphlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "softfair"
+
+# From bottom to top. A room is a module or a folder; it may import only rooms that stand before it.
+ORDER = (
+    "errors",
+    "progress",
+    "kernels",
+    "cohort",
+    "sampling",
+    "indices",
+    "datasets",
+    "metrics",
+    "solvers",
+    "policies",
+    "simulation",
+    "comparison",
+    "estimate",
+    "theory",
+    "env",
+    "cluster",
+    "experiments",
+    "programme",
+    "web",
+    "cli",
+)
+HEAVY = {"pandas", "matplotlib", "scipy", "numba"}
+
+
+def dotted(package: Path, file: Path) -> str:
+    """The module's name: pkg/solvers/__init__.py is pkg.solvers."""
+    parts = file.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(file: Path, module: str, modules: set[str]) -> list[tuple[int, str]]:
+    """(line, dotted name) of each import, wherever it stands: one inside a function also ties two rooms together."""
+    found = []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                here = module.split(".") + (["__init__"] if file.name == "__init__.py" else [])
+                base = ".".join(here[: -node.level] + base.split(".") * bool(base))
+            # `from pkg import x` means the module x if there is one, else a name that pkg itself defines.
+            for alias in node.names:
+                inner = f"{base}.{alias.name}"
+                found.append((node.lineno, inner if inner in modules else base))
+    return found
+
+
+def faults(package: Path, order: tuple[str, ...]) -> list[str]:
+    """Every import of the package that breaks the order, and every cycle inside a room."""
+    files = {dotted(package, file): file for file in sorted(package.rglob("*.py"))}
+    top = package.name
+    said = []
+    inside: dict[str, set[str]] = {}  # module -> modules of its own room that it imports
+    for module, file in files.items():
+        if module == top:
+            continue  # the front door may import every room
+        room = module.split(".")[1]
+        if room not in order:
+            said.append(f"{module}: the room {room!r} is not in the order: add it to ORDER in {Path(__file__).name}")
+            continue
+        for line, target in imported(file, module, set(files)):
+            where = f"{file.relative_to(package.parent).as_posix()}:{line}"
+            if target == top:
+                said.append(f"{where}: {room} imports the front door {top}, which stands above every room")
+            elif target.startswith(f"{top}."):
+                other = target.split(".")[1]
+                if other == room:
+                    inside.setdefault(module, set()).add(target)
+                elif other not in order:
+                    said.append(f"{where}: {other!r} is not in the order: add it to ORDER in {Path(__file__).name}")
+                elif order.index(other) > order.index(room):
+                    said.append(f"{where}: {room} imports {other}, which stands above it")
+    try:
+        graphlib.TopologicalSorter(inside).prepare()
+    except graphlib.CycleError as error:
+        said.append("a cycle: " + " imports ".join(reversed(error.args[1])))  # graphlib lists the imported one first
+    return said
+
+
+def heavy_after(statement: str) -> set[str]:
+    """Which heavy libraries a fresh interpreter has loaded after the statement."""
+    code = f"{statement}\nimport sys\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
+    return HEAVY & set(done.stdout.split())
+
+
+def test_imports_go_down():
+    assert PACKAGE.is_dir()
+    assert not (found := faults(PACKAGE, ORDER)), "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "complaint"),
+    [
+        ("low.py", "import pkg.high", "pkg/low.py:1: low imports high"),
+        ("low.py", "from pkg import high", "pkg/low.py:1: low imports high"),
+        ("low.py", "x = 1\nfrom .high import f", "pkg/low.py:2: low imports high"),
+        ("low.py", "def f():\n    from . import high", "pkg/low.py:2: low imports high"),
+        ("mid/a.py", "from ..high import f", "pkg/mid/a.py:1: mid imports high"),
+        ("mid/__init__.py", "from ..high import f", "pkg/mid/__init__.py:1: mid imports high"),
+        ("high.py", "from pkg import version", "front door"),
+        ("high.py", "import pkg", "front door"),
+        ("new.py", "", "add it to ORDER"),
+        ("high.py", "from .gone import f", "add it to ORDER"),
+        ("mid/b.py", "from . import a", "pkg.mid.a imports pkg.mid.b"),
+        ("mid/b.py", "from . import f", "pkg.mid imports pkg.mid.b"),
+    ],
+)
+def test_the_checker_catches(tmp_path, file, source, complaint):
+    package = tmp_path / "pkg"
+    sound = {
+        "__init__.py": "from .high import f",
+        "low.py": "import os",
+        "mid/__init__.py": "from .b import f",
+        "mid/a.py": "from ..low import x\nfrom .b import f",
+        "mid/b.py": "from pkg.low import x",
+        "high.py": "from pkg import low, mid\nfrom pkg.mid.a import f",
+    }
+    for name, text in sound.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text)
+    order = ("low", "mid", "high")
+    assert faults(package, order) == []
+    (package / file).write_text(source)
+    assert any(complaint in fault for fault in faults(package, order)), faults(package, order)
+
+
+def test_import_is_light():
+    assert heavy_after("import softfair") == set()
+
+
+def test_a_heavy_import_is_seen():
+    assert "scipy" in heavy_after("import scipy")
