@@ -24,6 +24,7 @@ ORDER = (
     "policies",
     "simulation",
     "comparison",
+    "figures",
     "estimate",
     "theory",
     "env",

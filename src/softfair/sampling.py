@@ -57,7 +57,9 @@ def inclusion(log_weights: ArrayLike, k: int, design: Design = "successive") -> 
     out = np.empty(n)
     if n < LARGE or not _inclusion_in_parts(given, k, code, out):
         nodes, weights = legendre()
-        kernels.inclusion(given, given.max(), k, code, FINE if n < EXACT_BELOW else COARSE, kernels.SERIES, nodes, weights, out)
+        top, tolerance = given.max(), FINE if n < EXACT_BELOW else COARSE
+        guess = kernels.guess_shift(given, top, float(k))
+        kernels.inclusion(given, top, k, code, tolerance, guess, kernels.SERIES, nodes, weights, out)
     return out
 
 
@@ -134,7 +136,7 @@ def _inclusion_in_parts(z: Floats, k: int, design: int, out: Floats) -> bool:
     sample = np.ascontiguousarray(z[:: n // 16384])
     top = sample.max()  # near the top is near enough
     share = k * len(sample) / n
-    u = kernels.shift(sample, top, share, design, kernels.guess_shift(sample, top, share))
+    u = kernels.shift(sample, top, share, design, kernels.guess_shift(sample, top, share), 1e-6 * share)
     bracket = np.array([-np.inf, np.inf, u])
     variance = kernels.expected_count(0, len(sample), sample, top, u, kernels.JOINT)[1] * n / len(sample)
     order, powers = 1, kernels.joint_powers(0.9 * variance, n)
@@ -143,22 +145,17 @@ def _inclusion_in_parts(z: Floats, k: int, design: int, out: Floats) -> bool:
     while True:
         if design == kernels.SUCCESSIVE:
             moments = np.sum(map_parts(kernels.successive_moments, n, PART, z, top, u, order), axis=0)
-            count, (a1, a2, a3) = moments[0, 0], moments[1:4, 1]
-            slope, bend, twist = a1, a1 - a2, a1 - 3 * a2 + a3  # d/du of sum 1 - e, once, twice, three times
+            count, slope, bend, twist = kernels.successive_derivatives(moments)
         else:
             moments = np.sum(map_parts(kernels.joint_moments, n, PART, z, top, u, powers), axis=0)
             _, y1, y2, y3, y4 = moments[:5]
             count, slope, bend, twist = (n + y1) / 2, (n - y2) / 4, (y3 - y1) / 4, (-0.5 * n + 2 * y2 - 1.5 * y4) / 4
-        step = kernels.next_shift(u, count, slope, float(k), bracket) - u
+        step, near = kernels.polish(u, count, slope, bend, twist, float(k), kernels.reach_for(COARSE), bracket)
         if design == kernels.JOINT and abs(step) * slope**0.5 < 1:  # any u serves whose expected count is within a sd of k
             break
-        near = abs(step) < 0.02
-        for _ in range(4 if near else 0):  # Newton on the cubic
-            step += (k - count - step * (slope + step * (bend / 2 + step * twist / 6))) / (slope + step * (bend + step * twist / 2))
         u += step
         if design == kernels.SUCCESSIVE and near and (order > 1 or slope > FIRST_ORDER_SERVES):
-            a, b = np.indices(moments[:-1].shape)
-            moments[:-1] += step * (a * moments[:-1] - b * moments[1:])  # d/du s^a e^b; the corrections need no more than this
+            kernels.move_moments(moments, step)
             break
         order = kernels.MOST_ORDER if near else 1
     if design == kernels.SUCCESSIVE:

@@ -5,6 +5,8 @@ Every function fills chosen [n] (0 or 1) with exactly k ones. Chance is a pure f
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -42,27 +44,58 @@ def _kth_smallest(values, k):
     return values[place]
 
 
+SAMPLED = 512  # values from which on a sample tells where the k-th smallest must lie
+
+
+@njit(**COMPILE)
+def _cut(values, k, scratch):
+    """The k-th smallest of values. From SAMPLED values on, a sample tells two bounds that it must lie between, and only what lies
+    there is searched (Floyd and Rivest's idea); if the sample misled, all is. Loops over all values have no branch to mispredict."""
+    n = len(values)
+    if n >= SAMPLED:
+        stride = n // 128 if n < 65536 else n // 1024
+        size = 0
+        for i in range(0, n, stride):
+            scratch[size] = values[i]
+            size += 1
+        share = k / n
+        margin = 3.0 * math.sqrt(size * share * (1.0 - share)) + 2.0
+        upper, lower = math.ceil(size * share + margin), math.floor(size * share - margin)
+        high = _kth_smallest(scratch[:size], upper) if upper <= size else np.inf
+        low = _kth_smallest(scratch[: min(upper, size)], lower) if lower >= 1 else -np.inf  # the smallest stand in front by now
+        below, between = 0, 0
+        for i in range(n):
+            scratch[between] = values[i]
+            below += values[i] < low
+            between += (values[i] >= low) & (values[i] <= high)
+        if below < k <= below + between:
+            return _kth_smallest(scratch[:between], k - below)
+    scratch[:n] = values
+    return _kth_smallest(scratch[:n], k)
+
+
 @njit(**COMPILE)
 def _select_smallest(values, k, key, scratch, chosen):
     """The k smallest values; among those equal to the k-th, chance decides, each as likely as the others."""
     n = len(values)
-    chosen[:] = 0
     if k == 0:
+        chosen[:] = 0
         return
-    scratch[:] = values
-    cut = _kth_smallest(scratch, k)
-    below, equal = 0, 0
+    cut = _cut(values, k, scratch)
+    met = 0
     for i in range(n):
-        below += values[i] < cut
+        chosen[i] = values[i] <= cut
+        met += chosen[i]
+    if met == k:
+        return
+    equal = 0
+    for i in range(n):
         equal += values[i] == cut
-    places = k - below
+    places = k - (met - equal)
     for i in range(n):
-        if values[i] < cut:
-            chosen[i] = 1
-        elif values[i] == cut:  # selection sampling: places left over candidates left
-            if uniform(key, i) * equal < places:
-                chosen[i] = 1
-                places -= 1
+        if values[i] == cut:  # selection sampling: places left over candidates left
+            chosen[i] = uniform(key, i) * equal < places
+            places -= chosen[i]
             equal -= 1
 
 
@@ -176,7 +209,7 @@ def draw_joint(log_weights, k, key, scratch, chosen):
         return
     q = scratch[:n]
     top = log_weights.max()
-    u = shift(log_weights, top, float(k), JOINT, guess_shift(log_weights, top, float(k)))
+    u = shift(log_weights, top, float(k), JOINT, guess_shift(log_weights, top, float(k)), 0.1)  # near is enough: any tilt serves
     for i in range(n):
         x = (log_weights[i] - top) + u
         e = exp_(-abs(x))

@@ -11,7 +11,7 @@ from numba import njit
 
 from .draws import TOP, select
 from .elementary import COMPILE, mix, uniform
-from .inclusion import inclusion
+from .inclusion import guess_shift, inclusion
 
 __all__ = ["episodes", "run_window", "start_runs"]
 
@@ -54,7 +54,7 @@ def run_window(low, high, P, reward, scores, first_step, steps, c, rule, k, keys
     one table for all runs, one with memory a row a run. states, counts, waits, longest [runs, n] go on from where they are; rewards
     [runs, T] and chosen [runs, n] (the last selection) are filled.
     """
-    n = P.shape[0]
+    n, S = P.shape[0], P.shape[3]
     values, scratch = np.empty(n), np.empty(3 * n)
     for run in range(low, high):
         table = scores[run if len(scores) > 1 else 0]
@@ -67,16 +67,22 @@ def run_window(low, high, P, reward, scores, first_step, steps, c, rule, k, keys
                 values[i] = row[i, state[i] if by_state else 0]
             select(values, c, rule, k, mix(keys[run], 2 * t + 1), scratch, picked)
             luck = mix(keys[run], 2 * t + 2)
-            total = 0.0
             for i in range(n):
-                active = picked[i]
-                reached = _next_state(P, i, active, state[i], uniform(luck, i))
-                state[i] = reached
-                total += reward[i if len(reward) > 1 else 0, reached]
+                values[i] = uniform(luck, i)
+            total = 0.0
+            if S == 2:  # without a branch: chance cannot be predicted
+                for i in range(n):
+                    state[i] = values[i] >= P[i, picked[i], state[i], 0]
+            else:
+                for i in range(n):
+                    state[i] = _next_state(P, i, picked[i], state[i], values[i])
+            for i in range(n):
+                total += reward[i if len(reward) > 1 else 0, state[i]]
+            for i in range(n):
+                active = np.int32(picked[i])
                 count[i] += active
-                waited = 0 if active else wait[i] + 1
-                wait[i] = waited
-                most[i] = max(most[i], waited)
+                wait[i] = (wait[i] + np.int32(1)) * (np.int32(1) - active)
+                most[i] = wait[i] if wait[i] > most[i] else most[i]
             rewards[run, t] = total
 
 
@@ -99,8 +105,9 @@ def episodes(first, last, P, reward, start, k, c, gamma, rule, tolerance, key, s
     probabilities are those of the design, within ``tolerance`` relative.
     """
     T, n, S = visits.shape
-    state, picked = np.empty(n, np.int64), np.empty(n, np.uint8)
+    state, picked = np.empty(n, np.int32), np.empty(n, np.uint8)
     passive, gain, chance, log_weights, scratch = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(3 * n)
+    shifts = np.full(T, np.nan)  # the clock at each step, from the episode before
     for episode in range(first, last):
         luck = mix(key, 3 * episode * T)
         for i in range(n):
@@ -109,8 +116,9 @@ def episodes(first, last, P, reward, start, k, c, gamma, rule, tolerance, key, s
             later = V[t + 1]
             for i in range(n):  # Q and lambda of the state each arm is in (Eq. 3)
                 s, row = state[i], i if len(reward) > 1 else 0
-                q0, q1 = 0.0, 0.0
-                for s2 in range(S):
+                worth = reward[row, 0] + gamma * later[i, 0]
+                q0, q1 = P[i, 0, s, 0] * worth, P[i, 1, s, 0] * worth
+                for s2 in range(1, S):
                     worth = reward[row, s2] + gamma * later[i, s2]
                     q0 += P[i, 0, s, s2] * worth
                     q1 += P[i, 1, s, s2] * worth
@@ -120,13 +128,21 @@ def episodes(first, last, P, reward, start, k, c, gamma, rule, tolerance, key, s
             elif rule == TOP:
                 _inclusion_of_top(gain, k, chance)
             else:
+                top = c * gain[0]
                 for i in range(n):
                     log_weights[i] = c * gain[i]
-                inclusion(log_weights, log_weights.max(), k, rule, tolerance, series, nodes, weights, chance)
+                    top = log_weights[i] if log_weights[i] > top else top
+                guess = guess_shift(log_weights, top, float(k)) if np.isnan(shifts[t]) else shifts[t] + top
+                shifts[t] = inclusion(log_weights, top, k, rule, tolerance, guess, series, nodes, weights, chance) - top
             stamp = 3 * (episode * T + t)
             select(gain, c, rule, k, mix(key, stamp + 1), scratch, picked)
             luck = mix(key, stamp + 2)
             for i in range(n):
                 V[t, i, state[i]] = passive[i] + chance[i] * gain[i]  # Eq. 5
                 visits[t, i, state[i]] += 1
-                state[i] = _next_state(P, i, picked[i], state[i], uniform(luck, i))
+            if S == 2:
+                for i in range(n):
+                    state[i] = uniform(luck, i) >= P[i, picked[i], state[i], 0]
+            else:
+                for i in range(n):
+                    state[i] = _next_state(P, i, picked[i], state[i], uniform(luck, i))

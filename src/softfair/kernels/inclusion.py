@@ -40,10 +40,13 @@ __all__ = [
     "joint_map",
     "joint_moments",
     "joint_powers",
-    "next_shift",
+    "move_moments",
+    "polish",
+    "reach_for",
     "settle",
     "shift",
     "successive_coefficients",
+    "successive_derivatives",
     "successive_exact",
     "successive_map",
     "successive_moments",
@@ -55,6 +58,7 @@ SUM: dict[str, Any] = {"nogil": True, "cache": True, "fastmath": {"contract", "r
 SUCCESSIVE, JOINT = 0, 1
 
 DUST = 1e-20  # a probability that nothing can show
+ROUNDING = 4e-15  # relative, of a sum over arms
 CERTAIN = 1e-26  # an arm whose chance is this close to 0 or 1 does not move a count, not even with ten million like it
 
 
@@ -630,8 +634,8 @@ def joint_map(low, high, z, top, u, coefficients, out):
 
 
 @njit(**COMPILE)
-def next_shift(u, count, slope, k, bracket):
-    """One safeguarded Newton step towards expected count k; returns the new u (u itself: done).
+def next_shift(u, count, slope, k, slack, bracket):
+    """One safeguarded Newton step towards an expected count within ``slack`` of k; returns the new u (u itself: done).
 
     bracket = [too low, too high, first guess] is kept up to date. Where the count is flat (weights many orders of magnitude apart)
     Newton's step says nothing: strides then grow threefold until k is bracketed, and halve from there.
@@ -640,7 +644,7 @@ def next_shift(u, count, slope, k, bracket):
         bracket[0] = u
     else:
         bracket[1] = u
-    if abs(k - count) <= 4e-15 * k:
+    if abs(k - count) <= slack:
         return u
     low, high = bracket[0], bracket[1]
     guess = u + (k - count) / slope if slope > 0.0 else np.inf
@@ -663,13 +667,13 @@ def guess_shift(z, top, k):
 
 
 @njit(**COMPILE)
-def shift(z, top, k, design, guess):
-    """u at which the expected count is k."""
+def shift(z, top, k, design, guess, slack):
+    """u at which the expected count is within ``slack`` of k."""
     bracket = np.array([-np.inf, np.inf, guess])
     u = guess
     for _ in range(400):
         count, slope = expected_count(0, len(z), z, top, u, design)
-        moved = next_shift(u, count, slope, k, bracket)
+        moved = next_shift(u, count, slope, k, slack, bracket)
         if moved == u:
             break
         u = moved
@@ -694,38 +698,97 @@ def settle(low, high, p, k, total, spread):
 
 
 @njit(**COMPILE)
-def inclusion(z, top, k, design, tolerance, series, nodes, weights, out):
+def polish(u, count, slope, bend, twist, k, reach, bracket):
+    """(step, near) from u towards expected count k, given the first three derivatives of the count.
+
+    A step shorter than ``reach`` is near: it is taken to fourth order, by Newton on the cubic, and leaves an error of its fourth power.
+    """
+    step = next_shift(u, count, slope, k, ROUNDING * k, bracket) - u
+    near = abs(step) < reach
+    if near:
+        for _ in range(4):
+            step += (k - count - step * (slope + step * (bend / 2.0 + step * twist / 6.0))) / (
+                slope + step * (bend + step * twist / 2.0)
+            )
+    return step, near
+
+
+@njit(**COMPILE)
+def successive_derivatives(moments):
+    """(count, its first three derivatives in u) from the moments."""
+    a1, a2, a3 = moments[1, 1], moments[2, 1], moments[3, 1]
+    return moments[0, 0], a1, a1 - a2, a1 - 3.0 * a2 + a3
+
+
+@njit(**COMPILE)
+def move_moments(moments, step):
+    """Moments a small step of u further on: d/du s^a e^b = a s^a e^b - b s^(a+1) e^b."""
+    for a in range(len(moments) - 1):
+        for b in range(1, moments.shape[1]):
+            moments[a, b] += step * (a * moments[a, b] - b * moments[a + 1, b])
+
+
+@njit(**COMPILE)
+def reach_for(tolerance):
+    """How far from the solution moments may be taken, so that the error of `polish` stays below the tolerance."""
+    return min(0.05, (0.3 * tolerance) ** 0.25)
+
+
+@njit(**COMPILE)
+def _expanded(z, top, k, u, tolerance, series, bracket, out):
+    """`successive` by its expansion, to first order if that is within the tolerance, else to the highest: (done, u, total, spread)."""
+    n = len(z)
+    total, spread = 0.0, 0.0
+    for order in (1, MOST_ORDER):
+        near = False
+        for _ in range(400):
+            moments = successive_moments(0, n, z, top, u, order)
+            count, slope, bend, twist = successive_derivatives(moments)
+            step, near = polish(u, count, slope, bend, twist, k, reach_for(tolerance), bracket)
+            u += step
+            if near:
+                break
+        if not near or not slope > 1.0:  # nothing to expand in: the count hardly moves
+            break
+        move_moments(moments, step)
+        early, last = np.zeros(moments.shape), np.zeros(moments.shape)
+        successive_coefficients(moments, series, 1, order - 1, early)
+        successive_coefficients(moments, series, order, order, last)
+        total, spread, worst = successive_map(0, n, z, top, u, early, last, out)
+        if estimated_error(worst, order) <= tolerance:
+            return True, u, total, spread
+    return False, u, total, spread
+
+
+@njit(**COMPILE)
+def inclusion(z, top, k, design, tolerance, guess, series, nodes, weights, out):
     """Inclusion [n] of either design for 0 < k < n into out, on one thread; the O(n) way where its own estimate of the relative
-    error is within ``tolerance``, else the exact way. Returns whether it was exact."""
+    error is within ``tolerance``, else the exact way. Returns the shift u: a good guess for weights that are not much different."""
     n = len(z)
     budget = float(k)
-    u = shift(z, top, budget, design, guess_shift(z, top, budget))
-    _, slope = expected_count(0, n, z, top, u, design)
-    exact = True
+    u, fast = guess, False
     total, spread = 0.0, 0.0
     if design == SUCCESSIVE:
-        if slope > 1.0:
-            moments = successive_moments(0, n, z, top, u, MOST_ORDER)
-            early, last = np.zeros(moments.shape), np.zeros(moments.shape)
-            successive_coefficients(moments, series, 1, MOST_ORDER - 1, early)
-            successive_coefficients(moments, series, MOST_ORDER, MOST_ORDER, last)
-            total, spread, worst = successive_map(0, n, z, top, u, early, last, out)
-            exact = not estimated_error(worst, MOST_ORDER) <= tolerance
-        if exact:
+        bracket = np.array([-np.inf, np.inf, guess])
+        fast, u, total, spread = _expanded(z, top, budget, u, tolerance, series, bracket, out)
+        if not fast:
+            u = shift(z, top, budget, design, u, ROUNDING * budget)
             successive_exact(z, top, k, u, nodes, weights, max(DUST, 1e-6 * tolerance), out)
     else:
-        powers = joint_powers(slope, n)
-        if powers <= MOST_POWERS:
+        u = shift(z, top, budget, design, u, ROUNDING * budget)
+        _, variance = expected_count(0, n, z, top, u, design)
+        powers = joint_powers(variance, n)
+        fast = powers <= MOST_POWERS
+        if fast:
             coefficients = np.empty(powers)
-            joint_coefficients(joint_moments(0, n, z, top, u, powers), budget, slope, coefficients)
+            joint_coefficients(joint_moments(0, n, z, top, u, powers), budget, variance, coefficients)
             total, spread = joint_map(0, n, z, top, u, coefficients, out)
-            exact = False
         else:
             joint_exact(z, top, k, u, out)
-    if exact:
+    if not fast:
         total, spread = 0.0, 0.0
         for i in range(n):
             total += out[i]
             spread += out[i] * (1.0 - out[i])
     settle(0, n, out, budget, total, spread)
-    return exact
+    return u

@@ -25,6 +25,7 @@ __all__ = ["FaWT", "FittedProbFair", "ProbFair"]
 Bools = NDArray[np.bool_]
 
 ROUNDING = 1e-12  # by which a bound such as low = k / n, computed by the caller, may miss what it means
+WORTH_ANOTHER_LOOK = 1e-6  # relative gap above which ProbFair tries to close it
 
 
 # FaWT: at least eta times in any window of L decisions.
@@ -57,7 +58,7 @@ class FaWT(Policy):
         if least < 1:
             raise Infeasible(f"least is {least}, but 1 <= least; without a promise to keep, use Whittle()")
         if least > window:
-            raise Infeasible(f"an arm is helped once a decision: least <= window, but {least} > {window}; take window={least} or more")
+            raise Infeasible(f"help comes once a decision, so least <= window, but {least} > {window}; take window={least} or more")
         object.__setattr__(self, "window", window)
         object.__setattr__(self, "least", least)
 
@@ -104,38 +105,39 @@ class _FittedFaWT(Remembering):
         return np.where(_must_help(index, memory, self.k, self._promise.window), index + self._lift, index)
 
     def _remember(self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]) -> Ints:
-        pushed = np.concatenate([np.zeros_like(memory[:, :, :1]), memory[:, :, :-1]], axis=2)  # help now is of age 0, the oldest drops out
-        later: Ints = np.where(helped[:, :, None] != 0, pushed, memory) + 1
+        now = np.zeros_like(memory[:, :, :1])
+        with_now = np.concatenate([now, memory[:, :, :-1]], axis=2)  # the oldest drops out
+        later: Ints = np.where(helped[:, :, None] != 0, with_now, memory) + 1
         return later
 
 
 def _must_help(index: Floats, ages: Ints, k: int, window: int) -> Bools:
     """Which arms must be among the k helped now [runs, n], given index [runs, n] (finite) and ages [runs, n, eta], latest first.
 
-    Jobs. The eta-th help after one of age x must come within L + 1 - x decisions (1: now), or the window after that one holds too few.
-    So an arm always has eta jobs with distinct deadlines, all within L, done in order, at most one a decision. Let J(d) count the jobs
-    due within d decisions, and A(d) be the arms that have one. The promise can be kept for ever iff J(d) <= k d for every d:
+    Jobs. The eta-th help after one of age x must come within L + 1 - x decisions (1: now), or the window after that one holds too
+    few. So an arm always has eta jobs with distinct deadlines, all within L, done in order, at most one a decision. Let J(d) count
+    the jobs due within d decisions, and A(d) be the arms that have one. The promise can be kept for ever iff J(d) <= k d for all d:
 
-    - Only if: k d is all the help that there is. At the start J(d) = n (d - L + eta)+, which is <= k d because eta n <= k L.
+    - Only if: k d is all the help there is. At the start J(d) = n (d - L + eta)+, which is <= k d because eta n <= k L.
     - If: helping the set H leaves J(d) - |H & A(d)| jobs due within the d - 1 decisions after this one. (New jobs are due L later,
       where J(L) = eta n <= k L always.) So the condition lives on iff |H & A(d)| >= need(d) = J(d) - k (d - 1) for every d.
-      The k arms with the earliest deadlines do that: they hold k of A(d), and need(d) <= k by the condition; or all of A(d), if it has
-      fewer, and need(d) <= |A(d)|, because beside its first job each arm of A(d) has at most d - 1 due within d.
+      The k arms with the earliest deadlines do that: either they hold k of A(d), and need(d) <= k by the condition; or A(d) has
+      fewer, they hold all, and need(d) <= |A(d)|, because beside its first job each arm of A(d) has at most d - 1 due within d.
 
-    Choice. The sets A(d) are nested. Hence (by exchange) the greatest sum of indices that meets every need comes from going up through
-    d, adding to what is taken already the best arms left in A(d) until need(d) are, and then the best of all for the places left. What
-    is taken on the way up is returned. Ties go to the earlier deadline, then to the lower number.
+    Choice. The sets A(d) are nested. Hence (by exchange) the greatest sum of indices that meets every need comes from going up
+    through d, adding to what is taken already the best arms left in A(d) until need(d) are, and then the best of all for the places
+    left. What is taken on the way up is returned. Ties go to the earlier deadline, then to the lower number.
 
-    need(d) <= 0 for d > eta n / k, so the work does not grow with L. If the promise is broken already (a memory that this policy did
-    not write), overdue jobs count as due now, and k remains the limit.
+    need(d) <= 0 for d > eta n / k, so the work does not grow with L. If the promise is broken already (a memory that this policy
+    did not write), overdue jobs count as due now, and k remains the limit.
     """
     runs, n, eta = ages.shape
     reach = -(-eta * n // k)
-    due = np.clip(window + 1 - ages, 1, reach + 1)  # [runs, n, eta], an arm's first is its last entry; reach + 1: later than matters
+    due = np.clip(window + 1 - ages, 1, reach + 1)  # [runs, n, eta], an arm's earliest last; reach + 1 is "later than matters"
     bins = due + ((reach + 1) * np.arange(runs) - 1)[:, None, None]
     count = np.bincount(bins.ravel(), minlength=runs * (reach + 1)).reshape(runs, reach + 1)
     jobs = count[:, :reach].cumsum(axis=1)  # [runs, reach]: J(1), J(2), ...
-    need = np.maximum.accumulate(np.clip(jobs - k * np.arange(reach), 0, k), axis=1)  # [runs, reach]: what is taken from A(d) or less
+    need = np.maximum.accumulate(np.clip(jobs - k * np.arange(reach), 0, k), axis=1)  # [runs, reach]: to take by then
     more = np.diff(need, axis=1, prepend=0)  # [runs, reach]
     forced = np.zeros((runs, n), np.bool_)
     steps = np.flatnonzero(more.any(axis=0))
@@ -151,8 +153,8 @@ def _must_help(index: Floats, ages: Ints, k: int, window: int) -> Bools:
     taken = np.zeros(len(run), np.bool_)
     for step in steps:
         left = (deadline <= step + 1) & ~taken
-        counted = np.cumsum(left)
-        place = counted - (counted - left)[begin]  # 1 for the best of its run that is left
+        counted: Ints = np.cumsum(left)
+        place: Ints = counted - (counted - left)[begin]  # 1 for the best of its run that is left
         taken |= left & (place <= more[run, step])
     forced[run[taken], arm[taken]] = True
     return forced
@@ -179,11 +181,11 @@ class ProbFair(Policy):
         f(p) = (a0 + a1 p) / (b0 + b1 p),   a0 = p[0,0],  a1 = Delta_0,  b0 = 1 - p[0,1] + p[0,0],  b1 = Delta_0 - Delta_1,
 
     and it earns r(0) + (r(1) - r(0)) f(p) a step. Two-state arms only; gamma and the horizon play no part. Each f is concave or
-    convex. With every convex one replaced by its chord over [low, high], the problem is solved exactly, by a price for help. At most
-    one convex arm ends up off both bounds; what it falls short of its chord is the ``gap``.
+    convex. With every convex one replaced by its chord over [low, high], the problem is solved exactly, by a price for help. At
+    most one convex arm ends up off both bounds; ``gap`` bounds what that costs.
 
-    An arm that one action keeps where it is for ever has no unique law at that end of [0, 1]; it counts with the limit, which is its
-    share at every other p too. An arm that neither action moves stays where it started.
+    An arm that one action keeps where it is for ever has no unique law at that end of [0, 1]. It counts with the limit, its share
+    at every other p: 0 < low and high < 1 make that true. An arm that neither action moves stays where it started.
 
     Parameters
     ----------
@@ -206,12 +208,14 @@ class ProbFair(Policy):
 
     def fit(self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0) -> FittedProbFair:
         check_setting(cohort, k, horizon, gamma)
-        n, even = cohort.n, k / cohort.n
-        if n * self.low > k * (1 + ROUNDING):
-            raise Infeasible(f"n low <= k, but {n} * {self.low:g} > {k}; take low={even:g} or less, or k={math.ceil(n * self.low)} or more")
-        if n * self.high < k * (1 - ROUNDING):
-            raise Infeasible(f"k <= n high, but {k} > {n} * {self.high:g}; take high={even:g} or more, or k={int(n * self.high)} or less")
-        return FittedProbFair(self, cohort, k, horizon, gamma, min(float(self.low), even), max(float(self.high), even))
+        n, low, high, even = cohort.n, float(self.low), float(self.high), k / cohort.n
+        if n * low > k * (1 + ROUNDING):
+            remedy = f"take low={even:g} or less, or k={math.ceil(n * low)} or more"
+            raise Infeasible(f"n low <= k, but {n} * {low:g} > {k}; {remedy}")
+        if n * high < k * (1 - ROUNDING):
+            remedy = f"take high={even:g} or more, or k={math.floor(n * high)} or less"
+            raise Infeasible(f"k <= n high, but {k} > {n} * {high:g}; {remedy}")
+        return FittedProbFair(self, cohort, k, horizon, gamma, min(low, even), max(high, even))
 
 
 class FittedProbFair(Fitted):
@@ -275,63 +279,89 @@ def _between(ends: Floats, p: Floats | float) -> Floats:
 def _best_chances(arms: _LongRun, k: int, low: float, high: float) -> tuple[Floats, float, float]:
     """Chances [n] in [low, high] that sum to k, the price, and the gap to the optimum of the concave envelope.
 
-    At price m an arm answers with the p that maximises envelope(p) - m p. Every answer falls as m rises, to the last bit, so bisection
-    over the floats finds the two neighbouring prices between which the sum passes k; the answers to both are mixed to make k.
+    Weak duality at the envelope's price m: an arm whose best answer is q but that gets p falls (g(q) - m q) - (g(p) - m p) >= 0
+    short, and chances that sum to k are below the bound by the sum of these. So the smaller gap is the better choice.
+    """
+    n = len(arms.gain)
+    lows, highs = np.full(n, low), np.full(n, high)
+    p, answer, price, between = _share_out(arms, k, lows, highs)
+
+    def gap(p: Floats) -> float:
+        return max(0.0, math.fsum((answer - p) * (arms.slope(answer, p) - price)))
+
+    best, least = p, gap(p)
+    if between is not None and least > WORTH_ANOTHER_LOOK * float(np.abs(arms.span).sum()):
+        for bound in (low, high):  # the convex arm that fell between the bounds goes to one of them, and the others make room
+            lows[between] = highs[between] = bound
+            if math.fsum(lows) <= k <= math.fsum(highs):
+                p = _share_out(arms, k, lows, highs)[0]
+                best, least = min((best, least), (p, gap(p)), key=lambda pair: pair[1])
+    return best, price, least
+
+
+def _share_out(arms: _LongRun, k: int, low: Floats, high: Floats) -> tuple[Floats, Floats, float, int | None]:
+    """The envelope's optimum: chances [n] between low and high [n] that sum to k; what the arms answer to the price [n]; the price;
+    and the convex arm between its bounds, if there is one.
+
+    At price m an arm answers with the p that maximises envelope(p) - m p. Every answer falls as m rises, to the last bit, so
+    bisection over the floats finds the two neighbouring prices between which the sum passes k; the answers to both are mixed.
     """
     change = arms.B[1] - arms.B[0]  # [n]
     bend = np.sign(arms.gain) * np.sign(change)  # [n], of g: 1 concave, 0 straight, -1 convex
     chord = arms.slope(low, high)  # [n]
     (curved,) = np.nonzero(bend > 0)
-    gain, B0, change = arms.gain[curved], arms.B[0, curved], change[curved]
-    helpful = gain > 0
-    outer = np.where(helpful, high, low)  # the answer to a price of the other sign
+    gain, B0, change, bottom, top = arms.gain[curved], arms.B[0, curved], change[curved], low[curved], high[curved]
+    steep, flat = arms.slope(low, low)[curved], arms.slope(high, high)[curved]  # the derivative falls from the one to the other
 
     def answer(price: float) -> Floats:
         p = np.where(chord > price, high, low)
-        if price == 0:
-            p[curved] = outer
-            return p
-        with np.errstate(over="ignore"):  # the derivative, gain / B(p)^2, equals the price where B(p) = sqrt(gain / price)
-            inner = np.clip((np.sqrt(np.abs(gain / price)) - B0) / change, low, high)
-        p[curved] = np.where(helpful == (price > 0), inner, outer)
+        with np.errstate(
+            divide="ignore", over="ignore"
+        ):  # the derivative, gain / B(p)^2, is the price where B(p) = sqrt(gain / price)
+            inner = np.clip((np.sqrt(np.abs(gain / price)) - B0) / change, bottom, top)
+        p[curved] = np.where(price <= flat, top, np.where(price >= steep, bottom, inner))
         return p
 
-    slopes = np.concatenate([chord, arms.slope(low, low)[curved], arms.slope(high, high)[curved]])
-    cheap, dear = _neighbours(lambda price: bool(answer(price).sum() >= k), float(slopes.min()), float(slopes.max()))
+    ends = np.concatenate([chord, steep, flat])
+    cheap, dear = _neighbours(lambda price: bool(answer(price).sum() >= k), float(ends.min()), float(ends.max()))
     most, least = answer(cheap), answer(dear)  # [n] each
-    # Convex arms at the margin go to the upper bound one by one; what is left over is shared among the other arms at the margin, which
-    # costs nothing. Only if these cannot take it does one convex arm, and falls short of its chord.
+    # Convex arms at the margin go to the upper bound one by one; what is left over is shared among the other arms at the margin,
+    # which costs nothing. Only if these cannot take it does one convex arm, and falls short of its chord.
     p = least.copy()
     places = max(0.0, k - math.fsum(least))
     (jumps,) = np.nonzero((bend < 0) & (most > least))
-    whole = min(len(jumps), int(places / (high - low) + ROUNDING)) if len(jumps) else 0
-    p[jumps[:whole]] = high
-    places = max(0.0, places - whole * (high - low))
+    filled = np.cumsum(most[jumps] - least[jumps])
+    whole = int(np.searchsorted(filled, places + ROUNDING, side="right"))
+    p[jumps[:whole]] = most[jumps[:whole]]
+    places = max(0.0, places - (filled[whole - 1] if whole else 0.0))
     margin = np.where(bend < 0, 0.0, most - least)  # [n]
     room = math.fsum(margin)
     if room > 0:
         p += margin * min(1.0, places / room)
         places = max(0.0, places - room)
-    if whole < len(jumps):
-        p[jumps[whole]] = min(high, low + places)
+    between = int(jumps[whole]) if whole < len(jumps) and places > ROUNDING else None
+    if between is not None:
+        p[between] = min(most[between], least[between] + places)
     _settle(p, k, low, high)
-    # The dual at this price less the value: the sum over arms of (g(least) - m least) - (g(p) - m p), each >= 0, because p sums to k.
-    gap = math.fsum((least - p) * (arms.slope(least, p) - dear))
-    return p, dear, max(0.0, gap)
+    return p, least, dear, between
 
 
-def _settle(p: Floats, k: int, low: float, high: float) -> None:
-    """Make p sum to k: what rounding left over goes to the arm with most room for it."""
+def _settle(p: Floats, k: int, low: Floats, high: Floats) -> None:
+    """Make p sum to k: what rounding left over goes to the arm with most room for it, off the bounds if there is one."""
     for _ in range(2):  # once more for the rounding of the change itself
         off = k - math.fsum(p)
-        arm = int(np.argmax(high - p) if off > 0 else np.argmax(p - low))
+        up, down = high - p, p - low
+        room = np.minimum(up, down)
+        if room.max() < abs(off):
+            room = up if off > 0 else down
+        arm = int(np.argmax(room))
         p[arm] = min(1.0, max(0.0, p[arm] + off))
 
 
 def _neighbours(enough: Callable[[float], bool], least: float, most: float) -> tuple[float, float]:
     """Neighbouring floats x < y, between just below least and just above most, with enough(x) and not enough(y).
 
-    ``enough`` is true up to some x and false from there on. The range is halved by the order of the floats: 64 times do at any scale.
+    ``enough`` is true up to some x and false from there on. The range is halved by the order of the floats: 64 times do.
     """
     low, high = _place(least) - 1, _place(most) + 1
     while high - low > 1:

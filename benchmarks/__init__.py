@@ -1,0 +1,1 @@
+"""How fast, as ratios within one run: to the physical floor, and to what a user would otherwise pick. Run with ``make bench``."""
