@@ -50,15 +50,16 @@ def successive_draws(log_weights: list[float], k: int, rng: random.Random) -> se
     active: set[int] = set()
     for _ in range(k):
         goal = rng.random() * total
+        drawn = -1
         for i, w in enumerate(weights):
-            goal -= w
-            if goal < 0 and w > 0:
-                break
-        else:  # rounding: the last that is left
-            i = max(j for j, w in enumerate(weights) if w > 0)
-        active.add(i)
-        total -= weights[i]
-        weights[i] = 0.0
+            if w > 0:
+                drawn = i  # should rounding leave a rest of goal, the last arm left takes it
+                goal -= w
+                if goal < 0:
+                    break
+        active.add(drawn)
+        total -= weights[drawn]
+        weights[drawn] = 0.0
     return active
 
 

@@ -1,8 +1,9 @@
 """The main job: which policy for which price? Every policy on the synthetic and the CPAP cohort, as a table, and the frontier as a picture.
 
-Run with ``make demo``; the pictures go to out/.
+Run with ``make demo``; the pictures go to out/, or to the folder that is named.
 """
 
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -41,8 +42,8 @@ COLUMNS = {  # narrow enough for a terminal of 80 columns
 
 
 def main() -> None:
-    out = Path("out")
-    out.mkdir(exist_ok=True)
+    out = Path(sys.argv[1] if len(sys.argv) > 1 else "out")
+    out.mkdir(parents=True, exist_ok=True)
     console = Console()
     frontier, axes = new_figure(columns=2)
     for ax, (name, cohort) in zip(

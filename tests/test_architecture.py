@@ -25,6 +25,7 @@ ORDER = (
     "simulation",
     "comparison",
     "figures",
+    "files",
     "estimate",
     "theory",
     "env",

@@ -16,8 +16,9 @@ from softfair.cohort import Cohort
 from softfair.datasets import cpap, synthetic
 from softfair.errors import Infeasible, InvalidInput
 from softfair.indices import whittle
+from softfair.policies import fair
 from softfair.policies.base import Rule
-from softfair.policies.fair import FaWT, ProbFair, _must_help
+from softfair.policies.fair import FaWT, ProbFair, _must_help, _settle
 from softfair.simulation import simulate
 
 SD = 4.5  # standard errors that a statistic may be off: a chance of 7e-6 each, and the seeds are fixed
@@ -244,6 +245,18 @@ def test_a_promise_broken_by_others_is_mended_within_k():
     assert len(fitted.rule.draw(fitted._scores(0, states, everybody_overdue)[0], 3, np.random.default_rng(0))) == 3
 
 
+def test_ties_are_broken_by_chance_where_nobody_is_in_need():
+    fitted = FaWT(window=4).fit(constant_gain([0.4] * 4), k=1, horizon=1)  # eta n = k L, yet anybody may go first
+    assert_allclose(fitted.inclusion(0, [0, 1, 0, 1]), 0.25, rtol=1e-12)
+
+
+def test_everybody_at_once():
+    fitted = FaWT(window=3, least=1).fit(synthetic(n=4, seed=0), k=4, horizon=1)
+    assert_array_equal(fitted.draw(0, [0, 1, 0, 1], np.random.default_rng(0)), [0, 1, 2, 3])
+    fitted = FaWT(window=3, least=3).fit(synthetic(n=4, seed=0), k=4, horizon=1)
+    assert_array_equal(fitted.draw(0, [0, 1, 0, 1], np.random.default_rng(0)), [0, 1, 2, 3])
+
+
 def test_memory_is_not_changed_in_place():
     fitted = FaWT(window=5, least=2).fit(synthetic(n=4, seed=0), k=2, horizon=5)
     memory = fitted.memory()
@@ -257,6 +270,8 @@ def test_no_room_for_the_promise():
     cohort = synthetic(n=100, seed=0)
     with pytest.raises(Infeasible, match=r"least n <= k window, but 200 > 190; take k=11 or more, or window=20 or more$"):
         FaWT(window=19, least=2).fit(cohort, k=10, horizon=5)
+    with pytest.raises(Infeasible, match=r"but 100 > 99;"):  # one too many
+        FaWT(window=9).fit(cohort, k=11, horizon=5)
     FaWT(window=19, least=2).fit(cohort, k=11, horizon=5)
     FaWT(window=20, least=2).fit(cohort, k=10, horizon=5)
     with pytest.raises(Infeasible, match=r"100 > 0; take k=6 or more$"):
@@ -344,6 +359,20 @@ def test_equal_concave_arms_share_evenly_and_equal_convex_ones_do_not():
     assert_allclose(np.sort(fitted.chances), [0.1, 0.1, 0.1, 0.8, 0.9], rtol=1e-12)  # 2 - 5 * 0.1 = 0.8 + 0.7
     chord = long_run(convex, 0, 0.1) + 0.7 / 0.8 * (long_run(convex, 0, 0.9) - long_run(convex, 0, 0.1))
     assert fitted.gap == pytest.approx(chord - long_run(convex, 0, 0.8), rel=1e-9)
+
+
+def test_leftover_goes_to_straight_arms(monkeypatch):
+    monkeypatch.setattr(fair, "WORTH_ANOTHER_LOOK", math.inf)  # right at once, not only after mending
+    # Chances that are sums of powers of two, so that the slopes over [0, .375] are equal to the bit: 4/13 for both kinds of arm.
+    convex = [[0.25, 0.25], [0.375, 0.875]]
+    straight = [[0.25, 0.4375], [0.5, 0.6875]]
+    fitted = ProbFair(low=0.0, high=0.375).fit(Cohort.two_state([convex] * 3 + [straight]), k=1, horizon=1)
+    assert_allclose(fitted.chances, [0.375, 0.375, 0, 0.25], atol=1e-15)
+    assert fitted.gap < 1e-15
+    fitted = ProbFair(low=0.0, high=0.375).fit(Cohort.two_state([convex] * 2 + [straight] * 2), k=1, horizon=1)
+    assert_allclose(fitted.chances, [0.375, 0.375, 0.125, 0.125], atol=1e-15)
+    fitted = ProbFair(low=0.1, high=0.9).fit(Cohort.two_state([straight] * 4), k=1, horizon=1)
+    assert_allclose(fitted.chances, 0.25, rtol=1e-12)
 
 
 def test_concave_arms_meet_the_price():
@@ -440,7 +469,7 @@ def test_another_look_closes_most_of_the_gap():
     assert fitted.gap == pytest.approx(0.0351, abs=1e-4)
 
 
-chance = st.one_of(st.sampled_from([0.0, 1.0, 0.5, 1e-300, 1e-17, 1 - 2**-53]), st.floats(0, 1))
+chance = st.one_of(st.sampled_from([0.0, 1.0, 0.5, 5e-324, 1e-300, 1e-11, 1e-5, 1 - 1e-11, 1 - 2**-53]), st.floats(0, 1))
 
 
 @settings(max_examples=300, deadline=None)
@@ -460,7 +489,8 @@ def test_chances_keep_their_bounds_and_sum(data):
     assert np.isfinite([fitted.value, fitted.price, fitted.gap]).all()
     assert fitted.gap >= 0
     even = ProbFair(k / n, k / n).fit(cohort, k, horizon=1)
-    assert fitted.value + fitted.gap >= even.value - 1e-9  # all alike is within the bounds, so it is below the bound too
+    # All alike is within the bounds, so it is below the bound too.
+    assert fitted.value + fitted.gap >= even.value - 1e-9 * max(1.0, np.abs(worth).max())
 
 
 def test_a_hundred_thousand_arms():
@@ -483,6 +513,33 @@ def test_a_hundred_thousand_arms():
         q *= 7_001 / q.sum()
         share = (good[:, 0, 0] + gain[:, 0] * q) / (1 - good[:, 0, 1] + good[:, 0, 0] + (gain[:, 0] - gain[:, 1]) * q)
         assert share.sum() <= fitted.value + fitted.gap
+
+
+def test_rounding_of_the_sum_goes_where_there_is_room():
+    low, high = np.full(4, 0.1), np.full(4, 0.9)
+    p = np.array([0.1, 0.9, 0.5 - 1e-13, 0.5])
+    _settle(p, 2, low, high)
+    assert_allclose(p, [0.1, 0.9, 0.5 - 1e-13, 0.5 + 1e-13], rtol=0, atol=2e-16)
+    p = np.array([0.9 - 5e-14, 0.1, 0.1, 0.9 - 5e-14])
+    _settle(p, 2, low, high)
+    assert_allclose(p, [0.9 - 5e-14, 0.1 + 1e-13, 0.1, 0.9 - 5e-14], rtol=0, atol=2e-16)
+    p = np.array([0.1, 0.1, 0.9, 0.9 + 1e-13])
+    _settle(p, 2, low, high)
+    assert_allclose(p, [0.1, 0.1, 0.9, 0.9], rtol=0, atol=2e-16)
+
+
+def test_an_arm_that_certain_help_all_but_traps():
+    # The first arm is worth 1 in state 0 and 0 in state 1, where certain help would keep it, and any lapse frees it: help it nearly
+    # always. The second is worth -1 in state 1, where help takes it: they earn 1 - e / (x + e) and -x if the lapses are x.
+    for e, x in ((1e-6, 1e-3), (1e-10, 1e-5)):
+        cohort = Cohort.two_state([[[0.0, 0.0], [e, 1.0]], [[0.0, 0.0], [1.0, 1.0]]], reward=[[1.0, 0.0], [0.0, -1.0]])
+        fitted = ProbFair(low=0.0).fit(cohort, k=1, horizon=1)
+        assert 1 - fitted.chances[0] == pytest.approx(x, rel=3e-3)  # e / x^2 = 1 but for e / x
+        assert fitted.gap < 1e-8
+    never = Cohort.two_state([[[0.0, 0.0], [1e-13, 1.0]], [[0.0, 0.0], [1.0, 1.0]]], reward=[[1.0, 0.0], [0.0, -1.0]])
+    fitted = ProbFair(low=0.0).fit(never, k=1, horizon=1)
+    assert_allclose(fitted.chances, [1, 0], atol=1e-12)
+    assert fitted.value == pytest.approx(1.0)  # the limit
 
 
 def test_arms_that_an_action_keeps_where_they_are():

@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import softfair as sf
@@ -96,7 +96,7 @@ def test_contract(name, cohort_name):
     policy, fitted = POLICIES[name](), fitted_to(cohort, name)
     budget = 0 if name == "NoIntervention" else k
     rng = np.random.default_rng(2)
-    memory = fitted.memory()
+    memory, size = fitted.memory(), len(pickle.dumps(fitted))
     assert (memory is None) == (name not in REMEMBERING)
     at_start = {}  # (t, states) -> scores without a memory, before anything was remembered
 
@@ -129,6 +129,7 @@ def test_contract(name, cohort_name):
         np.testing.assert_array_equal(states, given)
         memory = later
 
+    assert len(pickle.dumps(fitted)) == size  # rows kept for the next call do not travel
     # The same policy from a pickle acts the same, also in the middle of things; so does one that is fitted again.
     for other in (pickle.loads(pickle.dumps(fitted)), fitted_to(cohort, name)):
         for t in (T - 1, 0, 3):  # out of order: what is kept between calls must not show
@@ -423,6 +424,7 @@ def test_wrong_policies_are_refused(make, said):
 
 
 @settings(max_examples=60, deadline=None)
+@example(c=412.0, seed=167, places=7, design="successive")  # log-weights 700 apart: beyond what a float64 exp can hold
 @given(c=st.floats(0, 1e4), seed=st.integers(0, 10**6), places=st.integers(1, 8), design=st.sampled_from(["joint", "successive"]))
 def test_softfair_is_fair_on_any_cohort(c, seed, places, design):
     """Arms that help harms, rewards of either sign: inclusion sums to k, keeps the order of gains, and equal arms share alike."""

@@ -22,7 +22,7 @@ from softfair.cohort import Cohort
 from softfair.errors import NotConverged
 from softfair.kernels.draws import TOP, select
 from softfair.kernels.elementary import mix, uniform
-from softfair.solvers import solve_meanfield, solve_paper, solve_priced, upper_bound
+from softfair.solvers import budget, solve_meanfield, solve_paper, solve_priced, upper_bound
 from softfair.solvers.budget import SAMPLE
 from softfair.solvers.paper import CHANGE_TOLERANCE, INCLUSION_TOLERANCE
 from softfair.solvers.priced import HARD_C, hard_multiplier
@@ -197,15 +197,16 @@ def test_bound_is_above_the_joint_optimum(n, S, start):
                 assert best <= bound + 1e-11 * (1 + abs(bound)), f"seed {seed}, k {k}"
 
 
-def test_bound_at_the_longest_horizon():
-    for seed in range(4):
+@pytest.mark.parametrize("gamma", [0.6, 1.0])
+def test_bound_says_something_even_at_five_arms(gamma):
+    """Of what help can bring, the certificate promises at most a tenth more than is possible (measured: up to 4 % more), though five
+    arms are too few to average over."""
+    for seed in range(6):
         cohort = datasets.synthetic(n=5, seed=seed)
-        best, bound = joint_optimum(cohort, 2, 6, 1.0, at_most=True), upper_bound(cohort, 2, 6, 1.0)
-        nobody = upper_bound(cohort, 0, 6, 1.0)
-        assert best <= bound + 1e-11
-        # Not a bound that says nothing: of what help can bring, the certificate promises at most a third more than is possible even
-        # at five arms (measured: 2 to 12 %), where a policy cannot average.
-        assert bound - nobody <= 4 / 3 * (best - nobody)
+        best, bound = joint_optimum(cohort, 2, 6, gamma, at_most=True), upper_bound(cohort, 2, 6, gamma)
+        nobody = upper_bound(cohort, 0, 6, gamma)
+        assert best - nobody <= bound - nobody + 1e-11
+        assert bound - nobody <= 1.1 * (best - nobody)
 
 
 # ---- the equations of `priced` ----
@@ -234,16 +235,21 @@ def test_priced_spends_k_for_any_discount_and_number_of_states(S, c, gamma):
 
 
 @pytest.mark.parametrize("k", [1, 4000])
-def test_priced_beyond_the_sample(k):
+def test_priced_beyond_the_sample(k, monkeypatch):
     """More than SAMPLE arms: prices come from a sample first, and must be right for all arms in the end.
 
-    Arms are sorted by gain, so that a sample which is not spread evenly would mislead.
+    Arms are sorted by gain, so that a sample which is not spread evenly would mislead. For a usual k the sample leaves three or four
+    passes over all arms; a single place among 40,000 arms is decided by a few arms, which no sample knows.
     """
     cohort = datasets.synthetic(n=40_000, seed=5)
     assert cohort.n > SAMPLE
     cohort = cohort.subset(np.argsort(cohort.immediate_gain.sum(axis=1), kind="stable"))
+    sizes, sweep = [], budget.sweep
+    monkeypatch.setattr(budget, "sweep", lambda of, *args: sizes.append(of.n) or sweep(of, *args))
     values = solve_priced(cohort, k, 20, 1.0, 10.0)
     assert residual(cohort, k, values.theta, 10.0, 1.0, priced_rule) <= TOLERANCE + ROUNDING
+    assert set(sizes) == {SAMPLE, cohort.n}
+    assert sizes.count(cohort.n) <= (4 if k > 1 else 20)
 
 
 def test_c_infinite_is_learnt_at_a_multiplier_in_units_of_the_reward():
@@ -390,6 +396,22 @@ def test_paper_is_algorithm_1(k, c, design):
         assert np.abs(V).max() > 0.1  # the table is not empty
 
 
+@pytest.mark.parametrize("design", ["joint", "successive"])
+def test_inclusion_within_algorithm_1(design):
+    """With one decision and one episode V_0 = Q(s, 0) + pi lambda shows the chance pi that was used.
+
+    The O(n) expansion judges its own error; it may miss by a few times the tolerance (measured: 4 times at most), so ten are allowed.
+    """
+    warnings.simplefilter("ignore", NotConverged)
+    for n, k, c in ((7, 3, 1.0), (20, 2, 5.0), (50, 5, 10.0), (100, 10, 1.0), (100, 10, 10.0), (1500, 150, 5.0)):
+        states = np.random.default_rng(n).integers(0, 2, n)
+        cohort = Cohort(datasets.synthetic(n=n, seed=n).P, start=states)
+        here = cohort.p[np.arange(n), :, states]  # [n, 2]
+        gain = here[:, 1] - here[:, 0]
+        V = solve_paper(cohort, k, 1, 1.0, c, design, 1, 0).V[0, np.arange(n), states]
+        np.testing.assert_allclose((V - here[:, 0]) / gain, sampling.inclusion(c * gain, k, design), rtol=10 * INCLUSION_TOLERANCE)
+
+
 def test_paper_with_enough_episodes_is_quiet_and_with_few_is_not():
     cohort = mixing_cohort(50, 12)
     values = solve_paper(cohort, 5, 10, 1.0, 4.0, "successive", None, 0)
@@ -470,9 +492,9 @@ def test_meanfield_is_what_the_paper_algorithm_comes_to(design):
 
 
 def test_bound_is_tight_and_above_every_simulated_policy():
-    """n = 100, k = 10, T = 50: means of 40 runs stay below the bound plus 4 standard errors, and the best come within 3 %.
+    """n = 100, k = 10, T = 50: means of 40 runs stay below the bound plus 4 standard errors, and the best come within 2 %.
 
-    Measured: SoftFair at c = inf reaches 98.9 % (synthetic) and 99.8 % (cpap) of the bound on the total reward.
+    Measured: SoftFair at c = inf reaches 99.4 % (synthetic, standard error .4) and 99.7 % (cpap, .2) of the bound on the total reward.
     """
     policies = [sf.SoftFair(c=np.inf), sf.SoftFair(c=20.0), sf.Oracle(), sf.Whittle("finite"), sf.Myopic(), sf.Random()]
     for dataset in (datasets.synthetic, datasets.cpap):
@@ -483,4 +505,4 @@ def test_bound_is_tight_and_above_every_simulated_policy():
             totals = sf.simulate(policy.fit(cohort, k=10, horizon=50), runs=40, seed=3).totals
             means.append(totals.mean())
             assert totals.mean() <= bound + 4 * totals.std(ddof=1) / np.sqrt(40), policy.label
-        assert max(means) >= 0.97 * bound
+        assert max(means) >= 0.98 * bound

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import datasets, indices, metrics, sampling
+    from . import datasets, indices, metrics, sampling, theory
     from .cohort import Cohort
     from .comparison import compare, frontier
     from .errors import Infeasible, InvalidInput, NotConverged, NotIndexable, SoftFairError
@@ -44,6 +44,7 @@ _HOME = {
     "indices": None,
     "metrics": None,
     "sampling": None,
+    "theory": None,
     "Cohort": "cohort",
     "Infeasible": "errors",
     "InvalidInput": "errors",

@@ -73,7 +73,7 @@ def frontier(
     rows = []
     for c in track(CURVE if cs is None else list(cs), "frontier"):
         at = SoftFair(c=c, solver=base.solver, design=base.design, c_value=base.c_value, episodes=base.episodes)
-        rows.append({"c": c, **referee.row(at)})
+        rows.append({"c": float(c), **referee.row(at)})
     return pd.DataFrame(rows)
 
 

@@ -45,13 +45,16 @@ CPAP_MARGIN = 0.001
 SUM_TOLERANCE = 1e-8  # rounding of shares or rows that were computed
 
 
-def synthetic(n: int = 100, seed: int = 0) -> Cohort:
+def synthetic(n: int = 100, seed: int = 0, *, recovery: float | None = None) -> Cohort:
     """n arms drawn uniformly from the two-state chains that the paper calls natural (appendix, Datasets).
 
     With ``p[a, s]`` the chance of the good state next: ``p[0, 0] < p[0, 1]`` and ``p[1, 0] < p[1, 1]`` (a good state
     helps), ``p[0, 0] < p[1, 0]`` and ``p[0, 1] < p[1, 1]`` (so does an intervention), strictly inside (0, 1). The order
     leaves open only which of ``p[0, 1]`` and ``p[1, 0]`` is larger, so four sorted uniforms with the middle two in
     random order are uniform on this set. States at decision 0 are uniform; the good state is worth 1.
+
+    ``recovery`` sets ``p[1, 0]``, the chance that helping in the bad state brings the good one, to the same value for every arm
+    (Figure 3b of the paper); the others are then uniform on what the inequalities leave.
 
     >>> import softfair as sf
     >>> sf.datasets.synthetic(n=3, seed=1)
@@ -64,7 +67,22 @@ def synthetic(n: int = 100, seed: int = 0) -> Cohort:
         low_to_high[bad] = np.sort(rng.random((np.count_nonzero(bad), 4)), axis=1)
     swap = rng.random(n) < 0.5
     low_to_high[swap, 1:3] = low_to_high[swap, 2:0:-1]
+    if recovery is not None:
+        low_to_high = _with_recovery(n, recovery, rng)
     return Cohort.two_state(low_to_high.reshape(n, 2, 2))  # smallest p[0, 0], largest p[1, 1]
+
+
+def _with_recovery(n: int, recovery: float, rng: np.random.Generator) -> Floats:
+    """p [n, 4] in the order (0, 0), (0, 1), (1, 0), (1, 1), uniform given p[1, 0]; by rejection."""
+    if not _is_number(recovery) or not 0 < recovery < 1:
+        raise InvalidInput(f"recovery is {recovery!r}; give the chance p[1, 0] of every arm, strictly between 0 and 1")
+    p = np.full((n, 4), float(recovery))
+    todo = np.arange(n)
+    while len(todo):
+        p[todo, 0], p[todo, 1], p[todo, 3] = rng.uniform(0, recovery, len(todo)), *rng.uniform(0, 1, (2, len(todo)))
+        p00, p01, p10, p11 = p[todo].T
+        todo = todo[~((p00 > 0) & (p00 < p01) & (p01 < p11) & (p10 < p11) & (p00 < p10))]
+    return p
 
 
 def cpap(

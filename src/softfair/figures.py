@@ -49,14 +49,16 @@ def draw_frontier(
             right = ax.transData.transform(place)[0] < ax.bbox.x0 + 0.5 * ax.bbox.width
             shift, side = ((7, -11), "left") if right else ((-7, -11), "right")
             ax.annotate(", ".join(policies), place, shift, textcoords="offset points", ha=side, color=INK, fontsize=8)
-    for curve, colour in zip(curves.values(), COLOURS, strict=False):
+    sides = (((5, 5), "left"), ((-6, -11), "right"))  # labels of neighbouring curves keep out of each other's way
+    for number, (curve, colour) in enumerate(zip(curves.values(), COLOURS, strict=False)):
+        shift, side = sides[number % 2]
         written: list[tuple[float, float]] = []
         for _, point in curve.iterrows():
             here = (point[against], point["benefit"])
             if all(_distance(ax, place, here) > 0.09 for place in written):  # no room for every c
                 written.append(here)
                 text = "c = \u221e" if np.isinf(point["c"]) else f"c = {point['c']:g}"
-                ax.annotate(text, here, (5, 5), textcoords="offset points", color=colour, fontsize=8)
+                ax.annotate(text, here, shift, textcoords="offset points", ha=side, color=colour, fontsize=8)
     names = {"entropy": "action entropy (higher: spread more evenly)", "never_selected": "share of arms never helped"}
     ax.set_xlabel(names.get(against, against))
     ax.set_ylabel("intervention benefit, % of the Oracle's")

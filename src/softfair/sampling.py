@@ -16,6 +16,7 @@ million arms). Weights are rounded to a grid of 3.6e-12 relative, which makes th
 
 from __future__ import annotations
 
+import numbers
 from functools import cache
 from typing import Literal
 
@@ -36,7 +37,6 @@ EXACT_BELOW = 1000  # arms
 FINE, COARSE = 1e-10, 5e-7  # relative error of the O(n) evaluation that is accepted below, and from, EXACT_BELOW arms on
 LARGE = 32768  # arms from which the work is shared among threads
 PART = 131072  # arms a task
-FIRST_ORDER_SERVES = 1e4  # from this response of the count on, the first correction is within COARSE
 INFINITE = 1e6  # distance beyond which one log-weight is as good as infinitely above another
 
 Floats = NDArray[np.float64]
@@ -51,7 +51,7 @@ def inclusion(log_weights: ArrayLike, k: int, design: Design = "successive") -> 
     """
     given, code = _log_weights(log_weights), _code(design)
     n = len(given)
-    _check_k(k, n)
+    k = _whole(k, n)
     if k in (0, n):
         return np.full(n, 1.0 if k else 0.0)
     out = np.empty(n)
@@ -67,7 +67,7 @@ def draw(log_weights: ArrayLike, k: int, rng: np.random.Generator, design: Desig
     """k arms drawn by the design: indices, sorted. Exact at any n and any spread of weights."""
     given, code = _log_weights(log_weights), _code(design)
     n = len(given)
-    _check_k(k, n)
+    k = _whole(k, n)
     kernel = draws.draw_successive if code == kernels.SUCCESSIVE else draws.draw_joint
     chosen = np.empty(n, np.uint8)
     kernel(given, k, new_key(rng), np.empty(2 * n), chosen)
@@ -77,7 +77,7 @@ def draw(log_weights: ArrayLike, k: int, rng: np.random.Generator, design: Desig
 def inclusion_of_top(scores: ArrayLike, k: int) -> Floats:
     """Inclusion of the deterministic rule "the k highest scores", those tied for the last places sharing them evenly [n]."""
     values = _log_weights(scores)
-    _check_k(k, len(values))
+    k = _whole(k, len(values))
     if k == 0:
         return np.zeros(len(values))
     cut = np.partition(values, -k)[-k]
@@ -121,9 +121,10 @@ def _code(design: str) -> int:
     return DESIGNS[design]
 
 
-def _check_k(k: int, n: int) -> None:
-    if not 0 <= k <= n or k != int(k):
-        raise InvalidInput(f"k is {k}, the arms are {n}; give a whole number between 0 and {n}")
+def _whole(k: float, n: int) -> int:
+    if not isinstance(k, numbers.Real) or not 0 <= k <= n or k != int(k):
+        raise InvalidInput(f"k is {k!r}, the arms are {n}; give a whole number between 0 and {n}")
+    return int(k)
 
 
 def _inclusion_in_parts(z: Floats, k: int, design: int, out: Floats) -> bool:
@@ -140,31 +141,37 @@ def _inclusion_in_parts(z: Floats, k: int, design: int, out: Floats) -> bool:
     bracket = np.array([-np.inf, np.inf, u])
     variance = kernels.expected_count(0, len(sample), sample, top, u, kernels.JOINT)[1] * n / len(sample)
     order, powers = 1, kernels.joint_powers(0.9 * variance, n)
-    if design == kernels.JOINT and powers > kernels.MOST_POWERS:
-        return False
     while True:
         if design == kernels.SUCCESSIVE:
             moments = np.sum(map_parts(kernels.successive_moments, n, PART, z, top, u, order), axis=0)
             count, slope, bend, twist = kernels.successive_derivatives(moments)
         else:
+            if powers > kernels.MOST_POWERS:
+                return False
             moments = np.sum(map_parts(kernels.joint_moments, n, PART, z, top, u, powers), axis=0)
             _, y1, y2, y3, y4 = moments[:5]
             count, slope, bend, twist = (n + y1) / 2, (n - y2) / 4, (y3 - y1) / 4, (-0.5 * n + 2 * y2 - 1.5 * y4) / 4
         step, near = kernels.polish(u, count, slope, bend, twist, float(k), kernels.reach_for(COARSE), bracket)
         if design == kernels.JOINT and abs(step) * slope**0.5 < 1:  # any u serves whose expected count is within a sd of k
-            break
+            if powers >= kernels.joint_powers(slope, n):
+                break
+            powers = kernels.joint_powers(slope, n)  # the sample promised a wider count than it is
+            continue
         u += step
-        if design == kernels.SUCCESSIVE and near and (order > 1 or slope > FIRST_ORDER_SERVES):
+        if design == kernels.SUCCESSIVE and near:
             kernels.move_moments(moments, step)
-            break
+            error = kernels.estimated_error(moments, kernels.SERIES, -np.inf, np.inf)
+            if error > COARSE:  # for any weights, that is; these may have a narrower range
+                error = kernels.estimated_error(moments, kernels.SERIES, z.min() - top + u, z.max() - top + u)
+            if order > 1 or error <= COARSE:
+                break
         order = kernels.MOST_ORDER if near else 1
     if design == kernels.SUCCESSIVE:
-        early, last = np.zeros_like(moments), np.zeros_like(moments)
-        kernels.successive_coefficients(moments, kernels.SERIES, 1, order - 1, early)
-        kernels.successive_coefficients(moments, kernels.SERIES, order, order, last)
-        parts = np.array(map_parts(kernels.successive_map, n, PART, z, top, u, early, last, out))
-        if not kernels.estimated_error(parts[:, 2].max(), order) <= COARSE:
+        if not error <= COARSE:
             return False
+        coefficients = np.zeros_like(moments)
+        kernels.successive_coefficients(moments, kernels.SERIES, 1, order, coefficients)
+        parts = np.array(map_parts(kernels.successive_map, n, PART, z, top, u, coefficients, out))
     else:
         coefficients = np.empty(powers)
         kernels.joint_coefficients(moments, float(k), slope, coefficients)

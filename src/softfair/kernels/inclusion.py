@@ -74,8 +74,8 @@ def _place(log_weight, top):
 
 @njit(inline="always")
 def _clock(z):
-    """Rate times time, e^z, where z beyond +-700 changes nothing."""
-    return exp_(z if z < 700.0 else 700.0)
+    """Rate times time, s = e^z; from s = 800 on exp(-s) is 0 to every digit, and so must s exp(-s) be."""
+    return exp_(z if z < 6.7 else 6.7)
 
 
 # ---------------------------------------------------------------------------------------------------------------------------------
@@ -83,8 +83,8 @@ def _clock(z):
 
 
 @njit(**COMPILE)
-def _count_law(q, target, dust):
-    """The law of the count N of a Poisson-binomial q [n], as far as Pr(N_{-i} <= target) needs it: (law, base, likely).
+def _count_law(q, r, target, dust):
+    """The law of the count N of a Poisson-binomial q [n], as far as Pr(N_{-i} <= target) needs it: (law, base, likely); r = 1 - q.
 
     law[j] = Pr(Z = base + j), where Z = N - likely counts the successes of arms with q <= 1/2 and takes off the failures of the
     ``likely`` others: it is as narrow as its standard deviation allows, whatever k. The window holds all but ``dust`` of the mass and
@@ -93,7 +93,7 @@ def _count_law(q, target, dust):
     likely, variance = 0, 0.0
     for i in range(len(q)):
         likely += q[i] > 0.5
-        variance += q[i] * (1.0 - q[i])
+        variance += q[i] * r[i]
     L = -math.log(dust)
     width = 2 * math.ceil(L / 3.0 + math.sqrt(L * L / 9.0 + 2.0 * L * variance)) + 1  # Bernstein's inequality
     slides = likely > 0 or target + 2 > width
@@ -104,7 +104,7 @@ def _count_law(q, target, dust):
     base, mean = (-half, 0.0) if slides else (0, 0.0)
     law[-base] = 1.0
     for i in range(len(q)):
-        if min(q[i], 1.0 - q[i]) < CERTAIN:
+        if min(q[i], r[i]) < CERTAIN:
             continue
         if q[i] <= 0.5:
             p = q[i]
@@ -113,7 +113,7 @@ def _count_law(q, target, dust):
             for j in range(1, width):
                 spare[j] = (1.0 - p) * law[j] + p * law[j - 1]
         else:
-            p = 1.0 - q[i]
+            p = r[i]
             mean -= p
             spare[width - 1] = (1.0 - p) * law[width - 1]
             for j in range(width - 1):
@@ -130,13 +130,13 @@ def _count_law(q, target, dust):
 
 
 @njit(**COMPILE)
-def _without_each(q, target, cumulative, dust, out):
-    """out_i = Pr(N_{-i} <= target) (cumulative) or Pr(N_{-i} = target), N a Poisson-binomial of q [n].
+def _without_each(q, r, target, cumulative, dust, out):
+    """out_i = Pr(N_{-i} <= target) (cumulative) or Pr(N_{-i} = target), N a Poisson-binomial of q [n]; r = 1 - q, as exact as q.
 
     Every probability that is divided out is at most 1/2 (an arm with q > 1/2 is removed through its failure), so the recursion is
     stable: from the bottom of the window for the one kind, from its top for the other. LANES arms run side by side.
     """
-    law, base, likely = _count_law(q, target, dust)
+    law, base, likely = _count_law(q, r, target, dust)
     n, width = len(q), len(law)
     order = np.empty(n, np.int64)
     a, b = 0, n - likely
@@ -163,8 +163,8 @@ def _without_each(q, target, cumulative, dust, out):
                     out[order[first + j]] = top if goal >= width else 0.0
                 continue
             for j in range(LANES):
-                arm = q[order[first + j if j < size else first]]
-                p = arm if kind == 0 else 1.0 - arm
+                arm = order[first + j if j < size else first]
+                p = q[arm] if kind == 0 else r[arm]
                 scale[j] = 1.0 / (1.0 - p)
                 ratio[j] = p * scale[j]
                 rest[j] = 0.0 if kind == 0 else top
@@ -195,7 +195,7 @@ def successive_exact(z, top, k, u, nodes, weights, dust, out):
         variance += q * (1.0 - q)
         slope += s * (1.0 - q)
     panel = min(1.0, 3.0 * math.sqrt(variance) / slope) if slope > 0.0 else 1.0
-    q, below = np.empty(n), np.empty(n)
+    q, r, below = np.empty(n), np.empty(n), np.empty(n)
     out[:] = 0.0
     for side in range(2):
         edge = u
@@ -204,8 +204,9 @@ def successive_exact(z, top, k, u, nodes, weights, dust, out):
             for m in range(len(nodes)):
                 x = edge + (0.5 * panel * (1.0 + nodes[m]) if side == 0 else -0.5 * panel * (1.0 + nodes[m]))
                 for i in range(n):
-                    q[i] = rise_(_clock(_place(z[i], top) + x))
-                _without_each(q, k - 1, True, dust, below)
+                    s = _clock(_place(z[i], top) + x)
+                    q[i], r[i] = rise_(s), exp_(-s)
+                _without_each(q, r, k - 1, True, dust, below)
                 for i in range(n):
                     s = _clock(_place(z[i], top) + x)
                     if side == 0:  # what is still to come: clocks that ring after e^u yet among the first k
@@ -225,16 +226,37 @@ def successive_exact(z, top, k, u, nodes, weights, dust, out):
 def joint_exact(z, top, k, u, out):
     """Inclusion of the joint design by the Poisson-binomial law at q = sigmoid(z + u)."""
     n = len(z)
-    q = np.empty(n)
+    q, r = np.empty(n), np.empty(n)
     for i in range(n):
-        q[i] = _sigmoid(_place(z[i], top) + u)
-    _without_each(q, k - 1, False, DUST, out)
-    total = 0.0
+        q[i], r[i] = _coin(_place(z[i], top) + u)
+    _without_each(q, r, k - 1, False, DUST, out)
     for i in range(n):
         out[i] *= q[i]
-        total += out[i]
+    total, _ = _sums(out)
     for i in range(n):  # the inclusions sum to k: dividing by the sum is dividing by k Pr(N = k)
         out[i] *= k / total
+
+
+@njit(**COMPILE)
+def _sums(p):
+    """(sum p, sum p (1 - p)), the first with Kahan's correction: a million equal terms round the same way a million times."""
+    total, missed, spread = 0.0, 0.0, 0.0
+    for i in range(len(p)):
+        term = p[i] - missed
+        larger = total + term
+        missed = (larger - total) - term
+        total = larger
+        spread += p[i] * (1.0 - p[i])
+    return total, spread
+
+
+@njit(**COMPILE)
+def _keep_order(z, p):
+    """Where rounding has put p out of the order of the weights z, lift it to the largest p of those that weigh less."""
+    most = 0.0
+    for i in np.argsort(z):
+        most = max(most, p[i])
+        p[i] = most
 
 
 # ---------------------------------------------------------------------------------------------------------------------------------
@@ -242,10 +264,12 @@ def joint_exact(z, top, k, u, out):
 
 
 @njit(inline="always")
-def _sigmoid(x):
+def _coin(x):
+    """(q, 1 - q) of q = sigmoid(x), both to relative precision."""
     e = exp_(-abs(x))
-    w = 1.0 / (1.0 + e)
-    return w if x >= 0.0 else e * w
+    large = 1.0 / (1.0 + e)
+    small = e * large
+    return large if x >= 0.0 else small, small if x >= 0.0 else large
 
 
 @njit(**SUM)
@@ -273,15 +297,15 @@ def _load_clocks(first, high, z, top, u, s, e, weight):
 
 
 @njit(inline="always")
-def _load_coins(first, high, z, top, u, q, weight):
-    """q = sigmoid(z + u) of arms [first, first + LANES); lanes beyond ``high`` repeat an arm and weigh 0."""
+def _load_coins(first, high, z, top, u, q, r, weight):
+    """q = sigmoid(z + u) and r = 1 - q of arms [first, first + LANES); lanes beyond ``high`` repeat an arm and weigh 0."""
     if first + LANES <= high:
         for j in range(LANES):
-            q[j] = _sigmoid(_place(z[first + j], top) + u)
+            q[j], r[j] = _coin(_place(z[first + j], top) + u)
             weight[j] = 1.0
     else:
         for j in range(LANES):
-            q[j] = _sigmoid(_place(z[first + j if first + j < high else first], top) + u)
+            q[j], r[j] = _coin(_place(z[first + j if first + j < high else first], top) + u)
             weight[j] = 1.0 if first + j < high else 0.0
 
 
@@ -309,10 +333,10 @@ def expected_count(low, high, z, top, u, design):
                 count[j] += weight[j] * (1.0 - q[j])
                 slope[j] += weight[j] * (s[j] * q[j])
         else:
-            _load_coins(first, high, z, top, u, q, weight)
+            _load_coins(first, high, z, top, u, q, s, weight)
             for j in range(LANES):
                 count[j] += weight[j] * q[j]
-                slope[j] += weight[j] * (q[j] * (1.0 - q[j]))
+                slope[j] += weight[j] * (q[j] * s[j])
     return _lane_sum(count), _lane_sum(slope)
 
 
@@ -499,30 +523,44 @@ def _polynomial(coefficients, s, e, inner, out):
 
 
 @njit(**COMPILE)
-def successive_map(low, high, z, top, u, early, last, out):
-    """p_i of arms [low, high) into out; returns (sum p, sum p (1 - p), largest |last-order term| relative to p)."""
-    s, e, weight, q, inner, correction = lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
-    total, spread, worst = lanes(), lanes(), lanes()
+def successive_map(low, high, z, top, u, coefficients, out):
+    """p_i of arms [low, high) into out; returns (sum p, sum p (1 - p))."""
+    s, e, weight, inner, correction = lanes(), lanes(), lanes(), lanes(), lanes()
+    total, spread = lanes(), lanes()
     total[:] = 0.0
     spread[:] = 0.0
-    worst[:] = 0.0
     for first in range(low, high, LANES):
         _load_clocks(first, high, z, top, u, s, e, weight)
-        for j in range(LANES):
-            q[j] = rise_(s[j])
-        if last.shape[1] > 3:  # at order 1 there is nothing but the last
-            _polynomial(early, s, e, inner, correction)
-            for j in range(LANES):
-                q[j] += correction[j]
-        _polynomial(last, s, e, inner, correction)
-        for j in range(LANES):
-            q[j] += correction[j]
-            off = abs(correction[j])
-            worst[j] = off / q[j] if off > worst[j] * q[j] else worst[j]
-            total[j] += weight[j] * q[j]
-            spread[j] += weight[j] * (q[j] * (1.0 - q[j]))
-        _store(first, high, q, out)
-    return _lane_sum(total), _lane_sum(spread), worst.max()
+        _polynomial(coefficients, s, e, inner, correction)
+        for j in range(LANES):  # p or 1 - p to relative precision, whichever is smaller: the order of s survives rounding
+            p = rise_(s[j]) + correction[j] if s[j] < 0.3465 else 1.0 - (e[j] - correction[j])
+            correction[j] = p
+            total[j] += weight[j] * p
+            spread[j] += weight[j] * (p * (1.0 - p))
+        _store(first, high, correction, out)
+    return _lane_sum(total), _lane_sum(spread)
+
+
+@njit(**COMPILE)
+def estimated_error(moments, series, low, high):
+    """A bound on the relative error of the expansion to the order that moments allow, clocks of log s in [low, high].
+
+    Successive orders fall off like 1/V, so what is left out is within 10/V of the last. That is looked at over all of [low, high], not
+    only where there are arms: it vanishes on an arm far above the others, where the truth does not. The rest is the grid of `_place`.
+    """
+    order = moments.shape[1] - 2
+    last = np.zeros(moments.shape)
+    successive_coefficients(moments, series, order, order, last)
+    s, e, inner, term = lanes(), lanes(), lanes(), lanes()
+    low, high = max(low, -7.0), min(high, 6.7)  # below s = 0.001 the term is in proportion to s, above 800 there is none
+    for j in range(LANES):
+        s[j] = exp_(low + max(high - low, 0.0) * j / (LANES - 1.0))
+        e[j] = exp_(-s[j])
+    _polynomial(last, s, e, inner, term)
+    worst = 0.0
+    for j in range(LANES):
+        worst = max(worst, abs(term[j]) / rise_(s[j]))
+    return 10.0 / (moments[0, 1] - moments[0, 2]) * worst + 4e-12
 
 
 # The Fourier integral of `joint`. With y = 2q - 1 and tan = tan(t/2), the characteristic function of the count is
@@ -530,7 +568,8 @@ def successive_map(low, high, z, top, u, early, last, out):
 #   log phi(t) - i k t = -(n/2) log(1 + tan^2) + i t (n/2 - k) + sum_m (-1)^(m+1) (i tan)^m S_m / m,     S_m = sum y^m,
 #
 # because 1 - q + q e^it = e^(it/2) cos(t/2) (1 + i y tan). Removing an arm divides by that factor, which is a power series in y too:
-# p = q g(y), g a polynomial whose coefficients are Fourier sums. Nothing but the S_m is ever summed over arms.
+# p = q g(y), g a polynomial whose coefficients are Fourier sums. Nothing but the S_m is ever summed over arms. Since g(1) = 1 (an arm
+# that is certain stays so), g(y) = 1 - (1 - y) d(y), d_m = sum_{j > m} g_j, and p = q - 2 q (1 - q) d(y): exact also in 1 - p.
 
 MOST_POWERS = 64
 
@@ -546,11 +585,11 @@ def joint_powers(variance, n):
 def joint_moments(low, high, z, top, u, powers):
     """S_m = sum (2 q - 1)^m over arms [low, high), m = 0 .. powers - 1."""
     sums = np.zeros((powers, LANES))
-    y, power = lanes(), lanes()
+    y, r, power = lanes(), lanes(), lanes()
     for first in range(low, high, LANES):
-        _load_coins(first, high, z, top, u, y, power)
+        _load_coins(first, high, z, top, u, y, r, power)
         for j in range(LANES):
-            y[j] = 2.0 * y[j] - 1.0
+            y[j] -= r[j]
             sums[0, j] += power[j]
         for m in range(1, powers):
             total = sums[m]
@@ -565,7 +604,7 @@ def joint_moments(low, high, z, top, u, powers):
 
 @njit(**COMPILE)
 def joint_coefficients(moments, k, variance, out):
-    """Coefficients of g in powers of y [powers], from the power sums."""
+    """Coefficients of d in powers of y [powers, the last is 0], from the power sums."""
     n, powers = moments[0], len(moments)
     sd = math.sqrt(variance)
     step = 2.0 * math.pi / (20.0 * sd + 60.0)  # the count never strays as far as the period, so the trapezoid sum is exact
@@ -603,26 +642,28 @@ def joint_coefficients(moments, k, variance, out):
             else:
                 out[m] -= scale * power * sine
             power *= tangent
-    for m in range(powers):
-        out[m] /= norm
+    above = 0.0
+    for m in range(powers - 1, -1, -1):
+        above, out[m] = above + out[m] / norm, above
 
 
 @njit(**COMPILE)
 def joint_map(low, high, z, top, u, coefficients, out):
     """p_i of arms [low, high) into out; returns (sum p, sum p (1 - p))."""
-    y, q, g, weight, total, spread = lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
+    q, r, y, d, weight, total, spread = lanes(), lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
     total[:] = 0.0
     spread[:] = 0.0
     for first in range(low, high, LANES):
-        _load_coins(first, high, z, top, u, q, weight)
+        _load_coins(first, high, z, top, u, q, r, weight)
         for j in range(LANES):
-            y[j] = 2.0 * q[j] - 1.0
-            g[j] = 0.0
+            y[j] = q[j] - r[j]
+            d[j] = 0.0
         for m in range(len(coefficients) - 1, -1, -1):
             for j in range(LANES):
-                g[j] = g[j] * y[j] + coefficients[m]
+                d[j] = d[j] * y[j] + coefficients[m]
         for j in range(LANES):
-            q[j] *= g[j]
+            d[j] *= 2.0
+            q[j] = q[j] * (1.0 - r[j] * d[j]) if q[j] < 0.5 else 1.0 - r[j] * (1.0 + q[j] * d[j])
             total[j] += weight[j] * q[j]
             spread[j] += weight[j] * (q[j] * (1.0 - q[j]))
         _store(first, high, q, out)
@@ -648,6 +689,9 @@ def next_shift(u, count, slope, k, slack, bracket):
         return u
     low, high = bracket[0], bracket[1]
     guess = u + (k - count) / slope if slope > 0.0 else np.inf
+    nowhere = 1e-15 * (1.0 + abs(u))
+    if abs(guess - u) <= nowhere:  # before the bracket is asked, of which u has just become an end
+        return u
     if abs(guess - u) > 30.0 or not low < guess < high:
         if np.isinf(high):
             guess = low + max(1.0, 2.0 * (low - bracket[2]))
@@ -655,7 +699,7 @@ def next_shift(u, count, slope, k, slack, bracket):
             guess = high - max(1.0, 2.0 * (bracket[2] - high))
         else:
             guess = 0.5 * (low + high)
-    return u if abs(guess - u) <= 1e-15 * (1.0 + abs(u)) else guess
+    return u if abs(guess - u) <= nowhere else guess
 
 
 @njit(**COMPILE)
@@ -678,13 +722,6 @@ def shift(z, top, k, design, guess, slack):
             break
         u = moved
     return u
-
-
-@njit(**COMPILE)
-def estimated_error(worst, order):
-    """Relative error of the expansion from its last term. Orders fall off geometrically, by a factor of ten at least where the
-    expansion is of any use: after order 3 a tenth of the last is left, after order 1 about its square."""
-    return 0.1 * worst if order > 1 else 4.0 * worst * worst
 
 
 @njit(**COMPILE)
@@ -751,11 +788,10 @@ def _expanded(z, top, k, u, tolerance, series, bracket, out):
         if not near or not slope > 1.0:  # nothing to expand in: the count hardly moves
             break
         move_moments(moments, step)
-        early, last = np.zeros(moments.shape), np.zeros(moments.shape)
-        successive_coefficients(moments, series, 1, order - 1, early)
-        successive_coefficients(moments, series, order, order, last)
-        total, spread, worst = successive_map(0, n, z, top, u, early, last, out)
-        if estimated_error(worst, order) <= tolerance:
+        if estimated_error(moments, series, z.min() - top + u, z.max() - top + u) <= tolerance:
+            coefficients = np.zeros(moments.shape)
+            successive_coefficients(moments, series, 1, order, coefficients)
+            total, spread = successive_map(0, n, z, top, u, coefficients, out)
             return True, u, total, spread
     return False, u, total, spread
 
@@ -786,9 +822,7 @@ def inclusion(z, top, k, design, tolerance, guess, series, nodes, weights, out):
         else:
             joint_exact(z, top, k, u, out)
     if not fast:
-        total, spread = 0.0, 0.0
-        for i in range(n):
-            total += out[i]
-            spread += out[i] * (1.0 - out[i])
+        _keep_order(z, out)
+        total, spread = _sums(out)
     settle(0, n, out, budget, total, spread)
     return u

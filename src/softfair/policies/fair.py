@@ -10,6 +10,7 @@ import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +26,7 @@ __all__ = ["FaWT", "FittedProbFair", "ProbFair"]
 Bools = NDArray[np.bool_]
 
 ROUNDING = 1e-12  # by which a bound such as low = k / n, computed by the caller, may miss what it means
+NEVER = 1e-12  # a move less likely than this counts as none: nobody lives to see it, and near p = 0 or 1 doubles run out of digits
 WORTH_ANOTHER_LOOK = 1e-6  # relative gap above which ProbFair tries to close it
 
 
@@ -128,11 +130,12 @@ def _must_help(index: Floats, ages: Ints, k: int, window: int) -> Bools:
     through d, adding to what is taken already the best arms left in A(d) until need(d) are, and then the best of all for the places
     left. What is taken on the way up is returned. Ties go to the earlier deadline, then to the lower number.
 
-    need(d) <= 0 for d > eta n / k, so the work does not grow with L. If the promise is broken already (a memory that this policy
-    did not write), overdue jobs count as due now, and k remains the limit.
+    Where k d >= eta n any k arms will do: at most eta n - J(d) arms are outside A(d), so k - eta n + J(d) >= need(d) are in it. So
+    the work does not grow with L. If the promise is broken already (a memory that this policy did not write), overdue jobs count as
+    due now, and k remains the limit.
     """
     runs, n, eta = ages.shape
-    reach = -(-eta * n // k)
+    reach = (eta * n - 1) // k  # the largest d that matters
     due = np.clip(window + 1 - ages, 1, reach + 1)  # [runs, n, eta], an arm's earliest last; reach + 1 is "later than matters"
     bins = due + ((reach + 1) * np.arange(runs) - 1)[:, None, None]
     count = np.bincount(bins.ravel(), minlength=runs * (reach + 1)).reshape(runs, reach + 1)
@@ -185,7 +188,8 @@ class ProbFair(Policy):
     most one convex arm ends up off both bounds; ``gap`` bounds what that costs.
 
     An arm that one action keeps where it is for ever has no unique law at that end of [0, 1]. It counts with the limit, its share
-    at every other p: 0 < low and high < 1 make that true. An arm that neither action moves stays where it started.
+    at every other p: 0 < low and high < 1 make that true. An arm that neither action moves stays where it started. To move with a
+    chance below 1e-12 is not to move.
 
     Parameters
     ----------
@@ -249,12 +253,18 @@ class _LongRun:
 
     @classmethod
     def of(cls, cohort: Cohort) -> _LongRun:
-        up = np.ascontiguousarray(cohort.p[:, :, 0].T)  # [2, n]: 0 -> 1, passive and active
-        down = np.ascontiguousarray(cohort.P[:, :, 1, 0].T)  # [2, n]: 1 -> 0
+        up, down = cohort.p[:, :, 0].T, cohort.P[:, :, 1, 0].T  # [2, n] each: 0 -> 1 and 1 -> 0, passive and active
+        up, down = (np.ascontiguousarray(np.where(chance < NEVER, 0.0, chance)) for chance in (up, down))
         span = cohort.reward[:, 1] - cohort.reward[:, 0]
         # A(1) B(0) - A(0) B(1) = Delta_0 (1 - p[0,1]) + Delta_1 p[0,0]; exactly 0 if an action keeps the arm where it is.
         gain = span * ((up[1] - up[0]) * down[0] + (down[0] - down[1]) * up[0])
         return cls(up, up + down, span, gain, cohort.start[:, 1])
+
+    @cached_property
+    def bend(self) -> Floats:
+        """Of g [n]: 1 concave, 0 straight, -1 convex."""
+        sign: Floats = np.sign(self.gain) * np.sign(self.B[1] - self.B[0])
+        return sign
 
     def share(self, p: Floats) -> Floats:
         """f(p) [n]; the limit where B(p) = 0."""
@@ -306,19 +316,16 @@ def _share_out(arms: _LongRun, k: int, low: Floats, high: Floats) -> tuple[Float
     At price m an arm answers with the p that maximises envelope(p) - m p. Every answer falls as m rises, to the last bit, so
     bisection over the floats finds the two neighbouring prices between which the sum passes k; the answers to both are mixed.
     """
-    change = arms.B[1] - arms.B[0]  # [n]
-    bend = np.sign(arms.gain) * np.sign(change)  # [n], of g: 1 concave, 0 straight, -1 convex
     chord = arms.slope(low, high)  # [n]
-    (curved,) = np.nonzero(bend > 0)
-    gain, B0, change, bottom, top = arms.gain[curved], arms.B[0, curved], change[curved], low[curved], high[curved]
+    (curved,) = np.nonzero(arms.bend > 0)
+    gain, (B0, B1), bottom, top = arms.gain[curved], arms.B[:, curved], low[curved], high[curved]
     steep, flat = arms.slope(low, low)[curved], arms.slope(high, high)[curved]  # the derivative falls from the one to the other
 
     def answer(price: float) -> Floats:
         p = np.where(chord > price, high, low)
-        with np.errstate(
-            divide="ignore", over="ignore"
-        ):  # the derivative, gain / B(p)^2, is the price where B(p) = sqrt(gain / price)
-            inner = np.clip((np.sqrt(np.abs(gain / price)) - B0) / change, bottom, top)
+        with np.errstate(divide="ignore", over="ignore"):
+            B = np.sqrt(np.abs(gain / price))  # where the derivative, gain / B^2, is the price
+            inner = np.clip((B - B0) / (B1 - B0), bottom, top)
         p[curved] = np.where(price <= flat, top, np.where(price >= steep, bottom, inner))
         return p
 
@@ -329,12 +336,12 @@ def _share_out(arms: _LongRun, k: int, low: Floats, high: Floats) -> tuple[Float
     # which costs nothing. Only if these cannot take it does one convex arm, and falls short of its chord.
     p = least.copy()
     places = max(0.0, k - math.fsum(least))
-    (jumps,) = np.nonzero((bend < 0) & (most > least))
+    (jumps,) = np.nonzero((arms.bend < 0) & (most > least))
     filled = np.cumsum(most[jumps] - least[jumps])
     whole = int(np.searchsorted(filled, places + ROUNDING, side="right"))
     p[jumps[:whole]] = most[jumps[:whole]]
     places = max(0.0, places - (filled[whole - 1] if whole else 0.0))
-    margin = np.where(bend < 0, 0.0, most - least)  # [n]
+    margin = np.where(arms.bend < 0, 0.0, most - least)  # [n]
     room = math.fsum(margin)
     if room > 0:
         p += margin * min(1.0, places / room)

@@ -1,0 +1,244 @@
+"""The verbs as commands, nothing else. Heavy libraries are loaded inside the commands, so that --help is instant."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .errors import NotConverged, SoftFairError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .policies import Policy
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="softfair",
+    help="Which k of n people get help, fairly, at the least cost in outcomes, with proof.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+
+Runs = Annotated[int, typer.Option(min=1, help="Simulations of each policy.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed: the same seed gives the same answer.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+CohortFile = Annotated[
+    Path, typer.Argument(help="CSV or Parquet: p00,p01,p10,p11 (chance of the good state, by action and state), id, group.")
+]
+Budget = Annotated[int, typer.Option("--k", min=0, help="People that can be helped at each decision.")]
+Horizon = Annotated[int, typer.Option(min=1, help="Decisions to plan for.")]
+Gamma = Annotated[float, typer.Option(min=0, max=1, help="Discount: 1 counts later rewards in full.")]
+Picture = Annotated[Path | None, typer.Option("--png", help="Draw the result to this file.")]
+
+
+@app.command()
+def reproduce(
+    ids: Annotated[list[str] | None, typer.Argument(help="fig1, fig2a/100, table2, ...; nothing: everything.")] = None,
+    runs: Runs = 50,
+    seed: Seed = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Experiments at a time; default all cores.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for results, figures and the report.")] = Path("out"),
+    quick: Annotated[bool, typer.Option("--quick", help="A small version in seconds: 2 runs, small cohorts left in.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Run again what is already there.")] = False,
+) -> None:
+    """Run the paper's figures and tables, and write report.html beside the paper's own numbers."""
+    from .experiments import find, run, write_report
+
+    experiments = find(ids or [])
+    if quick:
+        runs = min(runs, 5)
+        experiments = [e for e in experiments if e.n <= 100]
+        out = out / "quick"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)  # the report says where
+        rows = run(experiments, out, runs, seed, jobs, again)
+    print(write_report(rows, out, runs, seed))
+
+
+@app.command()
+def verify(
+    as_json: Json = False, quick: Annotated[bool, typer.Option("--quick", help="Fewer instances.")] = False, seed: Seed = 0
+) -> None:
+    """Tell which of the paper's claims are so, each with its margin and a witness that anyone can re-check."""
+    from dataclasses import asdict
+
+    from .theory import verdicts
+
+    found = verdicts(quick=quick, seed=seed)
+    if as_json:
+        print(json.dumps([asdict(verdict) for verdict in found], indent=1))
+        return
+    from rich.console import Console
+
+    console = Console()
+    colours = {"holds": "green", "fails": "red", "holds under": "yellow"}
+    for verdict in found:
+        under = f" {verdict.condition}" if verdict.condition else ""
+        console.print(
+            f"[bold {colours[verdict.verdict]}]{verdict.verdict.upper()}[/]{under}  [bold]{verdict.claim}[/]", highlight=False
+        )
+        console.print(f"  {verdict.statement}", highlight=False)
+        console.print(f"  margin {verdict.margin:.4g} ({verdict.measure}), {verdict.instances:,} instances tried", highlight=False)
+        if verdict.witness:
+            console.print(f"  witness: {json.dumps(verdict.witness)}", style="dim", highlight=False, markup=False)
+
+
+@app.command()
+def frontier(
+    cohort: CohortFile,
+    k: Budget,
+    horizon: Horizon = 50,
+    gamma: Gamma = 1.0,
+    c: Annotated[list[str] | None, typer.Option(help="A multiplier (repeat for more); default from 0 to inf.")] = None,
+    runs: Runs = 50,
+    seed: Seed = 0,
+    as_json: Json = False,
+    png: Picture = None,
+) -> None:
+    """What fairness costs for your own people: benefit against how evenly help is spread, for many c."""
+    from .comparison import frontier as trace
+    from .files import read_cohort
+
+    curve = trace(read_cohort(cohort), k, horizon, [_multiplier(text) for text in c] if c else None, gamma, runs, seed)
+    _show(curve, as_json, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
+    if png is not None:
+        from .figures import draw_frontier, new_figure
+
+        figure, axes = new_figure()
+        draw_frontier(axes[0], {"SoftFair": curve})
+        _save(figure, png)
+
+
+@app.command()
+def simulate(
+    cohort: CohortFile,
+    k: Budget,
+    horizon: Horizon = 50,
+    gamma: Gamma = 1.0,
+    policy: Annotated[list[str] | None, typer.Option(help="Such as SoftFair:10, Oracle, Whittle:finite (repeat for more).")] = None,
+    runs: Runs = 50,
+    seed: Seed = 0,
+    as_json: Json = False,
+    png: Picture = None,
+) -> None:
+    """How policies would fare with your own people, side by side."""
+    from .comparison import compare
+    from .files import read_cohort
+
+    names = policy or ["Random", "Myopic", "FairMyopic", "Oracle", "SoftFair:5", "SoftFair:10", "SoftFair:20"]
+    table = compare([_policy(name) for name in names], read_cohort(cohort), k, horizon, gamma, runs, seed)
+    _show(table, as_json, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
+    if png is not None:
+        from .figures import draw_frontier, new_figure
+
+        figure, axes = new_figure()
+        draw_frontier(axes[0], {}, table)
+        _save(figure, png)
+
+
+def _multiplier(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"c is {text!r}; give a number >= 0, or inf") from None
+
+
+def _policy(text: str) -> Policy:
+    """A policy by name, with its one number or word after a colon."""
+    from . import policies
+
+    name, _, detail = text.partition(":")
+    makers: dict[str, Any] = {
+        "NoIntervention": lambda _: policies.NoIntervention(),
+        "Random": lambda _: policies.Random(),
+        "RoundRobin": lambda _: policies.RoundRobin(),
+        "Myopic": lambda _: policies.Myopic(),
+        "FairMyopic": lambda d: policies.FairMyopic(_multiplier(d or "1")),
+        "Oracle": lambda _: policies.Oracle(),
+        "Whittle": lambda d: policies.Whittle(d or "infinite"),
+        "ThresholdWhittle": lambda _: policies.ThresholdWhittle(),
+        "FaWT": lambda d: policies.FaWT(window=int(_multiplier(d or "20"))),
+        "ProbFair": lambda d: policies.ProbFair(low=_multiplier(d or "0")),
+        "SoftFair": lambda d: policies.SoftFair(c=_multiplier(d or "10")),
+    }
+    if name not in makers:
+        raise typer.BadParameter(f"there is no policy {name!r}; choose from {', '.join(makers)}")
+    made: Policy = makers[name](detail)
+    return made
+
+
+def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
+    if as_json:
+        text = table.to_json(orient="records", double_precision=10)
+        records = json.loads(text) if text else []
+        for record, c in zip(records, table.get("c", [0.0] * len(table)), strict=True):
+            if math.isinf(c):
+                record["c"] = "inf"  # JSON has no infinity
+        print(json.dumps(records, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(title=title)
+    shown.add_column("policy", overflow="fold")
+    columns = {
+        "benefit": ("benefit %", "{:.0f}\u00b1{:.0f}"),
+        "of_bound": ("bound %", "{:.0f}"),
+        "entropy": ("entropy", "{:.2f}"),
+        "never_selected": ("never", "{:.0%}"),
+        "longest_wait": ("wait", "{:.0f}"),
+        "unfair": ("unfair %", "{:.1f}"),
+    }
+    for heading, _ in columns.values():
+        shown.add_column(heading, justify="right", no_wrap=True)
+    for _, row in table.iterrows():
+        shown.add_row(row["policy"], *(text.format(row[name], row.get(f"{name}_sd", 0)) for name, (_, text) in columns.items()))
+    console = Console()
+    console.print(shown)
+    console.print(
+        "benefit: % of the Oracle's \u00b1 sd; bound: % of what no policy can exceed; never: share of people never helped;",
+        style="dim",
+    )
+    console.print("wait: longest in decisions; unfair: % of pairs where who would gain less has the better chance", style="dim")
+
+
+def _save(figure: Any, path: Path) -> None:
+    import io
+
+    from .files import write_whole
+
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150)
+    write_whole(path, buffer.getvalue())
+    print(path, file=sys.stderr)
+
+
+def main() -> None:
+    """Run; bad input is one line on stderr and exit code 2."""
+    try:
+        app(standalone_mode=False)
+    except typer.Exit as leave:
+        sys.exit(leave.exit_code)
+    except typer.Abort:
+        sys.exit(130)
+    except SoftFairError as error:
+        print(f"softfair: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("softfair: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        sys.exit(130)
+    except Exception as error:
+        # click's own complaints about arguments carry a message and an exit code
+        if hasattr(error, "format_message"):
+            print(f"softfair: {error.format_message()}", file=sys.stderr)
+            sys.exit(getattr(error, "exit_code", 2))
+        raise

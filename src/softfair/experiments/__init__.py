@@ -1,0 +1,7 @@
+"""The paper's evaluation as data, run, and reported beside the paper's own figures."""
+
+from .catalogue import EXPERIMENTS, Experiment, find
+from .report import write_report
+from .running import load, run
+
+__all__ = ["EXPERIMENTS", "Experiment", "find", "load", "run", "write_report"]

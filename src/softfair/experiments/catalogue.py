@@ -1,0 +1,115 @@
+"""Every figure and table of the paper as data: which cohorts, which policies, which sizes.
+
+What the paper does not state is stated here and recorded in every result: c (but for Figure 1's c = 2), the number of episodes, the CPAP
+cohort. c = 9 is about where the paper's coupled c stops paying on the synthetic cohort; all solvers get the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .. import datasets
+from ..cohort import Cohort
+from ..errors import InvalidInput
+from ..policies import FairMyopic, Myopic, Oracle, Policy, Random, SoftFair, ThresholdWhittle, Whittle
+
+__all__ = ["EXPERIMENTS", "Experiment", "find"]
+
+C = 9.0
+
+
+def softfair(c: float, c_value: float | None = None) -> dict[str, Policy]:
+    """SoftFair by all three solvers: the paper's two with its own sampling design, prices with the joint one."""
+    return {
+        "SoftFair (paper)": SoftFair(c=c, solver="paper", design="successive", c_value=c_value),
+        "SoftFair (mean field)": SoftFair(c=c, solver="meanfield", design="successive", c_value=c_value),
+        "SoftFair (priced)": SoftFair(c=c, solver="priced", design="joint", c_value=c_value),
+    }
+
+
+BASELINES: dict[str, Policy] = {"Random": Random(), "Myopic": Myopic(), "FairMyopic": FairMyopic(), "Oracle": Oracle()}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One point of a figure, or one table."""
+
+    id: str
+    figure: str  # what it is a part of
+    dataset: Literal["synthetic", "cpap"]
+    n: int
+    k: int
+    horizon: int
+    policies: Mapping[str, Policy]
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # of the data set
+    x: float | str = ""  # where it stands on the figure's axis
+    keep_counts: bool = False  # whether each arm's count is kept, for a histogram
+
+    def cohort(self, seed: int) -> Cohort:
+        make = datasets.synthetic if self.dataset == "synthetic" else datasets.cpap
+        return make(n=self.n, seed=seed, **self.parameters)
+
+    def settings(self) -> dict[str, Any]:
+        """Every choice, as plain data: what is recorded, and what decides whether an earlier result still stands."""
+        return {
+            "id": self.id,
+            "dataset": self.dataset,
+            "parameters": dict(self.parameters),
+            "n": self.n,
+            "k": self.k,
+            "horizon": self.horizon,
+            "gamma": 1.0,
+            "policies": {label: repr(policy) for label, policy in self.policies.items()},
+        }
+
+
+def _catalogue() -> list[Experiment]:
+    usual = BASELINES | softfair(C)
+    found = [
+        Experiment(
+            "fig1",
+            "fig1",
+            "synthetic",
+            100,
+            10,
+            100,
+            {"Threshold Whittle": ThresholdWhittle(), "Whittle": Whittle("infinite"), "Oracle": Oracle()} | softfair(2.0),
+            keep_counts=True,
+        )
+    ]
+    for n in (10, 100, 1000):
+        found.append(Experiment(f"fig2a/{n}", "fig2a", "synthetic", n, n // 10, 50, usual, x=n))
+    for k in (5, 10, 20):
+        found.append(Experiment(f"fig2b/{k}", "fig2b", "synthetic", 100, k, 50, usual, x=k))
+    for T in (20, 50, 100):
+        found.append(Experiment(f"fig2c/{T}", "fig2c", "synthetic", 100, 10, T, usual, x=T))
+    for c in (1.0, 2.0, 5.0, 9.0, 20.0, math.inf):
+        # c = inf deterministically picks the top k of values learnt with c = 1 (caption of Figure 3); c_value = 1 at every c beside it.
+        coupled = softfair(c) if math.isfinite(c) else softfair(c, c_value=1.0)
+        decoupled: dict[str, Policy] = {
+            "SoftFair (c_value = 1)": SoftFair(c=c, solver="meanfield", design="successive", c_value=1.0),
+        }
+        found.append(Experiment(f"fig3a/{c:g}", "fig3a", "synthetic", 100, 10, 50, BASELINES | coupled | decoupled, x=c))
+    for chance in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9):
+        found.append(
+            Experiment(f"fig3b/{chance:g}", "fig3b", "synthetic", 100, 10, 50, usual, parameters={"recovery": chance}, x=chance)
+        )
+    found.append(Experiment("table2", "table2", "cpap", 100, 10, 80, usual))
+    return found
+
+
+EXPERIMENTS: dict[str, Experiment] = {experiment.id: experiment for experiment in _catalogue()}
+
+
+def find(names: list[str]) -> list[Experiment]:
+    """The experiments of these ids; ``fig2a`` stands for all its parts, nothing for everything."""
+    chosen: dict[str, Experiment] = {}
+    for name in names or list(EXPERIMENTS):
+        parts = [e for e in EXPERIMENTS.values() if name in (e.id, e.figure)]
+        if not parts:
+            raise InvalidInput(f"there is no experiment {name!r}; the known ones are {', '.join(EXPERIMENTS)}")
+        chosen |= {e.id: e for e in parts}
+    return list(chosen.values())

@@ -1,0 +1,187 @@
+"""Run experiments, keep what lasts.
+
+An experiment has some instances (cohorts, each from its own seed) and on each some runs; a row of the result is one run of one policy.
+A result is two files, ``<id>.csv`` and ``<id>.json`` with every setting, the seed, the versions and a hash of the rows; it is complete
+when the second is there. Each instance is kept as soon as it is done, so that an interrupted run goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import platform
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import metrics
+from ..errors import InvalidInput
+from ..files import write_whole
+from ..kernels.threads import get_threads
+from ..policies import NoIntervention, Oracle
+from ..progress import track
+from ..simulation import simulate
+from ..solvers import upper_bound
+from .catalogue import Experiment
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RUNS_AN_INSTANCE", "load", "run"]
+
+RUNS_AN_INSTANCE = 5  # of the 50 simulations: ten cohorts, five runs on each
+
+
+def run(
+    experiments: list[Experiment], out: Path, runs: int = 50, seed: int = 0, jobs: int | None = None, again: bool = False
+) -> dict[str, pd.DataFrame]:
+    """Rows of each experiment by id, from an earlier run where its settings are the same (unless ``again``)."""
+    if runs < 1:
+        raise InvalidInput(f"runs is {runs}; give at least 1")
+    done: dict[str, pd.DataFrame] = {}
+    todo: list[tuple[Experiment, int]] = []
+    counts = _instances(runs)
+    for experiment in experiments:
+        earlier = None if again else load(experiment, out, runs, seed)
+        if earlier is not None:
+            done[experiment.id] = earlier
+        else:
+            todo += [(experiment, i) for i in range(len(counts))]
+    left = {experiment.id: len(counts) for experiment, _ in todo}
+    parts: dict[str, dict[int, list[dict[str, Any]]]] = {name: {} for name in left}
+
+    def work(task: tuple[Experiment, int]) -> tuple[Experiment, int, list[dict[str, Any]]]:
+        experiment, instance = task
+        kept = _part(experiment, out, runs, seed, instance)
+        if not again and kept.exists():
+            try:
+                return experiment, instance, json.loads(kept.read_text())
+            except ValueError:
+                pass  # cut short by other hands than ours: do it again
+        rows = _simulate_instance(experiment, counts[instance], instance, seed)
+        write_whole(kept, json.dumps(rows).encode())
+        return experiment, instance, rows
+
+    # Threads, not processes: kernels release the lock, and nothing needs to be started or sent.
+    with ThreadPoolExecutor(jobs or get_threads()) as pool:
+        results: Iterator[tuple[Experiment, int, list[dict[str, Any]]]] = pool.map(work, sorted(todo, key=_cost, reverse=True))
+        try:
+            for experiment, instance, rows in track(results, "experiments", total=len(todo)):
+                name = experiment.id
+                parts[name][instance] = rows
+                left[name] -= 1
+                if not left[name]:
+                    done[name] = _finish(experiment, out, runs, seed, parts.pop(name))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return {experiment.id: done[experiment.id] for experiment in experiments}
+
+
+def load(experiment: Experiment, out: Path, runs: int, seed: int) -> pd.DataFrame | None:
+    """An earlier result with the same settings; None if there is none, an error if its files were damaged."""
+    import pandas as pd
+
+    table, about = _files(experiment, out)
+    if not about.exists():
+        return None
+    try:
+        record = json.loads(about.read_text())
+        content = table.read_bytes()
+        sound = record["sha256"] == hashlib.sha256(content).hexdigest()
+    except (OSError, ValueError, KeyError, TypeError):
+        sound = False
+    if not sound:
+        raise InvalidInput(f"the earlier result {about} is damaged; delete it, or run with --again")
+    if record["settings"] != _settings(experiment, runs, seed):
+        return None
+    return pd.read_csv(io.BytesIO(content), dtype={"policy": str})
+
+
+def _instances(runs: int) -> list[int]:
+    """Runs on each instance."""
+    whole, rest = divmod(runs, RUNS_AN_INSTANCE)
+    return [RUNS_AN_INSTANCE] * whole + [rest] * (rest > 0)
+
+
+def _cost(task: tuple[Experiment, int]) -> float:
+    experiment, _ = task
+    return experiment.n * experiment.horizon**2  # episodes of Algorithm 1 grow with the horizon
+
+
+def _simulate_instance(experiment: Experiment, runs: int, instance: int, seed: int) -> list[dict[str, Any]]:
+    """A row for each policy and run on one cohort."""
+    cohort_seed = 1000 * seed + instance
+    cohort = experiment.cohort(cohort_seed)
+    setting: dict[str, Any] = {"k": experiment.k, "horizon": experiment.horizon, "gamma": 1.0}
+    none = simulate(NoIntervention().fit(cohort, **setting), runs, cohort_seed).totals
+    oracle = float(simulate(Oracle().fit(cohort, **setting), runs, cohort_seed).totals.mean())
+    headroom = upper_bound(cohort, **setting) - upper_bound(cohort, 0, experiment.horizon, 1.0)
+    rows = []
+    for label, policy in experiment.policies.items():
+        fitted = policy.fit(cohort, **setting, seed=cohort_seed)
+        result = simulate(fitted, runs, cohort_seed)
+        gained = result.totals - none
+        figures = {
+            "reward": result.totals,
+            "benefit": metrics.intervention_benefit(gained, 0.0, oracle - float(none.mean())),
+            "of_bound": metrics.intervention_benefit(gained, 0.0, headroom),
+            "entropy": metrics.action_entropy(result.counts),
+            "never_selected": metrics.never_selected(result.counts),
+            "longest_wait": metrics.longest_wait(result.waits),
+        }
+        for r in range(runs):
+            row: dict[str, Any] = {"policy": label, "instance": instance, "run": r}
+            row |= {name: float(np.asarray(values)[r]) for name, values in figures.items()}
+            row["residual"] = float("nan") if fitted.info is None else fitted.info.residual
+            row["converged"] = fitted.info is None or fitted.info.converged
+            if experiment.keep_counts:
+                row["counts"] = " ".join(map(str, result.counts[r]))
+            rows.append(row)
+    return rows
+
+
+def _settings(experiment: Experiment, runs: int, seed: int) -> dict[str, Any]:
+    return json.loads(json.dumps({**experiment.settings(), "runs": runs, "runs an instance": RUNS_AN_INSTANCE, "seed": seed}))  # type: ignore[no-any-return]
+
+
+def _files(experiment: Experiment, out: Path) -> tuple[Path, Path]:
+    name = experiment.id.replace("/", "_")
+    return out / "results" / f"{name}.csv", out / "results" / f"{name}.json"
+
+
+def _part(experiment: Experiment, out: Path, runs: int, seed: int, instance: int) -> Path:
+    settings = json.dumps(_settings(experiment, runs, seed), sort_keys=True)
+    stamp = hashlib.sha256(settings.encode()).hexdigest()[:12]
+    return out / "results" / "parts" / f"{experiment.id.replace('/', '_')}-{stamp}-{instance}.json"
+
+
+def _finish(experiment: Experiment, out: Path, runs: int, seed: int, parts: dict[int, list[dict[str, Any]]]) -> pd.DataFrame:
+    """Write the rows, then the record that makes them count, then drop the parts."""
+    import pandas as pd
+
+    rows = pd.DataFrame([row for instance in sorted(parts) for row in parts[instance]])
+    table, about = _files(experiment, out)
+    content = rows.to_csv(index=False).encode()
+    record = {
+        "settings": _settings(experiment, runs, seed),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("softfair", "numpy", "numba")},
+        },
+    }
+    about.unlink(missing_ok=True)  # rows without a record are no result: never the old record with new rows
+    write_whole(table, content)
+    write_whole(about, json.dumps(record, indent=1).encode())
+    for instance in parts:
+        _part(experiment, out, runs, seed, instance).unlink(missing_ok=True)
+    folder = out / "results" / "parts"
+    if folder.exists() and not any(folder.iterdir()):
+        folder.rmdir()
+    return pd.read_csv(io.BytesIO(content), dtype={"policy": str})

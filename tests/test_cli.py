@@ -1,0 +1,123 @@
+"""The commands as a person meets them: a real process, its output, its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from softfair import datasets
+from softfair.files import write_cohort
+
+
+def softfair(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from softfair.cli import main; main()", *words],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "100"},
+    )
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("cohort") / "people.csv"
+    write_cohort(datasets.synthetic(n=30, seed=0), file)
+    return file
+
+
+@pytest.mark.parametrize("command", [[], ["reproduce"], ["verify"], ["frontier"], ["simulate"]])
+def test_help(command: list[str]) -> None:
+    done = softfair(*command, "--help")
+    assert done.returncode == 0
+    assert "Usage" in done.stdout
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "import sys\ntry:\n    import softfair.cli\nfinally:\n    print({'numba', 'pandas', 'matplotlib', 'scipy'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
+
+
+def test_frontier_as_json_and_picture(people: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "curve.png"
+    done = softfair(
+        "frontier",
+        str(people),
+        "--k",
+        "3",
+        "--horizon",
+        "10",
+        "--runs",
+        "3",
+        "--c",
+        "0",
+        "--c",
+        "inf",
+        "--json",
+        "--png",
+        str(picture),
+    )
+    assert done.returncode == 0, done.stderr
+    curve = json.loads(done.stdout)
+    assert [row["c"] for row in curve] == [0, "inf"]
+    assert curve[0]["entropy"] > curve[1]["entropy"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_simulate_as_a_table(people: Path) -> None:
+    done = softfair(
+        "simulate", str(people), "--k", "3", "--horizon", "10", "--runs", "3", "--policy", "Random", "--policy", "Whittle:finite"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Random" in done.stdout
+    assert "Whittle(finite)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["reproduce", "fig9"], "no experiment 'fig9'; the known ones are fig1"),
+        (["reproduce", "fig2a/10", "--runs", "1", "--out", "/dev/null/x"], "cannot write"),
+        (["simulate", "nobody.csv", "--k", "3"], "there is no file nobody.csv"),
+        (["simulate", "{people}", "--k", "31"], "k is 31, the cohort has 30 arms"),
+        (["simulate", "{people}", "--k", "3", "--policy", "Best"], "no policy 'Best'"),
+        (["frontier", "{people}", "--k", "3", "--c", "much"], "c is 'much'"),
+        (["frontier", "{people}", "--k", "3", "--c", "-1"], "c is -1"),
+        (["frontier", "{people}"], "Missing option"),
+        (["frobnicate"], "No such command"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(people: Path, tmp_path: Path, words: list[str], said: str) -> None:
+    done = softfair(*[word.format(people=people) for word in words], folder=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())  # nothing half-written is left behind
+
+
+def test_bad_probability_names_row_and_column(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("id,p00,p01,p10,p11\na,.1,.5,.4,.9\nb,.1,.5,1.4,.9\n")
+    done = softfair("frontier", "people.csv", "--k", "1", folder=tmp_path)
+    assert done.returncode == 2
+    assert "row 3, column p10 is '1.4'" in done.stderr
+
+
+def test_reproduce_one_writes_a_report(tmp_path: Path) -> None:
+    done = softfair("reproduce", "fig2a/10", "--runs", "2", "--out", "made", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "made/report.html"
+    assert (tmp_path / "made" / "report.html").exists()
+
+
+def test_verify_as_json() -> None:
+    done = softfair("verify", "--quick", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found) >= 12
+    assert {v["verdict"] for v in found} <= {"holds", "fails", "holds under"}

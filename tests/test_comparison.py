@@ -1,0 +1,263 @@
+"""Comparison tables and the frontier: what each column says, recomputed from results; the yardsticks; the shape of the curve.
+
+Order: closed form, recomputation from the parts, properties, statistics with a derived tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import softfair as sf
+from softfair.comparison import CURVE
+from softfair.errors import InvalidInput, NotConverged
+from softfair.policies.base import Rule
+from softfair.solvers import solve_priced, upper_bound
+
+SETTING = {"k": 5, "horizon": 12, "gamma": 0.95}
+FIGURES = ["benefit", "of_bound", "reward", "entropy", "never_selected", "longest_wait", "gini"]
+COLUMNS = ["policy", *(column for figure in FIGURES for column in (figure, f"{figure}_sd")), "unfair"]
+EVERYBODY = [
+    sf.NoIntervention(),
+    sf.Oracle(),
+    sf.Random(),
+    sf.RoundRobin(),
+    sf.Myopic(),
+    sf.FairMyopic(),
+    sf.Whittle("finite"),
+    sf.ThresholdWhittle(),
+    sf.FaWT(window=10),
+    sf.ProbFair(low=0.05),
+    sf.SoftFair(c=5.0),
+    sf.SoftFair(c=5.0, solver="meanfield", design="successive", c_value=1.0),
+    sf.SoftFair(c=math.inf),
+]
+
+
+@pytest.fixture(autouse=True)
+def converge_or_fail():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NotConverged)
+        yield
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return sf.datasets.synthetic(n=40, seed=0)
+
+
+@pytest.fixture(scope="module")
+def table(cohort):
+    return sf.compare(EVERYBODY, cohort, **SETTING, runs=10, seed=3).set_index("policy")
+
+
+@dataclass(frozen=True)
+class Perverse(sf.Policy):
+    """Helps the k who gain least, by the gains that `compare` judges with: a policy made by a user of the package."""
+
+    name: ClassVar[str] = "Perverse"
+
+    def fit(self, cohort, k, horizon, gamma=1.0, seed=0):
+        gains = solve_priced(cohort, k, horizon, gamma, math.inf)
+
+        class Reversed:
+            def rows(self, first, count):
+                return -gains.rows(first, count)
+
+        return sf.Fitted(self, cohort, k, horizon, gamma, Rule.top(), Reversed())
+
+
+# ---- closed form ----
+
+
+def test_the_yardsticks_are_0_and_100(table):
+    assert table.benefit["NoIntervention"] == 0
+    assert table.benefit_sd["NoIntervention"] == 0
+    assert table.of_bound["NoIntervention"] == 0
+    assert table.benefit["Oracle"] == pytest.approx(100, abs=1e-9)
+    assert table.benefit_sd["Oracle"] > 0  # each run against the mean gap, so runs scatter about 100
+
+
+def test_figures_that_need_no_chance(table):
+    """Nobody helped: entropy 0, everybody waits throughout. In turn, 60 places for 40 arms: 20 arms twice, 20 once."""
+    nobody, turns = table.loc["NoIntervention"], table.loc["RoundRobin"]
+    assert (nobody.entropy, nobody.never_selected, nobody.longest_wait, nobody.gini) == (0, 1, SETTING["horizon"], 0)
+    assert turns.entropy == pytest.approx(-20 * (2 / 60 * math.log(2 / 60) + 1 / 60 * math.log(1 / 60)))
+    assert turns.never_selected == 0
+    assert turns.longest_wait == 7  # 40 arms, 5 a decision: 7 decisions between two turns
+    assert turns.gini == pytest.approx(20 * 20 / (40 * 60))  # 400 pairs differ by 1: 2 * 400 / (2 * 40 * 60)
+    assert turns.entropy_sd == pytest.approx(0, abs=1e-12)
+
+
+def test_unfair_pairs_from_none_to_all_there_can_be(cohort):
+    """The best k by the judge's own gains: none. A lottery: none. The worst k: each of them over each of the n - k others."""
+    table = sf.compare([sf.Random(), sf.SoftFair(c=math.inf), sf.NoIntervention(), Perverse()], cohort, **SETTING, runs=2)
+    unfair = table.set_index("policy").unfair
+    assert unfair["Random"] == 0
+    assert unfair["SoftFair(c=inf)"] == 0
+    assert unfair["NoIntervention"] == 0
+    n, k = cohort.n, SETTING["k"]
+    assert unfair["Perverse"] == pytest.approx(100 * k * (n - k) / (n * (n - 1) / 2))
+
+
+def test_where_help_is_worthless_there_is_no_benefit_to_speak_of():
+    """Oracle and nobody earn the same: benefit is NaN, not a division by zero, and everything else is still there."""
+    passive = sf.datasets.synthetic(n=10, seed=0).p[:, :1]
+    idle = sf.Cohort.two_state(np.repeat(passive, 2, axis=1))
+    table = sf.compare([sf.Random(), sf.Oracle()], idle, k=2, horizon=5, runs=4)
+    assert table.benefit.isna().all()
+    assert table.reward[0] == table.reward[1]
+    assert (table.entropy > 0).all()
+    nobody = sf.compare([sf.Random()], sf.datasets.synthetic(n=10, seed=0), k=0, horizon=5, runs=4)
+    assert nobody.benefit.isna().all()
+    assert nobody.never_selected[0] == 1
+
+
+# ---- recomputed from the parts ----
+
+
+def test_columns_and_order(table):
+    assert list(table.reset_index().columns) == COLUMNS
+    assert list(table.index) == [policy.label for policy in EVERYBODY]
+    numbers = table.to_numpy(dtype=float)
+    assert np.isfinite(numbers).all()
+    assert table.unfair.between(0, 100).all()
+
+
+@pytest.mark.parametrize("policy", EVERYBODY, ids=lambda policy: policy.label)
+def test_every_figure_is_that_of_the_simulated_runs(policy, table, cohort):
+    def run(of):
+        return sf.simulate(of.fit(cohort, **SETTING, seed=3), runs=10, seed=3)
+
+    result, none, oracle = run(policy), run(sf.NoIntervention()), run(sf.Oracle())
+    setting = (SETTING["horizon"], SETTING["gamma"])
+    headroom = upper_bound(cohort, SETTING["k"], *setting) - upper_bound(cohort, 0, *setting)
+    gap = oracle.totals.mean() - none.totals.mean()
+    discounted = result.rewards @ 0.95 ** np.arange(12)
+    expected = {
+        "benefit": 100 * (discounted - none.totals) / gap,
+        "of_bound": 100 * (discounted - none.totals) / headroom,
+        "reward": discounted,
+        "entropy": sf.metrics.action_entropy(result.counts),
+        "never_selected": (result.counts == 0).mean(axis=1),
+        "longest_wait": result.waits.max(axis=1),
+        "gini": sf.metrics.gini(result.counts),
+    }
+    for figure, values in expected.items():
+        assert table[figure][policy.label] == pytest.approx(np.mean(values), rel=1e-12, abs=1e-12), figure
+        assert table[f"{figure}_sd"][policy.label] == pytest.approx(np.std(values, ddof=1), rel=1e-9, abs=1e-12), figure
+
+
+def test_one_run_has_no_spread(cohort):
+    table = sf.compare([sf.Random(), sf.Oracle()], cohort, **SETTING, runs=1)
+    assert table[[f"{figure}_sd" for figure in FIGURES]].isna().all(axis=None)
+    assert table[FIGURES].notna().all(axis=None)
+    assert table.benefit[1] == pytest.approx(100, abs=1e-9)
+
+
+def test_a_row_depends_on_its_policy_and_the_seed_alone(table, cohort):
+    """Alone, twice, or in other company: the same row; another seed, another."""
+    twice = sf.compare([sf.SoftFair(c=5.0), sf.SoftFair(c=5.0), sf.Oracle()], cohort, **SETTING, runs=10, seed=3)
+    pd.testing.assert_series_equal(twice.iloc[0], twice.iloc[1], check_names=False)
+    pd.testing.assert_series_equal(twice.set_index("policy").iloc[0], table.loc["SoftFair(c=5)"], check_exact=True)
+    other = sf.compare([sf.SoftFair(c=5.0)], cohort, **SETTING, runs=10, seed=4)
+    assert other.reward[0] != table.reward["SoftFair(c=5)"]
+
+
+def test_policies_may_come_from_any_iterable(cohort):
+    lazy = sf.compare((policy for policy in [sf.Random()]), cohort, **SETTING, runs=2)
+    assert list(lazy.policy) == ["Random"]
+
+
+def test_wrong_comparisons_are_refused(cohort):
+    with pytest.raises(InvalidInput, match="there are no policies to compare; give at least one"):
+        sf.compare([], cohort, **SETTING)
+    with pytest.raises(InvalidInput, match="runs is 0"):
+        sf.compare([sf.Random()], cohort, **SETTING, runs=0)
+    with pytest.raises(InvalidInput, match="k is 41, the cohort has 40 arms"):
+        sf.compare([sf.Random()], cohort, k=41, horizon=5)
+    with pytest.raises(InvalidInput, match=r"c is -1\.0"):
+        sf.frontier(cohort, k=5, horizon=5, cs=[1.0, -1.0], runs=2)
+
+
+# ---- the frontier ----
+
+
+def test_frontier_is_a_comparison_of_multipliers(cohort):
+    curve = sf.frontier(cohort, **SETTING, cs=[0.0, 5.0, math.inf], runs=10, seed=3)
+    assert list(curve.columns) == ["c", *COLUMNS]
+    assert list(curve.c) == [0.0, 5.0, math.inf]
+    policies = [sf.SoftFair(c=0.0), sf.SoftFair(c=5.0), sf.SoftFair(c=math.inf)]
+    pd.testing.assert_frame_equal(curve.drop(columns="c"), sf.compare(policies, cohort, **SETTING, runs=10, seed=3))
+
+
+def test_frontier_of_another_softfair(cohort):
+    """`policy` says everything but c."""
+    base = sf.SoftFair(c=123.0, solver="paper", design="successive", c_value=1.0, episodes=300)
+    curve = sf.frontier(cohort, **SETTING, cs=[2.0, 8.0], runs=3, seed=1, policy=base)
+    policies = [sf.SoftFair(c=c, solver="paper", design="successive", c_value=1.0, episodes=300) for c in (2.0, 8.0)]
+    pd.testing.assert_frame_equal(curve.drop(columns="c"), sf.compare(policies, cohort, **SETTING, runs=3, seed=1))
+
+
+def test_frontier_goes_from_a_lottery_to_the_best_k_by_itself(cohort):
+    curve = sf.frontier(cohort, k=4, horizon=5, runs=2)
+    assert tuple(curve.c) == CURVE
+    assert CURVE[0] == 0
+    assert CURVE[-1] == math.inf
+    assert sorted(set(CURVE)) == list(CURVE)
+
+
+# ---- statistics ----
+
+
+@pytest.mark.parametrize("dataset", [sf.datasets.synthetic, sf.datasets.cpap])
+def test_benefit_rises_and_entropy_falls_with_c(dataset):
+    """n = 100, k = 10, T = 50, 40 runs.
+
+    A mean over R runs has standard error sd / sqrt(R); two means differ by chance by at most sqrt(se1^2 + se2^2) (less, because luck
+    is common), so a step down of more than 4 of those would be no chance. Over the whole curve the change is many times that.
+    """
+    runs, cs = 40, [0.0, 1.0, 3.0, 10.0, 30.0, 200.0, math.inf]
+    curve = sf.frontier(dataset(n=100, seed=5), k=10, horizon=50, cs=cs, runs=runs, seed=6)
+    for figure, sign in (("benefit", 1), ("reward", 1), ("entropy", -1), ("never_selected", 1), ("gini", 1)):
+        step = sign * np.diff(curve[figure])
+        error = np.sqrt(curve[f"{figure}_sd"].to_numpy()[1:] ** 2 + curve[f"{figure}_sd"].to_numpy()[:-1] ** 2) / np.sqrt(runs)
+        assert (step >= -4 * error - 1e-9).all(), figure
+        assert step.sum() > 8 * error.max(), figure
+    assert (curve.of_bound <= 100 + 4 * curve.of_bound_sd / math.sqrt(runs)).all()
+    assert curve.of_bound.iloc[-1] > 90
+    assert curve.unfair.iloc[0] == 0  # a lottery favours nobody
+    assert curve.unfair.iloc[-1] == 0  # the best k by the judge's own gains
+    assert (curve.unfair < 5).all()
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    n=st.integers(6, 30),
+    share=st.floats(0.05, 0.8),
+    horizon=st.integers(1, 12),
+    gamma=st.sampled_from([0.5, 0.9, 1.0]),
+    seed=st.integers(0, 10**6),
+)
+def test_nobody_expects_more_than_the_bound(n, share, horizon, gamma, seed):
+    """60 runs a policy: the mean of `of_bound` is at most 100 but for chance; 6 standard errors over 15 examples of 4 policies.
+
+    A sample sd can come out small by accident where runs are few and coarse, so one arm's whole reward a run is added to it.
+    """
+    cohort, k, runs = sf.datasets.synthetic(n=n, seed=seed), max(1, round(share * n)), 60
+    policies = [sf.Oracle(), sf.SoftFair(c=math.inf), sf.SoftFair(c=20.0), sf.Myopic()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)  # at six arms the steepest prices may stay rough; the bound holds for any
+        table = sf.compare(policies, cohort, k=k, horizon=horizon, gamma=gamma, runs=runs, seed=seed)
+    headroom = upper_bound(cohort, k, horizon, gamma) - upper_bound(cohort, 0, horizon, gamma)
+    error = (table.of_bound_sd + 100 / headroom) / math.sqrt(runs)
+    assert (table.of_bound <= 100 + 6 * error).all()
+    assert (table.of_bound >= -1e-9).all()  # help cannot harm here, run by run
