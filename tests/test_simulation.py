@@ -175,7 +175,8 @@ def test_equals_a_plain_loop_with_three_states(policy):
 def test_what_was_seen_is_remembered(policy):
     """Twelve arms nearly alike, good for long once good: who is next depends on what was seen, so runs differ in whom they help."""
     noise = np.random.default_rng(0).uniform(-0.04, 0.04, (12, 2, 2))
-    fitted = policy.fit(sf.Cohort.two_state(noise + [[0.1, 0.8], [0.8, 0.9]]), k=3, horizon=12)
+    chances = np.array([[0.1, 0.8], [0.8, 0.9]]) + noise  # [12, 2, 2]
+    fitted = policy.fit(sf.Cohort.two_state(chances), k=3, horizon=12)
     result = sf.simulate(fitted, runs=6, seed=5)
     rewards, counts, waits, _ = by_public_calls(fitted, 6, 5)
     np.testing.assert_array_equal(result.counts, counts)

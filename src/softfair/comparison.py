@@ -68,10 +68,12 @@ def frontier(
     """
     import pandas as pd
 
-    base = policy or SoftFair()
+    base, multipliers = policy or SoftFair(), CURVE if cs is None else list(cs)
+    if not multipliers:
+        raise InvalidInput("there is no multiplier c to trace; give at least one, or None for the usual ones")
     referee = _Referee(cohort, k, horizon, gamma, runs, seed)
     rows = []
-    for c in track(CURVE if cs is None else list(cs), "frontier"):
+    for c in track(multipliers, "frontier"):
         at = SoftFair(c=c, solver=base.solver, design=base.design, c_value=base.c_value, episodes=base.episodes)
         rows.append({"c": float(c), **referee.row(at)})
     return pd.DataFrame(rows)

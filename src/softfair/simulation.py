@@ -48,7 +48,7 @@ class Result:
 
 def simulate(fitted: Fitted, runs: int = 50, seed: int = 0) -> Result:
     """Let the policy act for its whole horizon, ``runs`` times."""
-    if runs < 1 or runs != int(runs):
+    if not 1 <= runs < float("inf") or runs != int(runs):
         raise InvalidInput(f"runs is {runs}; give a whole number of at least 1")
     cohort, T = fitted.cohort, fitted.horizon
     n = cohort.n

@@ -384,16 +384,16 @@ def successive_moments(low, high, z, top, u, order):
         for j in range(LANES):
             total[j] += power[j] * (1.0 - e[j])
         for b in range(1, powers_e):
-            total = sums[0, b]
             for j in range(LANES):
                 power[j] *= e[j]
                 term[j] = power[j]
-                total[j] += power[j]
-            for a in range(1, powers_s):
-                total = sums[a, b]
+            for a in range(0, powers_s, 2):  # there is an even number of them; two at a time halve the traffic
+                total, total_next = sums[a, b], sums[a + 1, b]
                 for j in range(LANES):
-                    term[j] *= s[j]
                     total[j] += term[j]
+                    term[j] *= s[j]
+                    total_next[j] += term[j]
+                    term[j] *= s[j]
     out = np.empty((powers_s, powers_e))
     for a in range(powers_s):
         for b in range(powers_e):
@@ -728,10 +728,11 @@ def shift(z, top, k, design, guess, slack):
 def settle(low, high, p, k, total, spread):
     """Take the last rounding off the sum, from those who can move; the order of p [low, high) is kept."""
     nudge = (k - total) / spread if spread > 0.0 else 0.0
-    for i in range(low, high):
-        moved = p[i] + nudge * p[i] * (1.0 - p[i])
+    part = p[low:high]
+    for i in range(len(part)):
+        moved = part[i] + nudge * (part[i] * (1.0 - part[i]))
         moved = moved if moved > 0.0 else 0.0
-        p[i] = moved if moved < 1.0 else 1.0
+        part[i] = moved if moved < 1.0 else 1.0
 
 
 @njit(**COMPILE)

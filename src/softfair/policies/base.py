@@ -155,7 +155,7 @@ class Fitted:
     def remember(self, memory: Any, t: int, states: ArrayLike, arms: ArrayLike) -> Any:
         """What is remembered after helping ``arms`` at decision t in these states."""
         helped = np.zeros((1, self.cohort.n), np.uint8)
-        helped[0, np.asarray(arms, dtype=np.int64)] = 1
+        helped[0, self._arms(arms)] = 1
         return self._remember(self._memory(memory), self._step(t), self._states(states)[None], helped)
 
     # What simulation calls: many runs at once.
@@ -187,9 +187,18 @@ class Fitted:
         return self.memory() if memory is None else memory
 
     def _step(self, t: int) -> int:
-        if not 0 <= t < self.horizon:
+        if not 0 <= t < self.horizon or t != int(t):
             raise InvalidInput(f"t is {t}, the decisions are 0 to {self.horizon - 1}; fit with a longer horizon to look further")
         return int(t)
+
+    def _arms(self, arms: ArrayLike) -> Ints:
+        given, n = np.asarray(arms, dtype=np.int64), self.cohort.n
+        bad = (given < 0) | (given >= n)
+        if bad.any():
+            raise InvalidInput(
+                f"arms has {given[bad][0]} ({bad.sum()} of {given.size} are wrong); give indices between 0 and {n - 1}"
+            )
+        return given
 
     def _states(self, states: ArrayLike) -> Ints:
         given = np.asarray(states)
@@ -220,7 +229,7 @@ def check_setting(cohort: Cohort, k: int, horizon: int, gamma: float) -> None:
     """Refuse a budget, horizon or discount that means nothing for this cohort."""
     if not 0 <= k <= cohort.n or k != int(k):
         raise InvalidInput(f"k is {k}, the cohort has {cohort.n} arms; give a whole number between 0 and {cohort.n}")
-    if horizon < 1 or horizon != int(horizon):
+    if not 1 <= horizon < math.inf or horizon != int(horizon):
         raise InvalidInput(f"horizon is {horizon}; give the number of decisions, at least 1")
     if not 0 <= gamma <= 1:
         raise InvalidInput(f"gamma is {gamma}; give a discount between 0 and 1 (1: later rewards count in full)")

@@ -51,7 +51,7 @@ class SoftFair(Policy):
             raise InvalidInput(f"c_value is {self.c_value}; give a number >= 0, or None for c itself")
         if self.episodes is not None and self.solver != "paper":
             raise InvalidInput(f"episodes is {self.episodes} but solver is {self.solver!r}; episodes are of solver='paper' alone")
-        if self.episodes is not None and (self.episodes < 1 or self.episodes != int(self.episodes)):
+        if self.episodes is not None and (not 1 <= self.episodes < math.inf or self.episodes != int(self.episodes)):
             raise InvalidInput(f"episodes is {self.episodes}; give a whole number of at least 1")
 
     @property

@@ -3,7 +3,8 @@
 The residual F_t = (expected active arms at t) / k - 1 falls as theta_t rises, and every theta moves every F a little. Broyden's method
 starts from the diagonal of the Jacobian, which a pass over the arms yields for free, and learns the rest from the steps it takes; where
 it stalls, the Jacobian is measured by differences. Beyond SAMPLE arms both are done on a sample, which costs next to nothing, and the
-full cohort needs three or four passes. No objective is evaluated: near the solution a dual value of 1e5 cannot show a residual of 1e-8.
+full cohort needs three to six passes (more where k is tiny). No objective is evaluated: near the solution a dual value of 1e5 cannot
+show a residual of 1e-8.
 """
 
 from __future__ import annotations

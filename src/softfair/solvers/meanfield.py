@@ -5,7 +5,7 @@ Each arm's state distribution is carried forward, all states' values backward, a
     V_t(s) = pi Q_t(s, 1) + (1 - pi) Q_t(s, 0),    pi = 1 - exp(-exp(c lambda - theta_t))    (successive)
                                                    pi = sigmoid(c lambda - theta_t)         (joint)
 
-Two or three passes reach what 300 episodes reach. Values of a steep policy are steep in theta: from c of about 20 on a fixed point may
+Two or three passes reach what 300 episodes reach. Values of a steep policy are steep in theta: from c of about 10 on a fixed point may
 not be found, and the gap is reported. Learning with c_value = 1 and drawing with c (Figure 3a's trick) has no such trouble.
 """
 

@@ -19,7 +19,7 @@ import numpy as np
 from ..cohort import Cohort
 from ..errors import NotConverged
 from ..kernels import recursion
-from .budget import Balance, balance, sample_of, sweep
+from .budget import balance, sample_of, sweep
 from .values import Info, PriceValues
 
 __all__ = ["HARD_C", "hard_multiplier", "solve_priced", "upper_bound"]
@@ -45,10 +45,9 @@ def solve_priced(cohort: Cohort, k: int, horizon: int, gamma: float, c: float, t
 def settled(cohort: Cohort, k: int, horizon: int, gamma: float, c: float, rule: int, tolerance: float, solver: str) -> PriceValues:
     """Values at the balanced theta, with a warning where balance was not reached."""
     if k in (0, cohort.n):  # nothing to balance: the value of helping nobody, or everybody
-        solution = Balance(np.full(horizon, ALWAYS if k else NEVER), 0.0, 0)
-        c, rule = 0.0, recursion.JOINT
-    else:
-        solution = balance(cohort, k, horizon, gamma, c, rule, tolerance)
+        theta = np.full(horizon, ALWAYS if k else NEVER)
+        return PriceValues(cohort, gamma, theta, 0.0, recursion.JOINT, Info(solver, c, 0.0, tolerance, 0))
+    solution = balance(cohort, k, horizon, gamma, c, rule, tolerance)
     info = Info(solver, c, solution.residual, tolerance, solution.passes)
     if not info.converged:
         warnings.warn(
