@@ -670,6 +670,17 @@ def test_order_is_kept_between_neighbours(n, design):
 
 
 @pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("n", [3000, 40000])
+def test_order_is_kept_between_ulps(n, design):
+    # With this k the clocks, or coins, of weights near 1 are evaluated near e^0, where floats stand closest.
+    k = n // 2 if design == "joint" else int((1 - math.exp(-1)) * n)
+    rng = np.random.default_rng(n)
+    for scale in (1e-15, 1e-13, 1e-11, 1e-9, 1e-3):
+        z = scale * rng.uniform(-1, 1, n)
+        assert ordered(z, inclusion(z, k, design)), scale
+
+
+@pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("n", [40000, 200000])
 def test_many_equal_terms_still_sum_to_k(n, design):
     # Equal terms round the same way each time, so a plain sum of n of them is off by up to n * 1e-16.

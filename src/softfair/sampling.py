@@ -36,7 +36,7 @@ DESIGNS = {"successive": kernels.SUCCESSIVE, "joint": kernels.JOINT}
 EXACT_BELOW = 1000  # arms
 FINE, COARSE = 1e-10, 5e-7  # relative error of the O(n) evaluation that is accepted below, and from, EXACT_BELOW arms on
 LARGE = 32768  # arms from which the work is shared among threads
-PART = 131072  # arms a task
+PART = 262144  # arms a task
 INFINITE = 1e6  # distance beyond which one log-weight is as good as infinitely above another
 
 Floats = NDArray[np.float64]
@@ -49,23 +49,26 @@ def inclusion(log_weights: ArrayLike, k: int, design: Design = "successive") -> 
     >>> inclusion(np.log([0.5, 0.3, 0.2]), 1).round(6)
     array([0.5, 0.3, 0.2])
     """
-    given, code = _log_weights(log_weights), _code(design)
+    given, code = _vector(log_weights), _code(design)
     n = len(given)
     k = _whole(k, n)
     if k in (0, n):
+        _finite(given)
         return np.full(n, 1.0 if k else 0.0)
     out = np.empty(n)
-    if n < LARGE or not _inclusion_in_parts(given, k, code, out):
-        nodes, weights = legendre()
-        top, tolerance = given.max(), FINE if n < EXACT_BELOW else COARSE
-        guess = kernels.guess_shift(given, top, float(k))
-        kernels.inclusion(given, top, k, code, tolerance, guess, kernels.SERIES, nodes, weights, out)
+    if n >= LARGE and _inclusion_in_parts(given, k, code, out):
+        return out
+    given = _finite(given)
+    nodes, weights = legendre()
+    top, tolerance = given.max(), FINE if n < EXACT_BELOW else COARSE
+    guess = kernels.guess_shift(given, top, float(k))
+    kernels.inclusion(given, top, k, code, tolerance, guess, kernels.SERIES, nodes, weights, out)
     return out
 
 
 def draw(log_weights: ArrayLike, k: int, rng: np.random.Generator, design: Design = "successive") -> NDArray[np.int64]:
     """k arms drawn by the design: indices, sorted. Exact at any n and any spread of weights."""
-    given, code = _log_weights(log_weights), _code(design)
+    given, code = _finite(_vector(log_weights)), _code(design)
     n = len(given)
     k = _whole(k, n)
     kernel = draws.draw_successive if code == kernels.SUCCESSIVE else draws.draw_joint
@@ -76,7 +79,7 @@ def draw(log_weights: ArrayLike, k: int, rng: np.random.Generator, design: Desig
 
 def inclusion_of_top(scores: ArrayLike, k: int) -> Floats:
     """Inclusion of the deterministic rule "the k highest scores", those tied for the last places sharing them evenly [n]."""
-    values = _log_weights(scores)
+    values = _finite(_vector(scores))
     k = _whole(k, len(values))
     if k == 0:
         return np.zeros(len(values))
@@ -98,21 +101,24 @@ def legendre(size: int = 16) -> tuple[Floats, Floats]:
     return nodes, weights
 
 
-def _log_weights(values: ArrayLike) -> Floats:
+def _vector(values: ArrayLike) -> Floats:
     given = np.ascontiguousarray(values, dtype=np.float64)
     if given.ndim != 1 or not len(given):
         raise InvalidInput(f"log-weights have shape {given.shape}; give one number an arm, n >= 1")
+    return given
+
+
+def _finite(given: Floats) -> Floats:
+    """NaN is refused; what is infinite becomes INFINITE beyond the rest."""
     with np.errstate(invalid="ignore", over="ignore"):
         if np.isfinite(given.sum()):  # one cheap pass in the usual case
             return given
     if np.isnan(given).any():
         bad = np.isnan(given)
         raise InvalidInput(f"log_weights[{int(np.argmax(bad))}] is NaN ({bad.sum()} of {len(given)}); give a number for each arm")
-    if np.isinf(given).any():
-        finite = given[np.isfinite(given)]
-        low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
-        given = np.clip(given, low - INFINITE, high + INFINITE)
-    return given
+    finite = given[np.isfinite(given)]
+    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+    return np.clip(given, low - INFINITE, high + INFINITE)
 
 
 def _code(design: str) -> int:
@@ -151,6 +157,8 @@ def _inclusion_in_parts(z: Floats, k: int, design: int, out: Floats) -> bool:
             moments = np.sum(map_parts(kernels.joint_moments, n, PART, z, top, u, powers), axis=0)
             _, y1, y2, y3, y4 = moments[:5]
             count, slope, bend, twist = (n + y1) / 2, (n - y2) / 4, (y3 - y1) / 4, (-0.5 * n + 2 * y2 - 1.5 * y4) / 4
+        if not np.isfinite(count):  # a NaN or an infinity among the weights, which the careful way deals with
+            return False
         step, near = kernels.polish(u, count, slope, bend, twist, float(k), kernels.reach_for(COARSE), bracket)
         if design == kernels.JOINT and abs(step) * slope**0.5 < 1:  # any u serves whose expected count is within a sd of k
             if powers >= kernels.joint_powers(slope, n):

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import njit, types, uint64
 from numba.extending import intrinsic
 
-__all__ = ["COMPILE", "exp_", "log1p_", "log_", "mix", "rise_", "uniform"]
+__all__ = ["COMPILE", "SMALL_RISE", "exp_", "log1p_", "log_", "mix", "rise_", "small_rise_", "uniform"]
 
 # How every kernel is compiled: without the interpreter's lock, cached on disk, division by zero as in NumPy (a check would end SIMD).
 COMPILE: dict[str, Any] = {"nogil": True, "cache": True, "fastmath": {"contract"}, "error_model": "numpy"}
@@ -24,6 +24,7 @@ COMPILE: dict[str, Any] = {"nogil": True, "cache": True, "fastmath": {"contract"
 LOG2_E = 1.4426950408889634
 LN2_HIGH = 0.693147180369123816490  # 33 bits: n * LN2_HIGH is exact for every n in reach
 LN2_LOW = 1.90821492927058770002e-10
+SMALL_RISE = 0.3465  # just below ln 2 / 2, where the reduced polynomial ends
 ROUNDER = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer in the low bits
 
 
@@ -78,10 +79,15 @@ def exp_(x):
 
 
 @njit(inline="always")
+def small_rise_(s):
+    """1 - e^-s for s in [0, SMALL_RISE], to relative precision; beyond, its value at the end."""
+    return -_expm1_reduced(-(s if s < SMALL_RISE else SMALL_RISE))
+
+
+@njit(inline="always")
 def rise_(s):
     """1 - e^-s for s >= 0, to relative precision also where s is tiny."""
-    r = s if s < 0.3465 else 0.3465
-    return -_expm1_reduced(-r) if s < 0.3465 else 1.0 - exp_(-s)
+    return small_rise_(s) if s < SMALL_RISE else 1.0 - exp_(-s)
 
 
 @njit(inline="always")

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .elementary import COMPILE, exp_, rise_
+from .elementary import COMPILE, SMALL_RISE, exp_, rise_, small_rise_
 from .lanes import LANES, lanes
 
 __all__ = [
@@ -375,6 +375,8 @@ SERIES = _constants()
 @njit(**COMPILE)
 def successive_moments(low, high, z, top, u, order):
     """sum s^a e^b over arms [low, high): [2 order + 2, order + 2]; row 0, column 0 holds sum q."""
+    if order == 1:
+        return _first_moments(low, high, z, top, u)
     powers_s, powers_e = 2 * order + 2, order + 2
     sums = np.zeros((powers_s, powers_e, LANES))
     s, e, term, power = lanes(), lanes(), lanes(), lanes()
@@ -384,20 +386,54 @@ def successive_moments(low, high, z, top, u, order):
         for j in range(LANES):
             total[j] += power[j] * (1.0 - e[j])
         for b in range(1, powers_e):
+            total = sums[0, b]
             for j in range(LANES):
                 power[j] *= e[j]
                 term[j] = power[j]
-            for a in range(0, powers_s, 2):  # there is an even number of them; two at a time halve the traffic
-                total, total_next = sums[a, b], sums[a + 1, b]
+                total[j] += power[j]
+            for a in range(1, powers_s):
+                total = sums[a, b]
                 for j in range(LANES):
+                    term[j] *= s[j]
                     total[j] += term[j]
-                    term[j] *= s[j]
-                    total_next[j] += term[j]
-                    term[j] *= s[j]
     out = np.empty((powers_s, powers_e))
     for a in range(powers_s):
         for b in range(powers_e):
             out[a, b] = _lane_sum(sums[a, b])
+    return out
+
+
+@njit(**COMPILE)
+def _first_moments(low, high, z, top, u):
+    """`successive_moments` to order 1, which is all that a million arms need: one loop, its sums on the stack."""
+    s, e, weight, count = lanes(), lanes(), lanes(), lanes()
+    e1, s1e1, s2e1, s3e1, e2, s1e2, s2e2, s3e2 = lanes(), lanes(), lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
+    for j in range(LANES):
+        count[j] = 0.0
+        e1[j], s1e1[j], s2e1[j], s3e1[j] = 0.0, 0.0, 0.0, 0.0
+        e2[j], s1e2[j], s2e2[j], s3e2[j] = 0.0, 0.0, 0.0, 0.0
+    for first in range(low, high, LANES):
+        _load_clocks(first, high, z, top, u, s, e, weight)
+        for j in range(LANES):
+            term = weight[j] * e[j]
+            count[j] += weight[j] - term
+            square = term * e[j]
+            e1[j] += term
+            e2[j] += square
+            term *= s[j]
+            square *= s[j]
+            s1e1[j] += term
+            s1e2[j] += square
+            term *= s[j]
+            square *= s[j]
+            s2e1[j] += term
+            s2e2[j] += square
+            s3e1[j] += term * s[j]
+            s3e2[j] += square * s[j]
+    out = np.zeros((4, 3))
+    out[0, 0] = _lane_sum(count)
+    out[0, 1], out[1, 1], out[2, 1], out[3, 1] = _lane_sum(e1), _lane_sum(s1e1), _lane_sum(s2e1), _lane_sum(s3e1)
+    out[0, 2], out[1, 2], out[2, 2], out[3, 2] = _lane_sum(e2), _lane_sum(s1e2), _lane_sum(s2e2), _lane_sum(s3e2)
     return out
 
 
@@ -531,9 +567,13 @@ def successive_map(low, high, z, top, u, coefficients, out):
     spread[:] = 0.0
     for first in range(low, high, LANES):
         _load_clocks(first, high, z, top, u, s, e, weight)
-        _polynomial(coefficients, s, e, inner, correction)
+        if coefficients.shape[1] == 3:  # order 1: s e (c11 + c21 s + c12 e), in one go
+            for j in range(LANES):
+                correction[j] = s[j] * e[j] * (coefficients[1, 1] + coefficients[2, 1] * s[j] + coefficients[1, 2] * e[j])
+        else:
+            _polynomial(coefficients, s, e, inner, correction)
         for j in range(LANES):  # p or 1 - p to relative precision, whichever is smaller: the order of s survives rounding
-            p = rise_(s[j]) + correction[j] if s[j] < 0.3465 else 1.0 - (e[j] - correction[j])
+            p = small_rise_(s[j]) + correction[j] if s[j] < SMALL_RISE else 1.0 - (e[j] - correction[j])
             correction[j] = p
             total[j] += weight[j] * p
             spread[j] += weight[j] * (p * (1.0 - p))
@@ -810,7 +850,7 @@ def inclusion(z, top, k, design, tolerance, guess, series, nodes, weights, out):
         fast, u, total, spread = _expanded(z, top, budget, u, tolerance, series, bracket, out)
         if not fast:
             u = shift(z, top, budget, design, u, ROUNDING * budget)
-            successive_exact(z, top, k, u, nodes, weights, max(DUST, 1e-6 * tolerance), out)
+            successive_exact(z, top, k, u, nodes, weights, max(DUST, tolerance * tolerance), out)
     else:
         u = shift(z, top, budget, design, u, ROUNDING * budget)
         _, variance = expected_count(0, n, z, top, u, design)

@@ -24,7 +24,7 @@ from .values import Info, TableValues
 
 __all__ = ["solve_paper"]
 
-INCLUSION_TOLERANCE = 1e-4  # relative, per step: far below the noise of one visit
+INCLUSION_TOLERANCE = 1e-3  # relative, per step: far below the noise of one visit
 CHANGE_TOLERANCE = 0.02  # of the mean value at t = 0 over the last T episodes
 
 
@@ -35,7 +35,7 @@ def solve_paper(
     episodes = max(300, 6 * horizon) if episodes is None else episodes
     rule = TOP if math.isinf(c) else DESIGNS[design]
     key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
-    nodes, weights = legendre(6)  # enough for INCLUSION_TOLERANCE
+    nodes, weights = legendre(4)  # enough for INCLUSION_TOLERANCE
     V = np.zeros((horizon + 1, cohort.n, cohort.S))
     visits = np.zeros((horizon, cohort.n, cohort.S), np.int32)
     arms = (cohort.P, cohort.reward_rows, cohort.start_rows)
