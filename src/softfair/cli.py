@@ -47,7 +47,9 @@ def reproduce(
     seed: Seed = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Experiments at a time; default all cores.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for results, figures and the report.")] = Path("out"),
-    quick: Annotated[bool, typer.Option("--quick", help="A small version in seconds: 2 runs, small cohorts left in.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small version in seconds: fewer arms, decisions and runs, into OUT/quick.")
+    ] = False,
     again: Annotated[bool, typer.Option("--again", help="Run again what is already there.")] = False,
 ) -> None:
     """Run the paper's figures and tables, and write report.html beside the paper's own numbers."""
@@ -55,13 +57,12 @@ def reproduce(
 
     experiments = find(ids or [])
     if quick:
-        runs = min(runs, 5)
-        experiments = [e for e in experiments if e.n <= 100]
-        out = out / "quick"
+        runs, out = min(runs, 10), out / "quick"
+        experiments = [experiment.small() for experiment in experiments]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # the report says where
         rows = run(experiments, out, runs, seed, jobs, again)
-    print(write_report(rows, out, runs, seed))
+    print(write_report(rows, out, runs, seed, quick))
 
 
 @app.command()

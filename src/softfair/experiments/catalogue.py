@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from .. import datasets
@@ -51,6 +51,11 @@ class Experiment:
     def cohort(self, seed: int) -> Cohort:
         make = datasets.synthetic if self.dataset == "synthetic" else datasets.cpap
         return make(n=self.n, seed=seed, **self.parameters)
+
+    def small(self) -> Experiment:
+        """The same in little: fewer arms and decisions, in proportion."""
+        n = min(self.n, 40 if self.n <= 100 else 80)
+        return replace(self, n=n, k=max(1, round(self.k * n / self.n)), horizon=max(5, round(0.3 * self.horizon)))
 
     def settings(self) -> dict[str, Any]:
         """Every choice, as plain data: what is recorded, and what decides whether an earlier result still stands."""

@@ -477,7 +477,7 @@ footer {{ margin-top: 3rem; font-size: .85rem; color: #666; overflow-wrap: anywh
 """
 
 
-def write_report(rows: Rows, out: Path, runs: int, seed: int) -> Path:
+def write_report(rows: Rows, out: Path, runs: int, seed: int, quick: bool = False) -> Path:
     """Figures as PNG and SVG under ``out/figures`` and ``out/report.html``, of the sections whose experiments are there; its path."""
     parts = []
     for section in SECTIONS:
@@ -509,6 +509,10 @@ def write_report(rows: Rows, out: Path, runs: int, seed: int) -> Path:
         "cohort. After \u00b1 stands the 95 % interval of the mean over instances; in Table 2 the standard deviation over all "
         "simulations comes first, as in the paper."
     )
+    if quick:
+        intro = (
+            "A small version with fewer arms, decisions and runs than the paper's: for a first look, not for its numbers. " + intro
+        )
     footer = (
         "Every setting, seed and version is recorded beside the rows in <code>results/</code>. gamma = 1; SoftFair's c is 9 unless said "
         "otherwise (2 in Figure 1); Algorithm 1 runs 6 T episodes, at least 300." + notes

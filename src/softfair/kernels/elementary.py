@@ -91,10 +91,10 @@ def rise_(s):
 
 
 @njit(inline="always")
-def log1p_(u):
-    """log(1 + u) for u in [0, 1], by 2 atanh(u / (2 + u))."""
+def _log1p_rest(u):
+    """u - log(1 + u) for u in [-1/3, 1], by log(1 + u) = 2 atanh(u / (2 + u)); u itself has no rounding error."""
     z = u / (2.0 + u)
-    y = z * z  # in [0, 1/9]; Chebyshev interpolation of atanh(z)/z, degree 9: 5e-17
+    y = z * z  # in [0, 1/9]; Chebyshev interpolation of atanh(z)/z = 1 + y f, degree 9: 5e-17
     f = 0.088903819130566514469
     f = f * y + 0.049403945243823931204
     f = f * y + 0.067956527427899469179
@@ -104,7 +104,13 @@ def log1p_(u):
     f = f * y + 0.14285714555828580111
     f = f * y + 0.19999999997643800004
     f = f * y + 0.33333333333341287164
-    return u - z * (u - 2.0 * y * f)  # = 2 z (1 + y f), and the largest part, u, has no rounding error
+    return z * (u - 2.0 * y * f)
+
+
+@njit(inline="always")
+def log1p_(u):
+    """log(1 + u) for u in [0, 1]."""
+    return u - _log1p_rest(u)
 
 
 @njit(inline="always")
@@ -115,18 +121,7 @@ def log_(x):
     shifted = bits - uint64(0x3FE5555555555555)
     exponent = types.int64(shifted) >> 52
     u = _float(bits - (uint64(exponent) << uint64(52))) - 1.0
-    z = u / (2.0 + u)  # |z| <= 1/5
-    y = z * z
-    f = 0.088903819130566514469
-    f = f * y + 0.049403945243823931204
-    f = f * y + 0.067956527427899469179
-    f = f * y + 0.076818381244458171292
-    f = f * y + 0.090914299002369554786
-    f = f * y + 0.11111095430673142019
-    f = f * y + 0.14285714555828580111
-    f = f * y + 0.19999999997643800004
-    f = f * y + 0.33333333333341287164
-    return exponent * LN2_HIGH + (u - (z * (u - 2.0 * y * f) - exponent * LN2_LOW))
+    return exponent * LN2_HIGH + (u - (_log1p_rest(u) - exponent * LN2_LOW))
 
 
 @njit(inline="always")
