@@ -401,6 +401,33 @@ def test_refusals(call):
         refused(lambda k=k: call([0, 1, 2], k), "k is", str(k), "arms are 3", "between 0 and 3")
 
 
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("n", [1000, 40000])
+def test_one_bad_weight_among_many(call, n):
+    # At n = 40000 a sample of every second arm is looked at first: arm 0 is in it, arm 12345 is not.
+    for place in (0, 12345 % n):
+        z = np.random.default_rng(n).normal(size=n)
+        z[place] = math.nan
+        refused(lambda z=z: call(z, 100), f"[{place}] is NaN", f"1 of {n}", "give")
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("k", [3, 4000])
+def test_infinite_weights_among_many(design, k):
+    z = np.random.default_rng(0).normal(size=40000)
+    for places in ([0], [12345], [0, 12345]):
+        changed = z.copy()
+        changed[places] = math.inf
+        p = inclusion(changed, k, design)
+        assert (p[places] > 1 - 1e-13).all()
+        np.testing.assert_allclose(np.delete(p, places), inclusion(np.delete(z, places), k - len(places), design), rtol=2e-6)
+        changed[places] = -math.inf
+        p = inclusion(changed, k, design)
+        assert (p[places] < 1e-150).all()
+        np.testing.assert_allclose(np.delete(p, places), inclusion(np.delete(z, places), k, design), rtol=2e-6)
+        assert not set(places) & set(draw(changed, k, np.random.default_rng(0), design))
+
+
 def test_unknown_design_is_refused():
     for design in ("succesive", "", None):
         refused(lambda design=design: inclusion([0, 1], 1, design), repr(design), "'successive', 'joint'")

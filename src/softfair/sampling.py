@@ -36,7 +36,7 @@ DESIGNS = {"successive": kernels.SUCCESSIVE, "joint": kernels.JOINT}
 EXACT_BELOW = 1000  # arms
 FINE, COARSE = 1e-10, 5e-7  # relative error of the O(n) evaluation that is accepted below, and from, EXACT_BELOW arms on
 LARGE = 32768  # arms from which the work is shared among threads
-PART = 262144  # arms a task
+PART = 500_000  # arms a task: fewer take a millisecond, which is not worth sharing
 INFINITE = 1e6  # distance beyond which one log-weight is as good as infinitely above another
 
 Floats = NDArray[np.float64]
@@ -142,14 +142,19 @@ def _inclusion_in_parts(z: Floats, k: int, design: int, out: Floats) -> bool:
     n = len(z)
     sample = np.ascontiguousarray(z[:: n // 16384])
     top = sample.max()  # near the top is near enough
+    if not np.isfinite(top):  # a NaN or an infinity among the weights, which the careful way deals with
+        return False
     share = k * len(sample) / n
-    u = kernels.shift(sample, top, share, design, kernels.guess_shift(sample, top, share), 1e-6 * share)
+    u = kernels.shift(sample, top, share, design, kernels.guess_shift(sample, top, share), 1e-3 * share)
     bracket = np.array([-np.inf, np.inf, u])
-    variance = kernels.expected_count(0, len(sample), sample, top, u, kernels.JOINT)[1] * n / len(sample)
-    order, powers = 1, kernels.joint_powers(0.9 * variance, n)
+    order, powers = 1, 0
+    if design == kernels.JOINT:
+        variance = kernels.expected_count(0, len(sample), sample, top, u, design)[1] * n / len(sample)
+        powers = kernels.joint_powers(0.9 * variance, n)
     while True:
         if design == kernels.SUCCESSIVE:
-            moments = np.sum(map_parts(kernels.successive_moments, n, PART, z, top, u, order), axis=0)
+            gather, more = (kernels.first_moments, out) if order == 1 else (kernels.successive_moments, order)
+            moments = np.sum(map_parts(gather, n, PART, z, top, u, more), axis=0)
             count, slope, bend, twist = kernels.successive_derivatives(moments)
         else:
             if powers > kernels.MOST_POWERS:
@@ -157,7 +162,7 @@ def _inclusion_in_parts(z: Floats, k: int, design: int, out: Floats) -> bool:
             moments = np.sum(map_parts(kernels.joint_moments, n, PART, z, top, u, powers), axis=0)
             _, y1, y2, y3, y4 = moments[:5]
             count, slope, bend, twist = (n + y1) / 2, (n - y2) / 4, (y3 - y1) / 4, (-0.5 * n + 2 * y2 - 1.5 * y4) / 4
-        if not np.isfinite(count):  # a NaN or an infinity among the weights, which the careful way deals with
+        if not np.isfinite(count):  # a NaN that the sample missed
             return False
         step, near = kernels.polish(u, count, slope, bend, twist, float(k), kernels.reach_for(COARSE), bracket)
         if design == kernels.JOINT and abs(step) * slope**0.5 < 1:  # any u serves whose expected count is within a sd of k
@@ -179,7 +184,10 @@ def _inclusion_in_parts(z: Floats, k: int, design: int, out: Floats) -> bool:
             return False
         coefficients = np.zeros_like(moments)
         kernels.successive_coefficients(moments, kernels.SERIES, 1, order, coefficients)
-        parts = np.array(map_parts(kernels.successive_map, n, PART, z, top, u, coefficients, out))
+        if order == 1:
+            parts = np.array(map_parts(kernels.first_map, n, PART, float(np.exp(step)), coefficients, out))
+        else:
+            parts = np.array(map_parts(kernels.successive_map, n, PART, z, top, u, coefficients, out))
     else:
         coefficients = np.empty(powers)
         kernels.joint_coefficients(moments, float(k), slope, coefficients)

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import njit, types, uint64
 from numba.extending import intrinsic
 
-__all__ = ["COMPILE", "SMALL_RISE", "exp_", "log1p_", "log_", "mix", "rise_", "small_rise_", "uniform"]
+__all__ = ["COMPILE", "SMALL_RISE", "exp_", "exp_upto_", "log1p_", "log_", "mix", "rise_", "small_rise_", "uniform"]
 
 # How every kernel is compiled: without the interpreter's lock, cached on disk, division by zero as in NumPy (a check would end SIMD).
 COMPILE: dict[str, Any] = {"nogil": True, "cache": True, "fastmath": {"contract"}, "error_model": "numpy"}
@@ -66,16 +66,21 @@ def _expm1_reduced(r):
 
 
 @njit(inline="always")
-def exp_(x):
-    """e^x; arguments are clamped to [-708, 709], so the result is never 0 nor inf."""
-    x = x if x > -708.0 else -708.0
-    x = x if x < 709.0 else 709.0
+def exp_upto_(x):
+    """e^x for x <= 709, clamped to -708 from below, so the result is never 0; NaN stays NaN."""
+    x = -708.0 if x < -708.0 else x
     shifted = x * LOG2_E + ROUNDER
     whole = shifted - ROUNDER
     r = x - whole * LN2_HIGH
     r = r - whole * LN2_LOW
     scale = _float((_bits(shifted) << uint64(52)) + uint64(0x3FF0000000000000))  # 2^whole, built in the exponent field
     return (_expm1_reduced(r) + 1.0) * scale
+
+
+@njit(inline="always")
+def exp_(x):
+    """e^x; arguments are clamped to [-708, 709], so the result is never 0 nor inf."""
+    return exp_upto_(x if x < 709.0 else 709.0)
 
 
 @njit(inline="always")

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .elementary import COMPILE, SMALL_RISE, exp_, rise_, small_rise_
+from .elementary import COMPILE, SMALL_RISE, exp_, exp_upto_, rise_, small_rise_
 from .lanes import LANES, lanes
 
 __all__ = [
@@ -33,6 +33,8 @@ __all__ = [
     "SUCCESSIVE",
     "estimated_error",
     "expected_count",
+    "first_map",
+    "first_moments",
     "guess_shift",
     "inclusion",
     "joint_coefficients",
@@ -292,8 +294,8 @@ def _load_clocks(first, high, z, top, u, s, e, weight):
             s[j] = _place(z[first + j if first + j < high else first], top) + u
             weight[j] = 1.0 if first + j < high else 0.0
     for j in range(LANES):
-        s[j] = exp_(s[j] if s[j] < 6.7 else 6.7)  # from s = 800 on e is 0 to every digit, and powers of s must stay finite
-        e[j] = exp_(-s[j])
+        s[j] = exp_upto_(6.7 if s[j] > 6.7 else s[j])  # from s = 800 on e is 0 to every digit, and powers of s must stay finite
+        e[j] = exp_upto_(-s[j])
 
 
 @njit(inline="always")
@@ -375,8 +377,6 @@ SERIES = _constants()
 @njit(**COMPILE)
 def successive_moments(low, high, z, top, u, order):
     """sum s^a e^b over arms [low, high): [2 order + 2, order + 2]; row 0, column 0 holds sum q."""
-    if order == 1:
-        return _first_moments(low, high, z, top, u)
     powers_s, powers_e = 2 * order + 2, order + 2
     sums = np.zeros((powers_s, powers_e, LANES))
     s, e, term, power = lanes(), lanes(), lanes(), lanes()
@@ -404,19 +404,18 @@ def successive_moments(low, high, z, top, u, order):
 
 
 @njit(**COMPILE)
-def _first_moments(low, high, z, top, u):
-    """`successive_moments` to order 1, which is all that a million arms need: one loop, its sums on the stack."""
-    s, e, weight, count = lanes(), lanes(), lanes(), lanes()
-    e1, s1e1, s2e1, s3e1, e2, s1e2, s2e2, s3e2 = lanes(), lanes(), lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
+def first_moments(low, high, z, top, u, clocks):
+    """`successive_moments` to order 1, which is all that a million arms need: one loop, its sums on the stack; s into clocks."""
+    s, e, weight = lanes(), lanes(), lanes()
+    e1, s1e1, s2e1, s3e1, e2, s1e2, s2e2 = lanes(), lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
     for j in range(LANES):
-        count[j] = 0.0
         e1[j], s1e1[j], s2e1[j], s3e1[j] = 0.0, 0.0, 0.0, 0.0
-        e2[j], s1e2[j], s2e2[j], s3e2[j] = 0.0, 0.0, 0.0, 0.0
+        e2[j], s1e2[j], s2e2[j] = 0.0, 0.0, 0.0
     for first in range(low, high, LANES):
         _load_clocks(first, high, z, top, u, s, e, weight)
+        _store(first, high, s, clocks)
         for j in range(LANES):
             term = weight[j] * e[j]
-            count[j] += weight[j] - term
             square = term * e[j]
             e1[j] += term
             e2[j] += square
@@ -425,15 +424,13 @@ def _first_moments(low, high, z, top, u):
             s1e1[j] += term
             s1e2[j] += square
             term *= s[j]
-            square *= s[j]
             s2e1[j] += term
-            s2e2[j] += square
+            s2e2[j] += square * s[j]
             s3e1[j] += term * s[j]
-            s3e2[j] += square * s[j]
-    out = np.zeros((4, 3))
-    out[0, 0] = _lane_sum(count)
+    out = np.zeros((4, 3))  # s^3 e^2 is needed by nothing
     out[0, 1], out[1, 1], out[2, 1], out[3, 1] = _lane_sum(e1), _lane_sum(s1e1), _lane_sum(s2e1), _lane_sum(s3e1)
-    out[0, 2], out[1, 2], out[2, 2], out[3, 2] = _lane_sum(e2), _lane_sum(s1e2), _lane_sum(s2e2), _lane_sum(s3e2)
+    out[0, 2], out[1, 2], out[2, 2] = _lane_sum(e2), _lane_sum(s1e2), _lane_sum(s2e2)
+    out[0, 0] = (high - low) - out[0, 1]
     return out
 
 
@@ -567,17 +564,39 @@ def successive_map(low, high, z, top, u, coefficients, out):
     spread[:] = 0.0
     for first in range(low, high, LANES):
         _load_clocks(first, high, z, top, u, s, e, weight)
-        if coefficients.shape[1] == 3:  # order 1: s e (c11 + c21 s + c12 e), in one go
-            for j in range(LANES):
-                correction[j] = s[j] * e[j] * (coefficients[1, 1] + coefficients[2, 1] * s[j] + coefficients[1, 2] * e[j])
-        else:
-            _polynomial(coefficients, s, e, inner, correction)
+        _polynomial(coefficients, s, e, inner, correction)
         for j in range(LANES):  # p or 1 - p to relative precision, whichever is smaller: the order of s survives rounding
             p = small_rise_(s[j]) + correction[j] if s[j] < SMALL_RISE else 1.0 - (e[j] - correction[j])
             correction[j] = p
             total[j] += weight[j] * p
             spread[j] += weight[j] * (p * (1.0 - p))
         _store(first, high, correction, out)
+    return _lane_sum(total), _lane_sum(spread)
+
+
+@njit(**COMPILE)
+def first_map(low, high, factor, coefficients, out):
+    """`successive_map` to order 1, of arms [low, high) whose clocks s / factor are in out and give way to p."""
+    c11, c21, c12 = coefficients[1, 1], coefficients[2, 1], coefficients[1, 2]  # the terms s e, s^2 e and s e^2, and no other
+    s, p, weight, total, spread = lanes(), lanes(), lanes(), lanes(), lanes()
+    total[:] = 0.0
+    spread[:] = 0.0
+    weight[:] = 1.0
+    for first in range(low, high, LANES):
+        if first + LANES <= high:
+            for j in range(LANES):
+                s[j] = out[first + j] * factor
+        else:
+            for j in range(LANES):
+                s[j] = out[first + j if first + j < high else first] * factor
+                weight[j] = 1.0 if first + j < high else 0.0
+        for j in range(LANES):
+            e = exp_upto_(-s[j])
+            correction = s[j] * e * (c11 + c21 * s[j] + c12 * e)
+            p[j] = small_rise_(s[j]) + correction if s[j] < SMALL_RISE else 1.0 - (e - correction)
+            total[j] += weight[j] * p[j]
+            spread[j] += weight[j] * (p[j] * (1.0 - p[j]))
+        _store(first, high, p, out)
     return _lane_sum(total), _lane_sum(spread)
 
 
@@ -820,7 +839,10 @@ def _expanded(z, top, k, u, tolerance, series, bracket, out):
     for order in (1, MOST_ORDER):
         near = False
         for _ in range(400):
-            moments = successive_moments(0, n, z, top, u, order)
+            if order == 1:
+                moments = first_moments(0, n, z, top, u, out)
+            else:
+                moments = successive_moments(0, n, z, top, u, order)
             count, slope, bend, twist = successive_derivatives(moments)
             step, near = polish(u, count, slope, bend, twist, k, reach_for(tolerance), bracket)
             u += step
@@ -832,7 +854,10 @@ def _expanded(z, top, k, u, tolerance, series, bracket, out):
         if estimated_error(moments, series, z.min() - top + u, z.max() - top + u) <= tolerance:
             coefficients = np.zeros(moments.shape)
             successive_coefficients(moments, series, 1, order, coefficients)
-            total, spread = successive_map(0, n, z, top, u, coefficients, out)
+            if order == 1:
+                total, spread = first_map(0, n, math.exp(step), coefficients, out)
+            else:
+                total, spread = successive_map(0, n, z, top, u, coefficients, out)
             return True, u, total, spread
     return False, u, total, spread
 

@@ -23,6 +23,7 @@ def _stack(typingctx):
         # Use vectors as wide as the machine has; compilers shy from 512 bits for the sake of old processors that slowed down.
         set.add(builder.function.attributes, '"prefer-vector-width"="512"')  # llvmlite lists only the attributes it knows
         block = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), LANES))
+        block.align = 64  # a vector of 512 bits that straddles two cache lines takes two loads
         return builder.bitcast(block, ir.DoubleType().as_pointer())
 
     return types.CPointer(types.float64)(), codegen
