@@ -839,10 +839,7 @@ def _expanded(z, top, k, u, tolerance, series, bracket, out):
     for order in (1, MOST_ORDER):
         near = False
         for _ in range(400):
-            if order == 1:
-                moments = first_moments(0, n, z, top, u, out)
-            else:
-                moments = successive_moments(0, n, z, top, u, order)
+            moments = first_moments(0, n, z, top, u, out) if order == 1 else successive_moments(0, n, z, top, u, order)
             count, slope, bend, twist = successive_derivatives(moments)
             step, near = polish(u, count, slope, bend, twist, k, reach_for(tolerance), bracket)
             u += step
