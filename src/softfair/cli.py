@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .errors import NotConverged, SoftFairError
+from .programme.commands import commands
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +28,7 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
 )
+app.add_typer(commands)
 
 Runs = Annotated[int, typer.Option(min=1, help="Simulations of each policy.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed: the same seed gives the same answer.")]

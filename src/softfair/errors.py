@@ -5,7 +5,9 @@ Every message is one line: what is wrong, where, how many, what to do. Doubt is 
 
 from __future__ import annotations
 
-__all__ = ["Infeasible", "InvalidInput", "NotConverged", "NotIndexable", "SoftFairError"]
+from dataclasses import dataclass
+
+__all__ = ["BadRows", "Fault", "Infeasible", "InvalidInput", "NotConverged", "NotIndexable", "SoftFairError", "StoreError"]
 
 
 class SoftFairError(Exception):
@@ -22,6 +24,38 @@ class Infeasible(InvalidInput):
 
 class NotIndexable(InvalidInput):
     """Arms without a Whittle index: their passive set does not grow with the subsidy."""
+
+
+class StoreError(SoftFairError):
+    """A database that cannot be opened, read or written."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One bad entry of a file."""
+
+    line: int  # as an editor counts them, the heading being line 1; for Parquet, the row
+    column: str
+    value: str
+    problem: str  # and what to do
+
+    def __str__(self) -> str:
+        return f"line {self.line}" + (f", column {self.column}" if self.column else "") + f": {self.value!r} {self.problem}"
+
+
+class BadRows(InvalidInput):
+    """A file with bad entries, all of them in ``faults``; nothing of it was imported."""
+
+    def __init__(self, where: str, faults: list[Fault]) -> None:
+        lines = len({fault.line for fault in faults})
+        place = f"line {faults[0].line}" + (f", column {faults[0].column}" if faults[0].column else "")
+        super().__init__(  # without the entry itself, which may be a person's identifier
+            f"{where}: {len(faults)} bad entries in {lines} rows, the first in {place}; mend them and import again, nothing was imported"
+        )
+        self.where, self.faults = where, faults
+
+    def __reduce__(self) -> tuple[type[BadRows], tuple[str, list[Fault]]]:
+        return type(self), (self.where, self.faults)
 
 
 class NotConverged(SoftFairError, UserWarning):

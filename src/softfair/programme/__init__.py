@@ -1,0 +1,1 @@
+"""A programme, week after week: import, fit, plan, record, audit, on a database."""

@@ -1,0 +1,395 @@
+"""The programme's verbs as commands: init, import, fit, plan, record, audit, export. What they do stands in the files beside this."""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ..errors import BadRows, InvalidInput
+
+if TYPE_CHECKING:
+    from .ingest import Imported
+    from .rounds import Plan
+    from .store import Store
+
+__all__ = ["commands"]
+
+commands = typer.Typer()
+
+SHOWN = 20  # bad entries, and people of a list, on a screen
+
+Database = Annotated[
+    str, typer.Option("--db", envvar="SOFTFAIR_DB", help="SQLite file, or postgresql+psycopg://user:password@host/name.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Threshold = Annotated[
+    str | None, typer.Option(help="For a column `value` of numbers: good from here up (4), or up to here ('<=3').")
+]
+Errors = Annotated[Path | None, typer.Option("--errors", help="Write all bad entries to this CSV file.")]
+
+
+def _software() -> str:
+    return f"softfair {version('softfair')}"
+
+
+def _open(db: str) -> Store:
+    from .store import Store
+
+    return Store(db)
+
+
+@commands.command()
+def init(
+    db: Database = "softfair.db",
+    round: Annotated[str | None, typer.Option("--round", help="What a round is called.  [default: week]")] = None,
+    capacity: Annotated[
+        str | None,
+        typer.Option(help="People a round: 30, or by group: north=10,south=5, or a CSV file of the two.  [default: one in ten]"),
+    ] = None,
+    by: Annotated[str | None, typer.Option(help="Group column that capacities go by, such as region or language.")] = None,
+    horizon: Annotated[int | None, typer.Option(help="Rounds, from the first that is planned.  [default: 26]")] = None,
+    states: Annotated[str | None, typer.Option(help="Names of the states, from worst to best.  [default: bad,good]")] = None,
+    c: Annotated[
+        float | None, typer.Option(help="How strongly gain counts: 0 a lottery, inf those who gain most.  [default: 10]")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Instead of c: benefit=95%, wait=8, or region=0.5 (share of the average rate); none to undo.")
+    ] = None,
+    cooldown: Annotated[int | None, typer.Option(help="Rounds after a contact without another.  [default: 0]")] = None,
+    shrink: Annotated[
+        str | None, typer.Option(help="Group column towards which estimates are drawn.  [default: the first]")
+    ] = None,
+    monotone: Annotated[
+        bool | None, typer.Option("--monotone/--free", help="Whether contact cannot harm and the good state persists.")
+    ] = None,
+    level: Annotated[float | None, typer.Option(help="Of intervals.  [default: 0.9]")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="From which all draws follow; set once.  [default: random]")] = None,
+    sample: Annotated[bool, typer.Option("--sample", help="Fill it with 300 people in 4 regions and 20 weeks of history.")] = False,
+) -> None:
+    """Make a programme, or change the settings of one. Everything has a default."""
+    from .ingest import import_history, import_people
+    from .sample import history_file, people_file
+    from .settings import Target, initialise
+
+    database = _open(db)
+    changes: dict[str, Any] = {
+        "round": round,
+        "horizon": horizon,
+        "c": c,
+        "cooldown": cooldown,
+        "shrink": shrink,
+        "monotone": monotone,
+        "level": level,
+        "states": tuple(name.strip() for name in states.split(",")) if states is not None else None,
+        "seed": seed,
+    }
+    changes = {name: value for name, value in changes.items() if value is not None}
+    if target is not None:
+        changes["target"] = None if target == "none" else Target.parse(target)
+    if capacity is not None:
+        changes["capacity"] = _capacity(capacity)
+        changes["by"] = by
+    elif by is not None:
+        raise InvalidInput("--by needs the capacities too, such as --by region --capacity north=5,south=3")
+    if "seed" not in changes and not database.exists():
+        changes["seed"] = 0 if sample else secrets.randbits(48)
+    settings, new = initialise(database, _software(), **changes)
+    if sample:
+        import_people(database, people_file(), _software())
+        import_history(database, history_file(), _software())
+    k = "one in ten" if settings.capacity is None else settings.capacity
+    if isinstance(k, dict):
+        k = ", ".join(f"{name} {number}" for name, number in k.items())
+    how = f"target: {settings.target}" if settings.target else f"c = {settings.c:g}"
+    print(f"{'Made' if new else 'Settings of'} the programme in {database.name}")
+    print(f"  rounds: {settings.round}, {settings.horizon} to plan; capacity: {k}; states: {', '.join(settings.states)}; {how}")
+    if sample:
+        print("  300 people in 4 regions, 20 weeks of history. Next: softfair plan")
+    elif new:
+        print("  Next: softfair import people FILE")
+
+
+def _capacity(text: str) -> int | dict[str, int]:
+    if Path(text).suffix.lower() == ".csv":
+        import csv
+
+        try:
+            with Path(text).open(newline="", encoding="utf-8-sig") as file:
+                pairs = [(row[0].strip(), row[1].strip()) for row in csv.reader(file) if len(row) == 2][1:]
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidInput(
+                f"cannot read {text} ({error}); give a CSV file with a group and its capacity on each line"
+            ) from None
+    elif "=" in text:
+        pairs = [(name.strip(), number.strip()) for name, _, number in (part.partition("=") for part in text.split(","))]
+    else:
+        pairs = [("", text.strip())]
+    wrong = [name or number for name, number in pairs if not number.isdecimal()]
+    if wrong or not pairs:
+        raise InvalidInput(f"the capacity is {text!r}; give a whole number such as 30, or north=10,south=5")
+    return int(pairs[0][1]) if pairs[0][0] == "" else {name: int(number) for name, number in pairs}
+
+
+@commands.command("import")
+def import_(
+    kind: Annotated[Literal["people", "history"], typer.Argument(help="What the file holds: people or history.")],
+    file: Annotated[str, typer.Argument(help="CSV or Parquet; - for standard input.")],
+    db: Database = "softfair.db",
+    threshold: Threshold = None,
+    add_people: Annotated[bool, typer.Option("--add-people", help="Enrol people whom the history names and nobody knows.")] = False,
+    errors: Errors = None,
+) -> None:
+    """Import people (id, groups, enrolled, left, opted_out, reserved) or history (id, round, state or value, contacted)."""
+    from .ingest import import_history, import_people
+
+    database = _open(db)
+    try:
+        if kind == "people":
+            done = import_people(database, file, _software())
+        else:
+            done = import_history(database, file, _software(), threshold, add_people)
+    except BadRows as bad:
+        _list(bad, errors)
+        raise
+    _say(done, kind)
+
+
+@commands.command()
+def record(
+    file: Annotated[
+        str | None, typer.Argument(help="CSV or Parquet: id, contacted, state (or value) reached; - for standard input.")
+    ] = None,
+    round: Annotated[int | None, typer.Option("--round", min=0, help="Which round.  [default: the last one planned]")] = None,
+    db: Database = "softfair.db",
+    threshold: Threshold = None,
+    errors: Errors = None,
+    sample: Annotated[bool, typer.Option("--sample", help="Make up what happened to the sample programme's people.")] = False,
+) -> None:
+    """Record who was in fact contacted in a round, and the states reached."""
+    from .ingest import record as take
+    from .sample import outcome_file
+
+    database = _open(db)
+    if (file is None) != sample:
+        raise InvalidInput("give a file of what happened" if file is None else "give a file or --sample, not both")
+    try:
+        done = take(database, outcome_file(database, round) if file is None else file, _software(), round, threshold)
+    except BadRows as bad:
+        _list(bad, errors)
+        raise
+    _say(done, "record")
+
+
+def _list(bad: BadRows, errors: Path | None) -> None:
+    """Bad entries go to standard output, which is no log: they may name people."""
+    for fault in bad.faults[:SHOWN]:
+        print(fault)
+    if len(bad.faults) > SHOWN:
+        print(f"... and {len(bad.faults) - SHOWN} more" + ("" if errors else "; all of them with --errors FILE"))
+    if errors is not None:
+        from .tables import write_table
+
+        columns = {name: [getattr(fault, name) for fault in bad.faults] for name in ("line", "column", "value", "problem")}
+        write_table(columns, errors)
+
+
+def _say(done: Imported, kind: str) -> None:
+    if done.before:
+        print(f"The same {kind} was taken before ({done.rows:,} rows, batch {done.batch}); nothing changed.")
+        return
+    print(f"{done.rows:,} rows of {kind} (batch {done.batch}): {done.added:,} new entries, {done.corrected:,} corrected.")
+    if many := done.details:
+        print(
+            f"Round {many['round']}: {many['contacted']} contacted; of {many['listed']} on the list {many['not_reached']} not reached; "
+            f"{many['off_list']} contacted who were not on it; {many['absent']} not in the file, taken as not contacted."
+        )
+
+
+@commands.command()
+def fit(db: Database = "softfair.db", as_json: Json = False) -> None:
+    """Estimate each person's transition probabilities from the history."""
+    from .models import fit as estimate
+
+    database = _open(db)
+    model, new = estimate(database, _software())
+    summary = model.summary
+    if as_json:
+        print(json.dumps({"model": model.id, "new": new, **summary}, indent=1))
+        return
+    again = "" if new else " (nothing has changed since)"
+    print(f"Model {model.id}{again}: {summary['transitions']:,} transitions of {summary['people']:,} people")
+    print(f"  {summary['without_history']:,} without any transition of their own have the estimate of their group")
+    if summary["monotone_bound"]:
+        print(
+            f"  for {summary['monotone_bound']:,} people the estimate was moved so that contact does not harm and the good state persists"
+        )
+    width = (model.high - model.low)[..., -1].mean(axis=0)  # [2, S]
+    from .settings import current_settings
+
+    with database.reading() as connection:
+        _, settings = current_settings(connection)
+    for a, contact in enumerate(("not contacted", "contacted")):
+        for s, state in enumerate(settings.states):
+            chance = model.P[:, a, s, -1]
+            print(
+                f"  {state}, {contact}: next {settings.states[-1]} with chance {chance.mean():.2f} on average (people differ from "
+                f"{chance.min():.2f} to {chance.max():.2f}; {settings.level:.0%} interval of one person {width[a, s]:.2f} wide)"
+            )
+
+
+@commands.command()
+def plan(
+    db: Database = "softfair.db",
+    round: Annotated[int | None, typer.Option("--round", min=0, help="Which round.  [default: the next]")] = None,
+    replan: Annotated[
+        str | None, typer.Option("--replan", help="Why the plan of this round must be made anew; the old one is kept.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="For this plan: benefit=95%, wait=8, or region=0.5.")] = None,
+    everyone: Annotated[bool, typer.Option("--all", help="Show everybody, not only those on the list.")] = False,
+    check: Annotated[bool, typer.Option("--verify", help="Replay all draws from what is stored, and plan nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Draw the list for the next round; the same round again gives the same list."""
+    from .rounds import explain, make_plan, verify
+    from .settings import Target
+
+    database = _open(db)
+    if check:
+        verdicts = verify(database)
+        if as_json:
+            print(json.dumps([{"round": r, "version": v, "wrong": wrong} for r, v, wrong in verdicts], indent=1))
+        for at, number, wrong in [] if as_json else verdicts:
+            print(
+                f"round {at}, version {number}: {'; '.join(wrong) or 'the same list and probabilities from the stored seed and scores'}"
+            )
+        if bad := [at for at, _, wrong in verdicts if wrong]:
+            raise InvalidInput(
+                f"{len(bad)} of {len(verdicts)} plans do not follow from what is stored; the first is of round {bad[0]}"
+            )
+        if not verdicts and not as_json:
+            print("There is no plan yet.")
+        return
+    made, new = make_plan(database, _software(), round, replan, None if target is None else Target.parse(target))
+    if as_json:
+        print(json.dumps(_plan_json(made, everyone), indent=1))
+        return
+    _show_plan(made, new, explain(made), everyone)
+
+
+def _plan_json(plan: Plan, everyone: bool) -> dict[str, Any]:
+    from .tables import plan_columns
+
+    columns = plan_columns(plan, everyone)
+    people = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    header = {
+        "round": plan.round,
+        "version": plan.version,
+        "created": plan.created,
+        "software": plan.software,
+        "model": plan.model,
+        "c": "inf" if math.isinf(plan.c) else plan.c,
+        "horizon": plan.horizon,
+        "seed": plan.seed,
+        "sites": [{"name": name, "capacity": k} for name, k in plan.sites],
+        "outlook": plan.outlook,
+        "reason": plan.reason,
+        "digest": plan.digest,
+    }
+    return {**header, "people": people}
+
+
+def _show_plan(plan: Plan, new: bool, sentences: list[str], everyone: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    outlook = plan.outlook
+    again = "" if new else " (as planned before)"
+    version_ = f", version {plan.version}" if plan.version > 1 else ""
+    console.print(
+        f"[bold]Round {plan.round}[/]{version_}{again}: {int(plan.listed.sum())} of {int((plan.status == 0).sum())} people in the draw, "
+        f"c = {plan.c:.3g}, model {plan.model}, seed {plan.seed}",
+        highlight=False,
+    )
+    if "target_said" in outlook:
+        console.print(f"Target met: {outlook['target_said']}.", highlight=False)
+    wait = f"the longest expected wait is {outlook['wait'] or 0:.1f} rounds"
+    if outlook["wait"] is None or outlook["wait"] > plan.horizon:
+        wait = "somebody is expected to wait longer than that (a target such as wait=20 sees to it)"
+    console.print(
+        f"Expected over the {plan.horizon} rounds left: {outlook['gained']:.1f} good rounds more than without contacts, "
+        f"{outlook['benefit']:.1%} of the most effective plan (fairness costs {1 - outlook['benefit']:.1%}); {wait}.",
+        highlight=False,
+    )
+    if "group" in outlook:
+        console.print(
+            f"Lowest {outlook['group_column']}: {outlook['lowest_group']} at {outlook['group']:.0%} of the average rate.",
+            highlight=False,
+        )
+    shown = Table("id", "chance", "why", title=None if everyone else "On the list")
+    shown.columns[1].justify = "right"
+    for i, number in enumerate(plan.person.tolist()):
+        if everyone or plan.listed[i]:
+            shown.add_row(plan.names[number], f"{plan.probability[i]:.1%}", sentences[i])
+    console.print(shown)
+
+
+@commands.command()
+def audit(
+    db: Database = "softfair.db",
+    as_json: Json = False,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a self-contained page with histograms.")] = None,
+) -> None:
+    """Check what was done against what was stated: fairness, calibration, groups, and what another policy would have brought."""
+    from .audit import audit as examine
+    from .audit import show, write_page
+
+    found = examine(_open(db))
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=1))
+    else:
+        from rich.console import Console
+
+        show(found, Console())
+    if html is not None:
+        write_page(found, html)
+        print(html, file=sys.stderr)
+
+
+@commands.command()
+def export(
+    what: Annotated[Literal["plan", "audit"], typer.Argument(help="plan or audit.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="File ending in .csv, .parquet or .json; - for CSV on standard output.")
+    ] = Path("-"),
+    db: Database = "softfair.db",
+    round: Annotated[int | None, typer.Option("--round", min=0, help="Which plan.  [default: the last]")] = None,
+    everyone: Annotated[bool, typer.Option("--all", help="Everybody, not only those on the list.")] = False,
+) -> None:
+    """Write a plan (a worksheet that `record` reads back once filled in) or the audit's figures to a file."""
+    from .tables import audit_columns, plan_columns, write_table
+
+    database = _open(db)
+    if what == "plan":
+        from .rounds import plan_of
+
+        made = plan_of(database, round)
+        if out.suffix.lower() == ".json":
+            from ..files import write_whole
+
+            write_whole(out, json.dumps(_plan_json(made, everyone), indent=1).encode())
+        else:
+            write_table(plan_columns(made, everyone), out)
+    else:
+        from .audit import audit as examine
+
+        write_table(audit_columns(examine(database).to_dict()), out)
+    if str(out) != "-":
+        print(out, file=sys.stderr)

@@ -1,0 +1,86 @@
+"""A programme to try things on: 300 people in four regions with twenty weeks of history, made from the CPAP cohort.
+
+Who they truly are is known here alone, so that what happens in a planned round can be made up as well.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from ..cohort import Cohort
+from ..datasets import cpap
+from ..errors import InvalidInput
+from . import store
+from .ingest import load_people
+from .rounds import load_plan
+from .store import Store
+
+__all__ = ["PEOPLE", "ROUNDS", "history_file", "outcome_file", "people_file"]
+
+PEOPLE, ROUNDS = 300, 20
+REGIONS = {"north": 0.4, "east": 0.3, "south": 0.2, "west": 0.1}
+CONTACTED, MISSED, REACHED = 0.1, 0.05, 0.85  # shares: contacted each week, weeks not observed, listed people who answer
+
+
+def _truth() -> Cohort:
+    return cpap(n=PEOPLE, seed=0)
+
+
+def _names() -> list[str]:
+    return [f"P{i:03d}" for i in range(1, PEOPLE + 1)]
+
+
+def people_file() -> bytes:
+    """``id, region, language, opted_out``; two in a hundred have opted out."""
+    rng = np.random.default_rng(0)
+    region = rng.choice(list(REGIONS), PEOPLE, p=list(REGIONS.values()))
+    language = rng.choice(["English", "Spanish"], PEOPLE, p=[0.7, 0.3])
+    opted_out = (rng.random(PEOPLE) < 0.02).astype(int)
+    rows = zip(_names(), region, language, opted_out, strict=True)
+    return "\n".join(["id,region,language,opted_out", *(",".join(map(str, row)) for row in rows), ""]).encode()
+
+
+def history_file() -> bytes:
+    """``id, round, state, contacted`` for weeks 1 to 20, and the state at the start of week 21."""
+    rng = np.random.default_rng(1)
+    p = _truth().p  # [n, 2, 2]
+    state = (rng.random(PEOPLE) < 0.5).astype(int)
+    lines = ["id,round,state,contacted"]
+    for week in range(1, ROUNDS + 2):
+        contacted = (rng.random(PEOPLE) < CONTACTED).astype(int)
+        seen = rng.random(PEOPLE) >= MISSED
+        for i, name in enumerate(_names()):
+            lines.append(f"{name},{week},{state[i] if seen[i] else ''},{contacted[i] if week <= ROUNDS else ''}")
+        state = _step(p, state, contacted, rng)
+    return "\n".join([*lines, ""]).encode()
+
+
+def outcome_file(database: Store, round: int | None = None) -> bytes:
+    """What happens to the sample's people in the last planned round: who of the list was reached, and the state of everybody after it."""
+    with database.reading() as connection:
+        people = load_people(connection)
+        if people.names[:PEOPLE] != _names():
+            raise InvalidInput("this is not the sample programme, so nothing can be made up for it; give a file of what happened")
+        query = sa.select(store.plan.c.id).order_by(store.plan.c.round.desc(), store.plan.c.version.desc())
+        if round is not None:
+            query = query.where(store.plan.c.round == round)
+        number = connection.execute(query.limit(1)).scalar()
+        if number is None:
+            raise InvalidInput("no such round has been planned; make a list with: softfair plan")
+        plan = load_plan(connection, number)
+    rng = np.random.default_rng([2, plan.round])
+    state = np.where(plan.state >= 0, plan.state, 0)[:PEOPLE]
+    contacted = plan.listed[:PEOPLE] * (rng.random(PEOPLE) < REACHED)
+    after = _step(_truth().p, state, contacted, rng)
+    seen = rng.random(PEOPLE) >= MISSED
+    rows = (f"{name},{contacted[i]},{after[i] if seen[i] else ''}" for i, name in enumerate(_names()))
+    return "\n".join(["id,contacted,state", *rows, ""]).encode()
+
+
+def _step(
+    p: NDArray[np.float64], state: NDArray[np.int64], contacted: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    good: NDArray[np.int64] = (rng.random(len(state)) < p[np.arange(len(state)), contacted, state]).astype(np.int64)
+    return good

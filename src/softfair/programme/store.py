@@ -1,0 +1,386 @@
+"""Where a programme lives: one database, SQLite or PostgreSQL, and how it is read and written.
+
+Every table only grows. What is corrected or replaced stays: the row of the highest batch (or version) is the one in force.
+
+    meta          the version of this schema
+    setting       what the programme is: round, capacity, horizon, states, policy     the latest row is in force
+    batch         one import or record, with the digest of its content                the same content is taken once
+    person        an identifier and the whole number that stands for it elsewhere
+    person_fact   groups, enrolled, departed, opted out, reserved                     latest batch in force
+    observation   state at the start of a round, contact during it; NULL is unknown   latest batch in force, column by column
+    model         estimated transition probabilities, with what they were made from
+    plan          one draw: seed, c, capacity, model, software, digest of all it says latest version in force
+    plan_row      each person's part in it: state, score, probability, on the list or why not
+
+One writer at a time: a writing transaction takes a lock before it reads, so what it decides on cannot change under it. A process that
+dies leaves no trace of the transaction it was in.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from ..errors import StoreError
+from ..progress import track
+
+__all__ = [
+    "DEFAULT",
+    "VERSION",
+    "Connection",
+    "Store",
+    "append",
+    "batch",
+    "fetch_ints",
+    "meta",
+    "model",
+    "now",
+    "observation",
+    "person",
+    "person_fact",
+    "plan",
+    "plan_row",
+    "setting",
+]
+
+Connection = sa.Connection
+Ints = NDArray[np.int64]
+
+VERSION = 2  # of the schema below
+DEFAULT = "softfair.db"
+CHUNK = 100_000  # rows that are sent at a time, so that a bar can move
+PATIENCE = 600_000  # milliseconds that a writer waits for the one before
+LOCK = 0x50F7FA12  # the advisory lock that stands for "the writer" in PostgreSQL
+
+tables = sa.MetaData()
+small, whole = sa.SmallInteger, sa.Integer
+
+meta = sa.Table("meta", tables, sa.Column("version", whole, nullable=False))
+setting = sa.Table(
+    "setting",
+    tables,
+    sa.Column("id", whole, primary_key=True),
+    sa.Column("created", sa.Text, nullable=False),
+    sa.Column("software", sa.Text, nullable=False),
+    sa.Column("content", sa.Text, nullable=False),  # JSON
+)
+batch = sa.Table(
+    "batch",
+    tables,
+    sa.Column("id", whole, primary_key=True),
+    sa.Column("kind", sa.Text, nullable=False),  # people, history, record
+    sa.Column("digest", sa.Text, nullable=False, unique=True),
+    sa.Column("rows", whole, nullable=False),  # in the file
+    sa.Column("stored", whole, nullable=False),  # of these, new or changed
+    sa.Column("round", whole),  # for a record
+    sa.Column("created", sa.Text, nullable=False),
+    sa.Column("software", sa.Text, nullable=False),
+)
+person = sa.Table(
+    "person",
+    tables,
+    sa.Column("id", whole, primary_key=True, autoincrement=False),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+    sa.Column("batch", whole, sa.ForeignKey("batch.id"), nullable=False),
+)
+person_fact = sa.Table(
+    "person_fact",
+    tables,
+    sa.Column("person", whole, sa.ForeignKey("person.id"), primary_key=True, autoincrement=False),
+    sa.Column("batch", whole, sa.ForeignKey("batch.id"), primary_key=True, autoincrement=False),
+    sa.Column("groups", sa.Text, nullable=False),  # JSON, such as {"region": "north"}
+    sa.Column("enrolled", whole),  # first round in the programme; NULL: from the start
+    sa.Column("departed", whole),  # first round no longer in it; NULL: still here
+    sa.Column("opted_out", small, nullable=False),
+    sa.Column("reserved", whole),  # round in which a contact is arranged already
+    sqlite_with_rowid=False,
+)
+observation = sa.Table(
+    "observation",
+    tables,
+    sa.Column("person", whole, sa.ForeignKey("person.id"), primary_key=True, autoincrement=False),
+    sa.Column("round", whole, primary_key=True, autoincrement=False),
+    sa.Column("batch", whole, sa.ForeignKey("batch.id"), primary_key=True, autoincrement=False),
+    sa.Column("state", small),
+    sa.Column("contacted", small),
+    sqlite_with_rowid=False,
+)
+model = sa.Table(
+    "model",
+    tables,
+    sa.Column("id", whole, primary_key=True),
+    sa.Column("created", sa.Text, nullable=False),
+    sa.Column("software", sa.Text, nullable=False),
+    sa.Column("batch", whole, nullable=False),  # the last one that it has seen
+    sa.Column("settings", sa.Text, nullable=False),  # JSON: what it was asked for
+    sa.Column("summary", sa.Text, nullable=False),  # JSON: what was learnt
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),  # arrays, NumPy's npz
+)
+plan = sa.Table(
+    "plan",
+    tables,
+    sa.Column("id", whole, primary_key=True),
+    sa.Column("round", whole, nullable=False),
+    sa.Column("version", whole, nullable=False),
+    sa.Column("created", sa.Text, nullable=False),
+    sa.Column("software", sa.Text, nullable=False),
+    sa.Column("model", whole, sa.ForeignKey("model.id"), nullable=False),
+    sa.Column("batch", whole, nullable=False),  # the last one that it has seen
+    sa.Column("setting", whole, sa.ForeignKey("setting.id"), nullable=False),
+    sa.Column("c", sa.Float(53), nullable=False),  # infinity is stored as -1
+    sa.Column("horizon", whole, nullable=False),  # rounds looked ahead, this one included
+    sa.Column("seed", sa.Text, nullable=False),  # 16 hexadecimal digits
+    sa.Column("sites", sa.Text, nullable=False),  # JSON: [[name, capacity], ...]
+    sa.Column("outlook", sa.Text, nullable=False),  # JSON: what it is expected to bring, and the target it was made for
+    sa.Column("reason", sa.Text),  # why it replaces the version before
+    sa.Column("digest", sa.Text, nullable=False),  # of all of the above, of the rows and of the plan before
+    sa.UniqueConstraint("round", "version"),
+)
+plan_row = sa.Table(
+    "plan_row",
+    tables,
+    sa.Column("plan", whole, sa.ForeignKey("plan.id"), primary_key=True, autoincrement=False),
+    sa.Column("person", whole, sa.ForeignKey("person.id"), primary_key=True, autoincrement=False),
+    sa.Column("status", small, nullable=False),  # 0 in the draw, else why not: see rounds.Status
+    sa.Column("site", small, nullable=False),  # index into plan.sites; -1: none
+    sa.Column("state", small, nullable=False),  # observed now; -1: not seen
+    sa.Column("score", sa.Float(53), nullable=False),  # lambda
+    sa.Column("probability", sa.Float(53), nullable=False),
+    sa.Column("listed", small, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# What turns a database of one version into the next. Version 1 had no reservations.
+MIGRATIONS: dict[int, Sequence[str]] = {1: ("ALTER TABLE person_fact ADD COLUMN reserved INTEGER",)}
+
+
+def now() -> str:
+    """The time that a row is stamped with."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Store:
+    """One database. ``url`` is a path of a SQLite file or an address such as ``postgresql+psycopg://user@host/name``."""
+
+    def __init__(self, url: str = DEFAULT) -> None:
+        try:
+            self.url = sa.make_url(url) if "://" in url else sa.URL.create("sqlite", database=url)
+            self.embedded = self.url.get_backend_name() == "sqlite"
+            if self.url.get_backend_name() == "postgresql":
+                self.url = self.url.set(drivername="postgresql+psycopg")
+            elif not self.embedded:
+                raise sa.exc.ArgumentError(f"{self.url.get_backend_name()} is not known here")
+            arguments = {"timeout": PATIENCE / 1000} if self.embedded else {"connect_timeout": 10}
+            self.engine = sa.create_engine(self.url, poolclass=sa.pool.NullPool, connect_args=arguments)
+        except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ValueError) as error:
+            raise StoreError(
+                f"--db {_hidden(url)} cannot be read ({_first_line(error)}); give a file or postgresql+psycopg://user@host/name"
+            ) from None
+        except ModuleNotFoundError:
+            raise StoreError("PostgreSQL needs the package psycopg; install softfair[postgresql]") from None
+        if self.embedded:
+            sa.event.listen(self.engine, "connect", _prepare_sqlite)
+        sa.event.listen(self.engine, "begin", _begin)
+
+    @property
+    def name(self) -> str:
+        """The address without a password."""
+        return str(self.url.database) if self.embedded else self.url.render_as_string(hide_password=True)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that sees one moment of the database."""
+        with self._speaking_plainly():
+            self._check()
+            with self._transaction("read") as connection:
+                yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that no other writer overlaps; it is committed if the block ends well, else it never was."""
+        with self._speaking_plainly():
+            self._check()
+            with self._transaction("write") as connection:
+                yield connection
+
+    def exists(self) -> bool:
+        """Whether there is a programme at this address."""
+        return self.version() is not None
+
+    def version(self) -> int | None:
+        """The version of the programme's schema; None if there is no programme."""
+        if self.embedded and not Path(self.name).exists():  # to open it would make it
+            return None
+        with self._speaking_plainly(), self._transaction("read") as connection:
+            return self._version(connection)
+
+    @contextmanager
+    def creating(self) -> Iterator[Connection]:
+        """The tables made, where there are none, and the transaction in which to say what the programme is."""
+        if self.exists():
+            with self.writing() as connection:
+                yield connection
+            return
+        with self._speaking_plainly(), self._transaction("write") as connection:
+            if self._version(connection) is None:  # else another process was first
+                tables.create_all(connection)
+                connection.execute(meta.insert().values(version=VERSION))
+            yield connection
+
+    @contextmanager
+    def _transaction(self, kind: str) -> Iterator[Connection]:
+        with self.engine.connect().execution_options(softfair=kind) as connection, connection.begin():
+            yield connection
+
+    def _version(self, connection: Connection) -> int | None:
+        names = sa.inspect(connection).get_table_names()
+        if not names:
+            return None
+        if "meta" not in names or "plan_row" not in names:
+            raise StoreError(f"{self.name} is a database of something else (it has a table {names[0]!r}); choose another --db")
+        return int(connection.execute(sa.select(meta.c.version)).scalar_one())
+
+    def _check(self) -> None:
+        """Refuse what is no programme; bring an older one up to date."""
+        version = self.version()
+        if version is None:
+            raise StoreError(f"there is no programme at {self.name}; make one with: softfair init --db {self.name}")
+        if version == VERSION:
+            return
+        with self._transaction("write") as connection:
+            version = self._version(connection)  # again: another process may have been first
+            if version is None or version > VERSION:
+                raise StoreError(
+                    f"{self.name} has schema version {version}, this software knows versions up to {VERSION}; install a newer softfair"
+                )
+            for step in range(version, VERSION):
+                for statement in MIGRATIONS[step]:
+                    connection.execute(sa.text(statement))
+            connection.execute(meta.update().values(version=VERSION))
+
+    @contextmanager
+    def _speaking_plainly(self) -> Iterator[None]:
+        """What a database complains of, in one line and without a password."""
+        try:
+            yield
+        except sa.exc.DBAPIError as error:
+            text = _first_line(error.orig)
+            for sign, remedy in REMEDIES.items():
+                if sign in text.lower():
+                    raise StoreError(f"{self.name}: {text}; {remedy}") from None
+            raise StoreError(f"{self.name}: {text}; nothing was changed") from None
+        except sqlite3.Error as error:  # from the bulk path, which speaks to the driver itself
+            text = _first_line(error)
+            remedy = next((remedy for sign, remedy in REMEDIES.items() if sign in text.lower()), "nothing was changed")
+            raise StoreError(f"{self.name}: {text}; {remedy}") from None
+
+
+# What is said beside the driver's own words.
+REMEDIES = {
+    "not a database": "choose another --db, this file is something else",
+    "malformed": "the file is damaged; restore it from a copy",
+    "readonly": "nothing was changed; make the file and its folder writable",
+    "read-only": "nothing was changed; make the database writable",
+    "disk is full": "nothing was changed; free some space and repeat the command",
+    "no space": "nothing was changed; free some space and repeat the command",
+    "disk i/o": "nothing was changed; see whether the disk is full or failing and repeat the command",
+    "unable to open": "see whether the folder exists and may be written to",
+    "password": "check user and password in --db",
+    "does not exist": "check the name in --db",
+    "refused": "see whether the server runs at that address",
+    "locked": "another command has been writing for minutes; repeat this one",
+}
+
+
+def _first_line(error: object) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _hidden(url: str) -> str:
+    """An address that could not be read, without what may be a password."""
+    scheme, separator, rest = url.partition("://")
+    return scheme + separator + rest.rpartition("@")[2] if separator else url
+
+
+def _prepare_sqlite(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # transactions begin where _begin says
+    for pragma in (f"busy_timeout={PATIENCE}", "foreign_keys=ON", "journal_mode=WAL", "synchronous=FULL", "cache_size=-65536"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("softfair") == "write"
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    elif writes:  # statements after the lock see all that was committed before it
+        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
+    else:
+        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+
+
+def append(connection: Connection, table: sa.Table, columns: Mapping[str, Any], description: str = "writing") -> None:
+    """Add rows, column by column: arrays or lists of one length. In an array for a column that may be NULL, -1 is NULL."""
+    count = len(next(iter(columns.values())))
+    chunks = (
+        {name: _listed(values[first : first + CHUNK], table.c[name]) for name, values in columns.items()}
+        for first in track(range(0, count, CHUNK), description)
+    )
+    driver: Any = connection.connection.driver_connection
+    if connection.dialect.name == "sqlite":
+        statement = str(table.insert().values({name: sa.bindparam(name) for name in columns}).compile(dialect=connection.dialect))
+        for chunk in chunks:
+            driver.executemany(statement, zip(*chunk.values(), strict=True))
+        return
+    import pyarrow as pa
+    import pyarrow.csv
+
+    quoted = ", ".join(connection.dialect.identifier_preparer.quote(name) for name in columns)
+    with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({quoted}) FROM STDIN (FORMAT csv)") as copy:
+        for chunk in chunks:
+            buffer = io.BytesIO()
+            pyarrow.csv.write_csv(pa.table(chunk), buffer, pyarrow.csv.WriteOptions(include_header=False))
+            copy.write(buffer.getvalue())
+
+
+def _listed(values: Any, column: sa.Column[Any]) -> list[Any]:
+    if not isinstance(values, np.ndarray):
+        return list(values)
+    plain: list[Any] = values.tolist()
+    if column.nullable and (values == -1).any():
+        return [None if value == -1 else value for value in plain]
+    return plain
+
+
+def fetch_ints(connection: Connection, query: sa.Select[Any]) -> Ints:
+    """All rows of a query of whole numbers without NULL, [rows, columns], by the fastest way that the driver has."""
+    compiled = query.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})  # whole numbers of our own alone
+    driver: Any = connection.connection.driver_connection
+    width = len(query.selected_columns)
+    if connection.dialect.name == "sqlite":
+        rows = driver.execute(str(compiled))
+        return np.fromiter(itertools.chain.from_iterable(rows), np.int64).reshape(-1, width)
+    import pyarrow.csv
+
+    buffer = io.BytesIO()
+    with driver.cursor() as cursor, cursor.copy(f"COPY ({compiled}) TO STDOUT (FORMAT csv)") as copy:
+        for data in copy:
+            buffer.write(data)
+    if not buffer.tell():
+        return np.empty((0, width), np.int64)
+    buffer.seek(0)
+    names = [str(i) for i in range(width)]
+    table = pyarrow.csv.read_csv(buffer, pyarrow.csv.ReadOptions(column_names=names))
+    return np.column_stack([table[name].to_numpy().astype(np.int64) for name in names])

@@ -1,0 +1,94 @@
+"""Tables that leave the programme: CSV, Parquet or JSON, whole or not at all.
+
+In CSV a text that a spreadsheet would run as a formula (it begins with =, +, -, @, a tab or a return) gets an apostrophe in front;
+`record` takes that off again.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidInput
+from ..files import write_whole
+from .rounds import Plan, Status, explain
+
+__all__ = ["FORMULA", "audit_columns", "plan_columns", "write_table"]
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def plan_columns(plan: Plan, everyone: bool) -> dict[str, list[Any]]:
+    """A row a person; ``contacted`` and ``state`` are empty, to be filled in and given to `record`."""
+    rows = [i for i in range(len(plan.person)) if everyone or plan.listed[i]]
+    sentences = explain(plan)
+    return {
+        "id": [plan.names[plan.person[i]] for i in rows],
+        "round": [plan.round] * len(rows),
+        "listed": [int(plan.listed[i]) for i in rows],
+        "probability": [float(plan.probability[i]) for i in rows],
+        "score": [float(plan.score[i]) for i in rows],
+        "state_now": [int(plan.state[i]) if plan.state[i] >= 0 else None for i in rows],
+        "status": [Status(int(plan.status[i])).name.lower() for i in rows],
+        "site": [plan.sites[plan.site[i]][0] if plan.site[i] >= 0 else "" for i in rows],
+        "reason": [sentences[i] for i in rows],
+        "contacted": [None] * len(rows),
+        "state": [None] * len(rows),
+    }
+
+
+def audit_columns(found: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Every figure of an audit as a row: where it stands and what it is."""
+    rows: list[tuple[str, Any]] = []
+
+    def walk(path: str, value: Any) -> None:
+        if isinstance(value, Mapping):
+            for name, inner in value.items():
+                walk(f"{path}.{name}" if path else str(name), inner)
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            for i, inner in enumerate(value):
+                walk(f"{path}[{i}]", inner)
+        else:
+            rows.append((path, value))
+
+    walk("", found)
+    return {"figure": [path for path, _ in rows], "value": [None if value is None else str(value) for _, value in rows]}
+
+
+def write_table(columns: Mapping[str, list[Any]], out: Path) -> None:
+    """Columns of one length to a file by its ending, or as CSV to standard output for ``-``."""
+    kind = out.suffix.lower()
+    if str(out) == "-":
+        sys.stdout.write(_csv(columns))
+    elif kind == ".csv":
+        write_whole(out, _csv(columns).encode())
+    elif kind == ".json":
+        records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        write_whole(out, json.dumps(records, indent=1).encode())
+    elif kind in (".parquet", ".pq"):
+        import pyarrow as pa
+        import pyarrow.parquet
+
+        buffer = io.BytesIO()
+        pyarrow.parquet.write_table(pa.table(dict(columns)), buffer)
+        write_whole(out, buffer.getvalue())
+    else:
+        raise InvalidInput(f"cannot tell what {out.name} should be; end it in .csv, .parquet or .json")
+
+
+def _csv(columns: Mapping[str, list[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(_harmless, columns))
+    for row in zip(*columns.values(), strict=True):
+        writer.writerow([_harmless(value) for value in row])
+    return text.getvalue()
+
+
+def _harmless(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

@@ -1,0 +1,375 @@
+"""Nothing lost, nobody let in: kills, crowds, full disks, wrong passwords, old and new databases, on SQLite and PostgreSQL."""
+
+import multiprocessing
+import os
+import random
+import signal
+import sqlite3
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from softfair.errors import SoftFairError, StoreError
+from softfair.programme import sample, store
+from softfair.programme.ingest import import_history, import_people, load_history, record
+from softfair.programme.models import fit
+from softfair.programme.rounds import Status, make_plan, plan_of, verify
+from softfair.programme.settings import initialise
+from softfair.programme.store import MIGRATIONS, VERSION, Store
+
+NAME = "softfair test"
+TABLES = (store.batch, store.person, store.person_fact, store.observation, store.model, store.plan, store.plan_row)
+fork = multiprocessing.get_context("fork")  # a child begins with everything loaded, so that its life is the work to be cut short
+
+
+def sizes(database):
+    """Rows of every table."""
+    with database.reading() as connection:
+        return tuple(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one() for table in TABLES)
+
+
+def people(url):
+    import_people(Store(url), sample.people_file(), NAME)
+
+
+def history(url):
+    import_history(Store(url), sample.history_file(), NAME)
+
+
+def plan(url):
+    make_plan(Store(url), NAME)
+
+
+def outcome(url):
+    record(Store(url), sample.outcome_file(Store(url)), NAME)
+
+
+WORK = (people, history, plan, outcome)
+
+
+def emptied(url):
+    """A programme without people, at an address that may have had one."""
+    database = Store(url)
+    if database.exists():
+        with database.writing() as connection:
+            for table in reversed(store.tables.sorted_tables):
+                if table is not store.meta:
+                    connection.execute(table.delete())
+            if not database.embedded:  # numbers begin at 1 again, as they do in SQLite
+                for name in ("setting", "batch", "model", "plan"):
+                    connection.execute(sa.text(f"ALTER SEQUENCE {name}_id_seq RESTART"))
+    initialise(database, NAME, seed=0)
+    return database
+
+
+def run_undisturbed(url):
+    """How large the tables are after each command, how long it takes, and the list that is drawn."""
+    database = emptied(url)
+    after, seconds = [sizes(database)], []
+    for work in WORK:
+        begun = time.perf_counter()
+        child = fork.Process(target=work, args=(url,))
+        child.start()
+        child.join()
+        seconds.append(time.perf_counter() - begun)
+        assert child.exitcode == 0
+        after.append(sizes(database))
+    return after, seconds, plan_of(database, 21)
+
+
+def test_killed_at_any_instant(url):
+    """200 kills at random moments: each command is wholly there or not at all, and repeated it gives what it would have given."""
+    make_plan(_filled(url), NAME)  # kernels are loaded here, once, for all children
+    after, seconds, wanted = run_undisturbed(url)
+    chance = random.Random(0)
+    kills = whole = nothing = 0
+    while kills < 200:
+        database = emptied(url)
+        for i, work in enumerate(WORK):
+            for _ in range(10):
+                child = fork.Process(target=work, args=(url,))
+                child.start()
+                time.sleep(chance.uniform(0, 1.1 * seconds[i]))
+                alive = child.is_alive()
+                os.kill(child.pid, signal.SIGKILL) if alive else None
+                child.join()
+                kills += alive
+                found = sizes(database)  # opens, and reads
+                assert found in (after[i], after[i + 1]), f"{work.__name__} is half there"
+                whole, nothing = whole + (found == after[i + 1]), nothing + (found == after[i])
+                if found == after[i + 1]:
+                    break
+            work(url)  # again, undisturbed
+            assert sizes(database) == after[i + 1]
+        drawn = plan_of(database, 21)
+        assert drawn.list == wanted.list
+        assert (drawn.probability == wanted.probability).all()
+        assert verify(database) == [(21, 1, [])]
+    assert whole  # the moments were spread over the work and beyond, so that both were seen
+    assert nothing
+
+
+def _filled(url):
+    database = emptied(url)
+    import_people(database, sample.people_file(), NAME)
+    import_history(database, sample.history_file(), NAME)
+    return database
+
+
+def test_two_officers_plan_at_once(url):
+    database = _filled(url)
+    both = fork.Barrier(2)
+    answers = fork.Queue()
+
+    def officer():
+        both.wait()
+        made, new = make_plan(Store(url), NAME)
+        answers.put((made.digest, new, made.list))
+
+    children = [fork.Process(target=officer) for _ in range(2)]
+    for child in children:
+        child.start()
+    told = [answers.get(timeout=60) for _ in children]
+    for child in children:
+        child.join()
+    assert told[0][0] == told[1][0]
+    assert told[0][2] == told[1][2]
+    assert sorted(new for _, new, _ in told) == [False, True]
+    with database.reading() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(store.plan)).scalar_one() == 1
+
+
+def test_ten_writers_for_a_minute(server, tmp_path):
+    """Each writer adds people and history of its own; both databases at once. Nothing is lost, nothing doubled, nobody sees an error."""
+    seconds = 60
+    begun = time.monotonic()
+    urls = [str(tmp_path / "crowd.db"), server()]
+    answers = fork.Queue()
+
+    def writer(url, me):
+        made = 0
+        try:
+            while time.monotonic() - begun < seconds:
+                name = f"w{me}-{made}"
+                import_people(Store(url), f"id,region\n{name},r{me}\n".encode(), NAME)
+                import_history(Store(url), f"id,round,state,contacted\n{name},1,{made % 2},{me % 2}\n{name},2,1,0\n".encode(), NAME)
+                made += 1
+        except SoftFairError as error:
+            answers.put((url, me, made, str(error)))
+            return
+        answers.put((url, me, made, ""))
+
+    for url in urls:
+        initialise(Store(url), NAME, seed=0)
+    children = [fork.Process(target=writer, args=(url, me)) for url in urls for me in range(10)]
+    for child in children:
+        child.start()
+    told = [answers.get(timeout=10 * seconds) for _ in children]
+    for child in children:
+        child.join()
+    assert [error for *_, error in told if error] == []
+    for url in urls:
+        made = {me: count for where, me, count, _ in told if where == url}
+        assert min(made.values()) >= 1  # nobody starved
+        assert sum(made.values()) >= 50
+        database = Store(url)
+        total = sum(made.values())
+        batch, person, fact, observation, *_ = sizes(database)
+        assert (batch, person, fact, observation) == (2 * total, total, total, 2 * total)
+        with database.reading() as connection:
+            names = set(connection.execute(sa.select(store.person.c.name)).scalars())
+            seen = load_history(connection)
+        assert names == {f"w{me}-{i}" for me, count in made.items() for i in range(count)}
+        assert len(seen.person) == 2 * total
+
+
+def test_readers_see_one_moment(url):
+    database = _filled(url)
+    with database.reading() as connection:
+        before = connection.execute(sa.select(sa.func.count()).select_from(store.person)).scalar_one()
+        import_people(Store(url), b"id\nsomebody\n", NAME)
+        assert connection.execute(sa.select(sa.func.count()).select_from(store.person)).scalar_one() == before
+    assert sizes(database)[1] == before + 1
+
+
+# What can be wrong with a database: one line, nothing changed.
+
+
+def refused(work, *words):
+    with pytest.raises(StoreError) as caught:
+        work()
+    text = str(caught.value)
+    assert "\n" not in text
+    for word in words:
+        assert word in text, text
+    return text
+
+
+def test_no_programme_there(url):
+    refused(lambda: fit(Store(url), NAME), "there is no programme", "softfair init")
+    if "://" not in url:
+        assert not os.path.exists(url)  # asking did not make one
+
+
+def test_a_file_that_is_no_database(tmp_path):
+    path = tmp_path / "notes.db"
+    path.write_text("just some notes, long enough to be read as a page " * 100)
+    for work in (lambda: fit(Store(str(path)), NAME), lambda: initialise(Store(str(path)), NAME)):
+        refused(work, "not a database", "choose another --db")
+    assert path.read_text().startswith("just some notes")
+
+
+def test_a_database_of_something_else(url):
+    engine = Store(url).engine
+    with engine.connect() as connection, connection.begin():
+        connection.execute(sa.text("CREATE TABLE recipes (name TEXT)"))
+    refused(lambda: fit(Store(url), NAME), "something else", "recipes")
+    refused(lambda: initialise(Store(url), NAME), "something else", "recipes")
+
+
+def test_a_newer_database(url):
+    database = _filled(url)
+    with database.writing() as connection:
+        connection.execute(store.meta.update().values(version=VERSION + 1))
+    refused(lambda: fit(database, NAME), f"schema version {VERSION + 1}", "newer softfair")
+    refused(lambda: initialise(database, NAME, c=3.0), f"schema version {VERSION + 1}")
+
+
+def test_migration_from_version_1(url):
+    """A programme as version 1 kept it, with a plan: it opens, replays, and can do what is new."""
+    database = _filled(url)
+    first, _ = make_plan(database, NAME)
+    with database.writing() as connection:
+        connection.execute(sa.text("ALTER TABLE person_fact DROP COLUMN reserved"))
+        connection.execute(store.meta.update().values(version=1))
+    again = Store(url)
+    assert verify(again) == [(21, 1, [])]
+    assert plan_of(again).list == first.list
+    with again.reading() as connection:
+        assert connection.execute(sa.select(store.meta.c.version)).scalar_one() == VERSION
+    import_people(again, b"id,reserved\nP002,21\n", NAME)
+    second, _ = make_plan(again, NAME, replan="one is arranged for")
+    assert second.status[1] == Status.RESERVED
+    assert set(MIGRATIONS) == set(range(1, VERSION))
+
+
+def test_disk_full(tmp_path):
+    path = str(tmp_path / "full.db")
+    database = Store(path)
+    initialise(database, NAME, seed=0)
+    before = sizes(database)
+    with sqlite3.connect(path) as connection:
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    full = Store(path)
+    sa.event.listen(full.engine, "connect", lambda connection, _: connection.execute(f"PRAGMA max_page_count={pages + 1}"))
+    refused(lambda: import_people(full, sample.people_file(), NAME), "full", "nothing was changed")
+    assert sizes(database) == before
+    import_people(database, sample.people_file(), NAME)
+
+
+def test_a_write_that_the_system_refuses(tmp_path):
+    """A limit on the size of files stands for a disk that fails."""
+    import resource
+
+    path = str(tmp_path / "limited.db")
+    database = Store(path)
+    initialise(database, NAME, seed=0)
+    before, answers = sizes(database), fork.Queue()
+
+    def limited():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+        try:
+            import_people(Store(path), sample.people_file(), NAME)
+            answers.put("it was written")
+        except StoreError as error:
+            answers.put(str(error))
+
+    child = fork.Process(target=limited)
+    child.start()
+    told = answers.get(timeout=60)
+    child.join()
+    assert "nothing was changed" in told
+    assert "\n" not in told
+    assert sizes(database) == before
+
+
+def test_a_read_only_file(tmp_path):
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    path = folder / "programme.db"
+    database = Store(str(path))
+    initialise(database, NAME, seed=0)
+    before, answers = sizes(database), fork.Queue()
+    content = path.read_bytes()
+    for parent in (tmp_path, *tmp_path.parents[:3]):
+        parent.chmod(0o755)
+    path.chmod(0o444)
+    folder.chmod(0o555)
+
+    def somebody():
+        if os.geteuid() == 0:
+            os.seteuid(65534)  # root may write anything; nobody may not
+        try:
+            import_people(Store(str(path)), b"id\na\n", NAME)
+            answers.put("it was written")
+        except StoreError as error:
+            answers.put(str(error))
+
+    child = fork.Process(target=somebody)
+    child.start()
+    told = answers.get(timeout=60)
+    child.join()
+    folder.chmod(0o755)
+    path.chmod(0o644)
+    assert "writable" in told or "may be written" in told, told
+    assert path.read_bytes() == content
+    assert sizes(database) == before
+
+
+def test_a_wrong_password_and_a_silent_server(server, tmp_path):
+    import psycopg
+
+    url = server()
+    address = url.replace("postgresql+psycopg://", "postgresql://")
+    with psycopg.connect(address, autocommit=True) as connection:
+        settings = connection.execute("SHOW hba_file").fetchone()[0]
+        connection.execute("CREATE ROLE officer LOGIN PASSWORD 'right'")
+        with open(settings, encoding="utf-8") as file:
+            before = file.read()
+        with open(settings, "w", encoding="utf-8") as file:
+            file.write("local all officer scram-sha-256\nhost all officer all scram-sha-256\n" + before)
+        connection.execute("SELECT pg_reload_conf()")
+    wrong = url.replace("postgres:@", "officer:s3cret@")
+    assert wrong != url
+    deadline = time.monotonic() + 10
+    while True:  # the server reads the file in its own time
+        text = refused(lambda: fit(Store(wrong), NAME))
+        if "password" in text or time.monotonic() > deadline:
+            break
+    assert "check user and password" in text
+    assert "s3cret" not in text
+    refused(lambda: fit(Store(url.replace("/programme_", "/no_such_")), NAME), "does not exist", "check the name")
+    text = refused(lambda: fit(Store("postgresql+psycopg://officer:s3cret@localhost:1/x"), NAME), "refused", "server runs")
+    assert "s3cret" not in text
+
+
+@pytest.mark.parametrize("url", ["mysql://root:s3cret@host/x", "nonsense://u:s3cret@h", "postgresql://user:s3cret@host:notaport/x"])
+def test_an_address_that_cannot_be_read(url):
+    assert "s3cret" not in refused(lambda: Store(url), "--db", "postgresql+psycopg://user@host/name")
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    refused(lambda: initialise(Store(str(tmp_path / "no" / "such" / "x.db")), NAME), "unable to open", "folder")
+
+
+def test_nothing_in_the_package_deletes():
+    """The log only grows: no statement of the package removes a row."""
+    import re
+    from pathlib import Path
+
+    sources = "\n".join(path.read_text() for path in Path(store.__file__).parent.glob("*.py"))
+    assert re.findall(r"(?i)\bdelete\s+from\b|(?<!np)\.delete\(|\bdrop\s+table\b|\btruncate\b", sources) == []
+    # the only updates: the version of the schema, and how many rows a batch stored, within the transaction that made it
+    assert len(re.findall(r"\.update\(\)", sources)) == 2
