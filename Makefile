@@ -11,6 +11,7 @@ help:  ## show this list
 
 demo: $(READY)  ## run the demonstration
 	@$(BIN)/python examples/demo.py
+	@$(BIN)/python examples/programme.py
 
 test: $(READY)  ## run the tests
 	@$(BIN)/python -m pytest

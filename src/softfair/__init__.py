@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import datasets, indices, metrics, sampling, theory
+    from . import datasets, estimate, indices, metrics, sampling, theory
     from .cohort import Cohort
     from .comparison import compare, frontier
     from .errors import Infeasible, InvalidInput, NotConverged, NotIndexable, SoftFairError
@@ -41,6 +41,7 @@ __version__ = "0.1.0"
 # The contract: where each public name lives. None: the name is a module.
 _HOME = {
     "datasets": None,
+    "estimate": None,
     "indices": None,
     "metrics": None,
     "sampling": None,

@@ -1,0 +1,156 @@
+"""A programme from a shell: real processes, their output and exit codes, on both databases."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from softfair.programme import sample
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*words, folder=None, text=None, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", "from softfair.cli import main; main()", *map(str, words)],
+        capture_output=True,
+        text=True,
+        input=text,
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "120", **environment},
+    )
+
+
+def well(*words, **options):
+    done = run(*words, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def refused(*words, **options):
+    """Exit code 2 and one line that says so, no traceback."""
+    done = run(*words, **options)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert done.stderr.startswith("softfair: ")
+    return done.stderr
+
+
+def test_the_whole_loop(url, tmp_path):
+    """Init, import, fit, plan, record, audit, export: as an officer would, over two rounds."""
+    here = {"folder": tmp_path, "SOFTFAIR_DB": url}
+    (tmp_path / "people.csv").write_bytes(sample.people_file())
+    assert "Made the programme" in well("init", "--capacity", 20, "--seed", 5, **here)
+    assert "300 new entries" in well("import", "people", "people.csv", **here)
+    assert "6,300 new entries" in well("import", "history", "-", text=sample.history_file().decode(), **here)
+    assert "nothing changed" in well("import", "people", "people.csv", **here)
+    assert "Model 1: 5,374 transitions of 300 people" in well("fit", **here)
+    plan = json.loads(well("plan", "--json", **here))
+    assert (plan["round"], len(plan["people"])) == (21, 20)
+    assert all(0 < person["probability"] <= 1 and person["reason"].startswith("Drawn") for person in plan["people"])
+    assert json.loads(well("plan", "--json", "--round", 21, **here)) == plan
+    assert "Round 21" in (shown := well("plan", **here))
+    assert all(person["id"] in shown for person in plan["people"])
+    well("export", "plan", "--out", "list.csv", **here)
+    lines = (tmp_path / "list.csv").read_text().splitlines()
+    assert len(lines) == 21
+    filled = [lines[0], *(re.sub(",,$", ",1,good", line) for line in lines[1:])]
+    told = well("record", "-", text="\n".join(filled), **here)
+    assert "Round 21: 20 contacted; of 20 on the list 0 not reached" in told
+    second = json.loads(well("plan", "--json", "--all", **here))
+    assert second["round"] == 22
+    assert len(second["people"]) == 300
+    assert well("plan", "--verify", **here).count("the same list") == 2
+    audit = json.loads(well("audit", "--json", "--html", "audit.html", **here))
+    assert audit
+    page = (tmp_path / "audit.html").read_text()
+    assert not re.search(r'(src|href)="https?://', page)
+    assert "P001" not in json.dumps(audit) + page  # nobody is named
+    assert "21" in well("audit", **here)
+    for name in ("audit.csv", "audit.parquet", "audit.json", "plan.parquet", "plan.json"):
+        well("export", name.partition(".")[0], "--out", name, **here)
+        assert (tmp_path / name).stat().st_size > 100
+
+
+def test_the_sample_loop(tmp_path):
+    assert "300 people in 4 regions" in well("init", "--sample", folder=tmp_path)
+    assert "Round 21" in well("plan", "--target", "benefit=90%", folder=tmp_path)
+    assert "Round 21:" in well("record", "--sample", folder=tmp_path)
+    assert "Round 22" in well("plan", folder=tmp_path)
+
+
+def test_capacities_from_a_file(tmp_path):
+    (tmp_path / "k.csv").write_text("region,capacity\nnorth,4\nsouth,3\n")
+    well("init", "--sample", "--by", "region", "--capacity", "k.csv", folder=tmp_path)
+    plan = json.loads(well("plan", "--json", folder=tmp_path))
+    assert [person["site"] for person in plan["people"]].count("north") == 4
+    assert len(plan["people"]) == 7
+
+
+@pytest.fixture(scope="module")
+def sample_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sample")
+    well("init", "--sample", folder=folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["plan", "--db", "none.db"], "there is no programme"),
+        (["plan", "--db", "mysql://x"], "--db"),
+        (["plan", "--target", "wait=2"], "nearest"),
+        (["plan", "--target", "benefit"], "target"),
+        (["plan", "--replan", "x"], "no plan to replace"),
+        (["init", "--c", "-1"], "c is -1"),
+        (["init", "--capacity", "many"], "capacity"),
+        (["init", "--capacity", "none.csv"], "none.csv"),
+        (["init", "--by", "region"], "capacities"),
+        (["init", "--states", "one"], "states"),
+        (["init", "--seed", "9"], "seed"),
+        (["import", "people", "none.csv"], "none.csv"),
+        (["import", "friends", "none.csv"], "people"),
+        (["record"], "give a file"),
+        (["record", "--sample"], "planned"),
+        (["record", "none.csv", "--sample"], "not both"),
+        (["export", "plan"], "no plan yet"),
+        (["export", "audit", "--out", "x.pdf"], "csv"),
+        (["audit", "--html", "no/such\0/x.html"], ""),
+    ],
+)
+def test_bad_words_are_one_line(sample_folder, words, said):
+    if any("\0" in word for word in words):
+        pytest.skip("no shell can pass a zero byte")
+    assert said in refused(*words, folder=sample_folder)
+
+
+def test_bad_rows_are_listed_and_no_name_goes_to_the_log(sample_folder, tmp_path):
+    rows = "".join(f"stranger-{i},1,1\n" for i in range(30))
+    done = run("import", "history", "-", "--errors", tmp_path / "all.csv", folder=sample_folder, text=f"id,round,state\n{rows}")
+    assert done.returncode == 2
+    assert done.stdout.count("stranger-") == 20
+    assert "and 10 more" in done.stdout
+    assert "stranger" not in done.stderr
+    assert "30 bad entries in 30 rows, the first in line 2, column id" in done.stderr
+    assert len((tmp_path / "all.csv").read_text().splitlines()) == 31
+
+
+def test_a_damaged_plan_is_reported(tmp_path):
+    import sqlite3
+
+    well("init", "--sample", folder=tmp_path)
+    well("plan", folder=tmp_path)
+    with sqlite3.connect(tmp_path / "softfair.db") as connection:
+        connection.execute("UPDATE plan_row SET probability = 0.5 WHERE person = 1")
+    assert "1 of 1 plans do not follow" in refused("plan", "--verify", folder=tmp_path)
+
+
+def test_every_command_is_documented():
+    listed = re.findall(r"^│ (\w+) ", well("--help"), re.M)
+    assert {"init", "import", "fit", "plan", "record", "audit", "export", "reproduce"} <= set(listed)
+    readme = (ROOT / "README.md").read_text()
+    assert [name for name in listed if f"softfair {name}" not in readme] == []
