@@ -25,7 +25,7 @@ from scipy.stats import chi2
 from softfair import sampling
 from softfair.errors import InvalidInput
 from softfair.kernels import inclusion as kernels
-from softfair.kernels.draws import ROUNDED, TOP, select
+from softfair.kernels.draws import ROUNDED, TOP, draw_joint, select
 from softfair.kernels.elementary import mix
 from softfair.kernels.threads import get_threads, set_threads
 from softfair.sampling import draw, inclusion, inclusion_of_top
@@ -308,7 +308,7 @@ def test_successive_breaks_the_order_of_sets_and_joint_keeps_it():
 
 
 @pytest.mark.parametrize("design", DESIGNS)
-@pytest.mark.parametrize("scale", [600.0, 700.0, 750.0, 1e4, 1e6])
+@pytest.mark.parametrize("scale", [600.0, 700.0, 750.0, 1e4, 1e6, 1e16, 1e18, 1e300])
 def test_wide_spreads(design, scale):
     # Arms a scale apart are decided by rank; those within a few units of the cut by what is left of k among themselves alone.
     def check(z, k, expected):
@@ -324,6 +324,37 @@ def test_wide_spreads(design, scale):
     check([-scale, -scale, -scale, scale], 3, [2 / 3, 2 / 3, 2 / 3, 1])
     many = np.repeat([scale, 0.0, -scale], [10, 1000, 500])
     check(many, 110, np.repeat([1, 0.1, 0], [10, 1000, 500]))
+    check([scale, *near], 2, [1, *by_sets(near, 1, design)])
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("far", [1e6, 1e18, 1e300])
+@pytest.mark.parametrize("n", [1000, 40000])
+def test_a_few_arms_far_off_leave_the_others_as_they_are(n, far, design):
+    # Places 5 and 6: at n = 40000 the sample that comes first holds every second arm.
+    z = np.random.default_rng(0).normal(size=n)
+    for above, below in (([5], [6]), ([6], [5]), ([5, 6], []), ([], [5, 6])):
+        changed = z.copy()
+        changed[above], changed[below] = far, -far
+        moved = above + below
+        p = inclusion(changed, 77, design)
+        assert (p[above] > 1 - 1e-13).all()
+        assert (p[below] < 1e-13).all()
+        np.testing.assert_allclose(np.delete(p, moved), inclusion(np.delete(z, moved), 77 - len(above), design), rtol=2e-6)
+        for seed in range(20):
+            chosen = draw(changed, 77, np.random.default_rng(seed), design)
+            assert len(chosen) == len(set(chosen)) == 77
+            assert set(above) <= set(chosen)
+            assert not set(below) & set(chosen)
+
+
+def test_the_count_of_no_branch_exceeds_its_arms():
+    # Draws whose laws are empty where the count must fall: without care a leaf would be asked for more arms than it has.
+    scratch, chosen = np.empty(8000), np.empty(4000, np.uint8)
+    for k in (1, 777, 3999):
+        for z in (np.arange(4000) * 1e15, np.r_[np.full(64, 1e17), np.zeros(3936)], np.r_[np.zeros(3999), -1e300]):
+            draw_joint(z, k, mix(0, k), scratch, chosen)  # beneath `select`, which would take the spread off
+            assert chosen.sum() == k
 
 
 @pytest.mark.parametrize("design", DESIGNS)
@@ -495,6 +526,26 @@ def test_successive_of_two_kinds():
 def test_successive_of_two_kinds_at_scale(first, second, gap, k):
     # The chain loses 1e-16 a draw: nothing beside 1e-6, which is what the O(n) evaluation promises.
     assert_two_kinds(inclusion(two_kinds(first, second, gap), k), first, wallenius(gap, first, second, k), 1e-6, 0)
+
+
+@pytest.mark.parametrize(("first", "second", "gap"), [(100, 39900, 50), (1912, 54020, 80), (300, 700, 60)])
+def test_k_near_the_size_of_a_group_far_above_the_rest(first, second, gap):
+    # Between the groups the count stands still while the clock runs on, so there is nothing to expand in.
+    shuffled = np.random.default_rng(first).permutation(first + second)
+    z = np.empty(first + second)
+    z[shuffled] = two_kinds(first, second, gap)
+    for k in (first - 30, first - 1, first, first + 1, first + 2):
+        p = inclusion(z, k)
+        assert sums_to(p, k)
+        assert_two_kinds(p[shuffled], first, wallenius(gap, first, second, k), 1e-6, 1e-13)
+
+
+def test_k_heavy_arms_among_uneven_others():
+    z = np.random.default_rng(0).normal(size=40000)
+    z[::400] += 50
+    p = inclusion(z, 100)
+    assert sums_to(p, 100)
+    assert p[::400].min() > 1 - 1e-13
 
 
 @pytest.mark.parametrize(("k", "spread"), [(1, 1), (20, 0.1), (20, 1), (20, 3), (100, 1), (100, 3), (190, 0.3), (199, 1), (50, 10)])

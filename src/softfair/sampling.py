@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from .errors import InvalidInput
 from .kernels import draws
 from .kernels import inclusion as kernels
+from .kernels.order import WIDE, clip_decided
 from .kernels.threads import map_parts
 
 __all__ = ["Design", "draw", "inclusion", "inclusion_of_top"]
@@ -37,7 +38,6 @@ EXACT_BELOW = 1000  # arms
 FINE, COARSE = 1e-10, 5e-7  # relative error of the O(n) evaluation that is accepted below, and from, EXACT_BELOW arms on
 LARGE = 32768  # arms from which the work is shared among threads
 PART = 500_000  # arms a task: fewer take a millisecond, which is not worth sharing
-INFINITE = 1e6  # distance beyond which one log-weight is as good as infinitely above another
 
 Floats = NDArray[np.float64]
 
@@ -53,12 +53,14 @@ def inclusion(log_weights: ArrayLike, k: int, design: Design = "successive") -> 
     n = len(given)
     k = _whole(k, n)
     if k in (0, n):
-        _finite(given)
+        _refuse_nan(given)
         return np.full(n, 1.0 if k else 0.0)
     out = np.empty(n)
     if n >= LARGE and _inclusion_in_parts(given, k, code, out):
         return out
-    given = _finite(given)
+    _refuse_nan(given)
+    given = given.copy()
+    clip_decided(given, k, out)
     nodes, weights = legendre()
     top, tolerance = given.max(), FINE if n < EXACT_BELOW else COARSE
     guess = kernels.guess_shift(given, top, float(k))
@@ -68,18 +70,19 @@ def inclusion(log_weights: ArrayLike, k: int, design: Design = "successive") -> 
 
 def draw(log_weights: ArrayLike, k: int, rng: np.random.Generator, design: Design = "successive") -> NDArray[np.int64]:
     """k arms drawn by the design: indices, sorted. Exact at any n and any spread of weights."""
-    given, code = _finite(_vector(log_weights)), _code(design)
+    given, code = _vector(log_weights), _code(design)
+    _refuse_nan(given)
     n = len(given)
     k = _whole(k, n)
-    kernel = draws.draw_successive if code == kernels.SUCCESSIVE else draws.draw_joint
     chosen = np.empty(n, np.uint8)
-    kernel(given, k, new_key(rng), np.empty(2 * n), chosen)
+    draws.select(given, 1.0, code, k, new_key(rng), np.empty(3 * n), chosen)
     return np.flatnonzero(chosen)
 
 
 def inclusion_of_top(scores: ArrayLike, k: int) -> Floats:
     """Inclusion of the deterministic rule "the k highest scores", those tied for the last places sharing them evenly [n]."""
-    values = _finite(_vector(scores))
+    values = _vector(scores)
+    _refuse_nan(values)
     k = _whole(k, len(values))
     if k == 0:
         return np.zeros(len(values))
@@ -108,17 +111,13 @@ def _vector(values: ArrayLike) -> Floats:
     return given
 
 
-def _finite(given: Floats) -> Floats:
-    """NaN is refused; what is infinite becomes INFINITE beyond the rest."""
+def _refuse_nan(given: Floats) -> None:
     with np.errstate(invalid="ignore", over="ignore"):
         if np.isfinite(given.sum()):  # one cheap pass in the usual case
-            return given
-    if np.isnan(given).any():
-        bad = np.isnan(given)
+            return
+    bad = np.isnan(given)
+    if bad.any():
         raise InvalidInput(f"log_weights[{int(np.argmax(bad))}] is NaN ({bad.sum()} of {len(given)}); give a number for each arm")
-    finite = given[np.isfinite(given)]
-    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
-    return np.clip(given, low - INFINITE, high + INFINITE)
 
 
 def _code(design: str) -> int:
@@ -162,7 +161,7 @@ def _inclusion_in_parts(z: Floats, k: int, design: int, out: Floats) -> bool:
             moments = np.sum(map_parts(kernels.joint_moments, n, PART, z, top, u, powers), axis=0)
             _, y1, y2, y3, y4 = moments[:5]
             count, slope, bend, twist = (n + y1) / 2, (n - y2) / 4, (y3 - y1) / 4, (-0.5 * n + 2 * y2 - 1.5 * y4) / 4
-        if not np.isfinite(count):  # a NaN that the sample missed
+        if not np.isfinite(count) or abs(u) > WIDE:  # a NaN that the sample missed, or weights too far apart
             return False
         step, near = kernels.polish(u, count, slope, bend, twist, float(k), kernels.reach_for(COARSE), bracket)
         if design == kernels.JOINT and abs(step) * slope**0.5 < 1:  # any u serves whose expected count is within a sd of k

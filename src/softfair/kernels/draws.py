@@ -13,35 +13,9 @@ from numba import njit
 from .elementary import COMPILE, exp_, log_, mix, uniform
 from .inclusion import JOINT, SUCCESSIVE, guess_shift, shift
 from .lanes import lanes
+from .order import clip_decided, kth_smallest
 
 __all__ = ["ROUNDED", "TOP", "draw_joint", "draw_rounded", "draw_successive", "draw_top", "select"]
-
-
-@njit(**COMPILE)
-def _kth_smallest(values, k):
-    """The k-th smallest (1-based) of values, which are reordered. Hoare's selection, pivot the median of three."""
-    low, high, place = 0, len(values) - 1, k - 1
-    while high > low:
-        middle = (low + high) // 2
-        a, b, c = values[low], values[middle], values[high]
-        pivot = max(min(a, b), min(max(a, b), c))
-        i, j = low, high
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while values[j] > pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if place <= j:
-            high = j
-        elif place >= i:
-            low = i
-        else:
-            break
-    return values[place]
 
 
 SAMPLED = 512  # values from which on a sample tells where the k-th smallest must lie
@@ -61,17 +35,17 @@ def _cut(values, k, scratch):
         share = k / n
         margin = 3.0 * math.sqrt(size * share * (1.0 - share)) + 2.0
         upper, lower = math.ceil(size * share + margin), math.floor(size * share - margin)
-        high = _kth_smallest(scratch[:size], upper) if upper <= size else np.inf
-        low = _kth_smallest(scratch[: min(upper, size)], lower) if lower >= 1 else -np.inf  # the smallest stand in front by now
+        high = kth_smallest(scratch[:size], upper) if upper <= size else np.inf
+        low = kth_smallest(scratch[: min(upper, size)], lower) if lower >= 1 else -np.inf  # the smallest stand in front by now
         below, between = 0, 0
         for i in range(n):
             scratch[between] = values[i]
             below += values[i] < low
             between += (values[i] >= low) & (values[i] <= high)
         if below < k <= below + between:
-            return _kth_smallest(scratch[:between], k - below)
+            return kth_smallest(scratch[:between], k - below)
     scratch[:n] = values
-    return _kth_smallest(scratch[:n], k)
+    return kth_smallest(scratch[:n], k)
 
 
 @njit(**COMPILE)
@@ -269,6 +243,7 @@ def draw_joint(log_weights, k, key, scratch, chosen):
     branches = 1
     for h in range(levels - 1, -1, -1):
         size = (leaves + (1 << h) - 1) >> h  # branches of level h
+        arms = LEAF << h  # of a branch, but for the last
         for b in range(branches):
             if 2 * b + 1 == size:
                 next_counts[2 * b] = counts[b]
@@ -287,6 +262,8 @@ def draw_joint(log_weights, k, key, scratch, chosen):
                 split = j
                 if goal < 0.0:
                     break
+            # Whatever rounding made of the laws, neither half is to give more arms than it has.
+            split = max(0, wanted - min(arms, n - right * arms), min(split, arms, wanted))
             next_counts[left] = split
             next_counts[right] = wanted - split
         counts, next_counts = next_counts, counts
@@ -346,6 +323,7 @@ def select(scores, c, rule, k, key, scratch, chosen):
         log_weights = scratch[2 * n :]
         for i in range(n):
             log_weights[i] = c * scores[i]
+        clip_decided(log_weights, k, scratch[:n])
         if rule == SUCCESSIVE:
             draw_successive(log_weights, k, key, scratch[: 2 * n], chosen)
         else:

@@ -12,6 +12,7 @@ from numba import njit
 from .draws import TOP, select
 from .elementary import COMPILE, mix, uniform
 from .inclusion import guess_shift, inclusion
+from .order import clip_decided
 
 __all__ = ["episodes", "run_window", "start_runs"]
 
@@ -128,10 +129,10 @@ def episodes(first, last, P, reward, start, k, c, gamma, rule, tolerance, key, s
             elif rule == TOP:
                 _inclusion_of_top(gain, k, chance)
             else:
-                top = c * gain[0]
                 for i in range(n):
                     log_weights[i] = c * gain[i]
-                    top = log_weights[i] if log_weights[i] > top else top
+                clip_decided(log_weights, k, scratch[:n])
+                top = log_weights.max()
                 guess = guess_shift(log_weights, top, float(k)) if np.isnan(shifts[t]) else shifts[t] + top
                 shifts[t] = inclusion(log_weights, top, k, rule, tolerance, guess, series, nodes, weights, chance) - top
             stamp = 3 * (episode * T + t)

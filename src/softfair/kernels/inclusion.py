@@ -606,7 +606,11 @@ def estimated_error(moments, series, low, high):
 
     Successive orders fall off like 1/V, so what is left out is within 10/V of the last. That is looked at over all of [low, high], not
     only where there are arms: it vanishes on an arm far above the others, where the truth does not. The rest is the grid of `_place`.
+    There is nothing to expand in, and no bound, where the count hardly varies or hardly moves with the clock.
     """
+    variance, slope = moments[0, 1] - moments[0, 2], moments[1, 1]
+    if not (variance > 1.0 and slope > 1.0):
+        return np.inf
     order = moments.shape[1] - 2
     last = np.zeros(moments.shape)
     successive_coefficients(moments, series, order, order, last)
@@ -619,7 +623,7 @@ def estimated_error(moments, series, low, high):
     worst = 0.0
     for j in range(LANES):
         worst = max(worst, abs(term[j]) / rise_(s[j]))
-    return 10.0 / (moments[0, 1] - moments[0, 2]) * worst + 4e-12
+    return 10.0 / variance * worst + 4e-12
 
 
 # The Fourier integral of `joint`. With y = 2q - 1 and tan = tan(t/2), the characteristic function of the count is
@@ -798,11 +802,12 @@ def settle(low, high, p, k, total, spread):
 def polish(u, count, slope, bend, twist, k, reach, bracket):
     """(step, near) from u towards expected count k, given the first three derivatives of the count.
 
-    A step shorter than ``reach`` is near: it is taken to fourth order, by Newton on the cubic, and leaves an error of its fourth power.
+    A step shorter than ``reach`` is near: it is taken to fourth order, by Newton on the cubic, and leaves an error of its fourth power
+    (where the count hardly moves, rounding would send Newton anywhere, and the step stays as it is).
     """
     step = next_shift(u, count, slope, k, ROUNDING * k, bracket) - u
     near = abs(step) < reach
-    if near:
+    if near and slope > 1.0:
         for _ in range(4):
             step += (k - count - step * (slope + step * (bend / 2.0 + step * twist / 6.0))) / (
                 slope + step * (bend + step * twist / 2.0)
@@ -845,7 +850,7 @@ def _expanded(z, top, k, u, tolerance, series, bracket, out):
             u += step
             if near:
                 break
-        if not near or not slope > 1.0:  # nothing to expand in: the count hardly moves
+        if not near:
             break
         move_moments(moments, step)
         if estimated_error(moments, series, z.min() - top + u, z.max() - top + u) <= tolerance:
