@@ -178,7 +178,7 @@ def test_one_group_against_the_exact_posterior():
     log_alpha = np.linspace(np.log(est.LEAST_STRENGTH), np.log(est.MOST_STRENGTH), 300)
     alpha = np.exp(log_alpha)
     A, B = np.outer(alpha, m), np.outer(alpha, 1 - m)  # [alpha, m]; the prior of m is flat
-    log_weight = (log_alpha - 2 * np.log1p(alpha))[:, None] + np.zeros_like(A)
+    log_weight = (log_alpha - 3 * np.log1p(alpha))[:, None] + np.zeros_like(A)
     for bad, good in y:
         log_weight += special.betaln(A + good, B + bad) - special.betaln(A, B)
     weight = np.exp(log_weight - log_weight.max())

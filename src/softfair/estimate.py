@@ -15,8 +15,11 @@ with weight N / (alpha + N) and the group's mean with the rest. So nobody's few 
 gets the group's estimate (or the cohort's, if nobody of the group was ever seen there), and is marked. A class ties the rows of a
 person together: how somebody does when left alone tells much about how they would do when called, before they ever were.
 
-alpha and kappa are learnt from all persons by marginal likelihood, for each class, a and s, under the prior that makes the weight
-1 / (1 + strength) uniform: proper, and without effect once there are data. Integrating theta out leaves the Dirichlet-multinomial
+alpha and kappa are learnt from all persons by marginal likelihood, for each class, a and s, under Lomax's prior, with density
+proportional to (u + strength)^-3 and so with mean u: proper, and without effect once there are data. It matters for what is seldom
+seen, such as contacts in a short history. There u is the mean strength that the other rows of the class say they have in common
+(itself learnt so, with u = 1): persons are supposed to differ as much as elsewhere until they are seen to do otherwise. Integrating
+theta out leaves the Dirichlet-multinomial
 
     log p(y | alpha, m) = sum_i [ sum_s2 R(alpha m_s2, y_s2) - R(alpha, N) ],    R(x, y) = log Gamma(x + y) - log Gamma(x).
 
@@ -286,14 +289,16 @@ def _rows_of(y: Ints, group: Ints, G: int) -> list[_Cells]:
 
 
 def _fit_all(rows: list[_Cells], membership: Floats, near: list[list[_Fit]] | None = None) -> list[list[_Fit]]:
-    """Every class and row anew [K][2 S], given who belongs where; a little way from ``near`` if that is given."""
-    K, R = membership.shape[1], len(rows)
+    """Every class and row anew [K][2 S], given who belongs where; a step from ``near`` if that is given."""
 
-    def some(first: int, last: int) -> list[_Fit]:
-        return [_fit(_Tally(rows[j % R], membership[:, j // R]), near[j // R][j % R] if near else None) for j in range(first, last)]
+    def some(first: int, last: int) -> list[list[_Fit]]:
+        fits = []
+        for k in range(first, last):
+            tallies = [_Tally(cells, membership[:, k]) for cells in rows]
+            fits.append([_step(*pair) for pair in zip(tallies, near[k], strict=True)] if near else _fit_class(tallies))
+        return fits
 
-    fits = [fit for part in map_parts(some, K * R, 1 if near is None else K * R) for fit in part]
-    return [fits[k * R : (k + 1) * R] for k in range(K)]
+    return [fits for part in map_parts(some, membership.shape[1], 1) for fits in part]
 
 
 def _settle(rows: list[_Cells], group: Ints, membership: Floats) -> _Classes:
@@ -361,12 +366,13 @@ class _Fit:
     mean: Floats  # [J, G, S] of m_g
     variance: Floats  # [J, G, S] of m_g
     above: _Above
+    usual: float  # about what alpha was expected: the strength of the other rows of the class
     freedom: float  # what the group means cost in log likelihood
     alike: bool
 
     @property
     def strength(self) -> float:
-        return float(np.exp(self.weight @ np.log(self.alpha)))
+        return _centre(self.alpha, self.weight)
 
     @property
     def overall(self) -> Floats:
@@ -435,32 +441,53 @@ def _distinct(group: Ints, count: Ints) -> tuple[Ints, Floats, Ints]:
     return pairs // base, (pairs % base).astype(np.float64), where
 
 
-def _fit(tally: _Tally, near: _Fit | None = None) -> _Fit:
-    """alpha, kappa and the means of one row. The two strengths are learnt in turn: each hardly depends on the other.
+def _fit_class(tallies: list[_Tally]) -> list[_Fit]:
+    """All rows of one class, the strengths of each expected about those of the others."""
+    alpha = kappa = np.geomspace(LEAST_STRENGTH, MOST_STRENGTH, 2 * GRID)
+    usual, usual_group = np.ones(len(tallies)), np.ones(len(tallies))  # [2 S]
+    for _ in range(2):
+        worths = [tally.worth(np.array([middle]))[0] for tally, middle in zip(tallies, usual, strict=True)]
+        if tallies[0].cells.G > 1:
+            usual_group = _by_others(kappa, np.stack([_log_groups(kappa, worth) for worth in worths]))
+        aboves = list(map(_Above, worths, usual_group))  # what groups say of the cohort, at a likely alpha
+        usual = _by_others(alpha, np.stack([_log_fit(alpha, tally, above) for tally, above in zip(tallies, aboves, strict=True)]))
+    return list(map(_fit, tallies, aboves, usual, usual_group))
 
-    With ``near``, a step from there: kappa stays, alpha moves to the best of a few points around.
+
+def _by_others(strength: Floats, log_likelihood: Floats) -> Floats:
+    """For each row the mean strength that all other rows have in common [2 S], from log_likelihood [2 S, J] at strength [J].
+
+    Its own part is left out, for that comes in when its posterior is formed, and must not count twice.
     """
+    log_weight = log_likelihood.sum(axis=0) - log_likelihood + _log_prior(strength, 1.0)
+    weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
+    return np.asarray(weight @ strength / weight.sum(axis=1))
 
-    def log_fit(alpha: Floats) -> Floats:  # all but the prior
-        worth = tally.worth(alpha)
-        return tally.log_likelihood(alpha, above.centre(worth)) - _freedom(worth, above)
 
-    if near is not None:
-        top = near.alpha[[np.argmax(near.weight)]]
-        above = near.above.moved(tally.worth(top)[0])
-        alpha = np.clip(top * np.exp(np.linspace(-0.6, 0.6, 5)), LEAST_STRENGTH, MOST_STRENGTH)
-        alpha = alpha[[np.argmax(log_fit(alpha) + _log_prior(alpha))]]
-        weight = np.ones(1)
-    else:
-        alpha, weight = np.ones(1), np.ones(1)
-        for _ in range(2):
-            middle = np.exp(weight @ np.log(alpha))[None]
-            above = _Above(tally.worth(middle)[0])  # what groups say of the cohort, at a likely alpha
-            alpha, weight = _posterior(lambda alpha: log_fit(alpha) + _log_prior(alpha))
-    worth = tally.worth(alpha)
+def _fit(tally: _Tally, above: _Above, usual: float, usual_group: float) -> _Fit:
+    """alpha, kappa and the means of one row. The two strengths are learnt in turn: each hardly depends on the other."""
+    alpha, weight = _posterior(lambda alpha: _log_fit(alpha, tally, above), usual)
+    above = _Above(tally.worth(np.array([_centre(alpha, weight)]))[0], usual_group)
     top = alpha[[np.argmax(weight)]]
-    alike = near is None and bool(log_fit(np.array([MOST_STRENGTH])) > log_fit(top) - TOLD_APART)
-    return _Fit(alpha, weight, *above.means(worth), above, float(_freedom(tally.worth(top), above)[0]), alike)
+    without_end, best = _log_fit(np.array([MOST_STRENGTH, top[0]]), tally, above)
+    freedom = float(_freedom(tally.worth(top), above)[0])
+    return _Fit(alpha, weight, *above.means(tally.worth(alpha)), above, usual, freedom, bool(without_end > best - TOLD_APART))
+
+
+def _step(tally: _Tally, near: _Fit) -> _Fit:
+    """A step of expectation-maximisation: kappa stays, alpha moves to the best of a few points around."""
+    top = near.alpha[[np.argmax(near.weight)]]
+    above = near.above.moved(tally.worth(top)[0])
+    alpha = np.clip(top * np.exp(np.linspace(-0.6, 0.6, 5)), LEAST_STRENGTH, MOST_STRENGTH)
+    alpha = alpha[[np.argmax(_log_fit(alpha, tally, above) + _log_prior(alpha, near.usual))]]
+    worth = tally.worth(alpha)
+    return _Fit(alpha, np.ones(1), *above.means(worth), above, near.usual, float(_freedom(worth, above)[0]), near.alike)
+
+
+def _log_fit(alpha: Floats, tally: _Tally, above: _Above) -> Floats:
+    """log p(y | alpha) [J] of all persons, up to a constant."""
+    worth = tally.worth(alpha)
+    return tally.log_likelihood(alpha, above.centre(worth)) - _freedom(worth, above)
 
 
 def _freedom(worth: Floats, above: _Above) -> Floats:
@@ -475,12 +502,12 @@ class _Above:
     With one group the two are the same, and m_g has the flat Dirichlet(1, ..., 1) of m.
     """
 
-    def __init__(self, worth: Floats) -> None:
+    def __init__(self, worth: Floats, usual: float = 1.0) -> None:
         G, S = worth.shape
         if G == 1:
             self.kappa, self.weight = np.array([float(S)]), np.ones(1)
         else:
-            self.kappa, self.weight = _posterior(lambda kappa: _log_groups(kappa, worth))
+            self.kappa, self.weight = _posterior(lambda kappa: _log_groups(kappa, worth), usual)
         self._place(worth)
 
     def _place(self, worth: Floats) -> None:
@@ -500,7 +527,7 @@ class _Above:
 
     @property
     def strength(self) -> float:
-        return float(np.exp(self.weight @ np.log(self.kappa)))
+        return _centre(self.kappa, self.weight)
 
     def centre(self, worth: Floats) -> Floats:
         """Mean of each m_g [J, G, S] given worth [J, G, S], at the middle kappa: enough for a likelihood."""
@@ -528,28 +555,31 @@ def _cohort(kappa: Floats, worth: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _log_groups(kappa: Floats, worth: Floats) -> Floats:
-    """log p(kappa | the groups' moves) [L], up to a constant."""
+    """log p(the groups' moves | kappa) [L], up to a constant."""
     G, S = worth.shape
     mean, _, moves = _cohort(kappa, worth)
     fit = -_rising(np.outer(kappa, np.ones(G)), worth.sum(axis=1)).sum(axis=1)
     for s2 in range(S):
         fit += _rising(np.outer(kappa * mean[:, s2], np.ones(G)), worth[:, s2]).sum(axis=1)
-    fit += _log_prior(kappa) - (S - 1) / 2 * np.log1p(moves / S)
-    return np.asarray(fit)
+    return np.asarray(fit - (S - 1) / 2 * np.log1p(moves / S))
 
 
-def _log_prior(strength: Floats) -> Floats:
-    """Log density of the log of a strength, 1 / (1 + strength) being uniform."""
-    return np.asarray(np.log(strength) - 2 * np.log1p(strength))
+def _log_prior(strength: Floats, usual: float) -> Floats:
+    """Log density of the log of a strength with mean ``usual``, up to a constant: Lomax's law with shape 2."""
+    return np.asarray(np.log(strength) - 3 * np.log(usual + strength))
 
 
-def _posterior(log_density: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
+def _centre(strength: Floats, weight: Floats) -> float:
+    return float(np.exp(weight @ np.log(strength)))
+
+
+def _posterior(log_likelihood: Callable[[Floats], Floats], usual: float) -> tuple[Floats, Floats]:
     """Points [J] and weights [J] over the posterior of a strength, the grid narrowed to where the weight is."""
     low, high = math.log(LEAST_STRENGTH), math.log(MOST_STRENGTH)
     for zoom in range(ZOOMS):
         points = np.linspace(low, high, GRID)
         strength = np.clip(np.exp(points), LEAST_STRENGTH, MOST_STRENGTH)
-        value = log_density(strength)
+        value = log_likelihood(strength) + _log_prior(strength, usual)
         weight = np.exp(value - value.max())
         kept = np.flatnonzero(weight > FAINT)
         if len(kept) > GRID // 2 or zoom == ZOOMS - 1:
