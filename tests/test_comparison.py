@@ -188,6 +188,64 @@ def test_wrong_comparisons_are_refused(cohort):
         sf.frontier(cohort, k=5, horizon=5, cs=[1.0, -1.0], runs=2)
 
 
+def test_arms_without_an_index_leave_the_benefit_open():
+    """Two absorbing states and gamma = 1: no average-reward index, hence no Oracle, yet nobody has asked for an index policy."""
+    rng, P = np.random.default_rng(0), np.zeros((20, 2, 3, 3))
+    P[:, :, 0, 0] = P[:, :, 2, 2] = 1
+    P[:, 0, 1], P[:, 1, 1] = rng.dirichlet([1, 5, 1], size=20), rng.dirichlet([1, 5, 3], size=20)
+    cohort = sf.Cohort(P, start=np.ones(20, int))
+    calls = [
+        lambda: sf.compare([sf.Random(), sf.SoftFair(c=5.0)], cohort, k=3, horizon=10, runs=4),
+        lambda: sf.frontier(cohort, k=3, horizon=10, cs=[1.0, 5.0], runs=4),
+    ]
+    for call in calls:
+        with pytest.warns(UserWarning, match="benefit is nan, because the Oracle cannot be fitted: 20 of 20 arms") as said:
+            table = call()
+        assert len(said) == 1
+        assert said[0].filename == __file__
+        assert table.benefit.isna().all()
+        assert table.drop(columns=["benefit", "benefit_sd"]).notna().all(axis=None)
+        assert (table.of_bound > 0).all()
+    with pytest.warns(UserWarning), pytest.raises(InvalidInput, match="recurrent class"):  # to ask for it is another matter
+        sf.compare([sf.Oracle()], cohort, k=3, horizon=10, runs=4)
+
+
+@pytest.mark.parametrize("policy", [sf.FaWT(window=10), sf.RoundRobin(), sf.ThresholdWhittle()], ids=lambda policy: policy.label)
+def test_unfair_pairs_of_policies_that_remember(policy):
+    """Against runs walked by the public calls, memory and all. The share at a decision has a standard deviation of at most 5 points over
+    the decisions: a mean over 32 of them and one over 150 then differ by less than 4, which is four standard errors."""
+    cohort, k, horizon = sf.datasets.synthetic(n=100, seed=0), 10, 50
+    said = sf.compare([policy], cohort, k=k, horizon=horizon, runs=3).unfair[0]
+    fitted = policy.fit(cohort, k=k, horizon=horizon)
+    judge = sf.SoftFair(c=math.inf).fit(cohort, k=k, horizon=horizon)
+    rng = np.random.default_rng(1)
+    found = []
+    for _ in range(3):
+        states, memory = rng.integers(0, 2, 100), fitted.memory()
+        for t in range(horizon):
+            chance, gain = fitted.inclusion(t, states, memory), judge.scores(t, states)
+            found.append(sum(np.sum((gain < gain[j] - 1e-9) & (chance > chance[j] + 1e-9)) for j in range(100)) / 4950)
+            arms = fitted.draw(t, states, rng, memory)
+            memory = fitted.remember(memory, t, states, arms)
+            helped = np.isin(np.arange(100), arms).astype(int)
+            states = (rng.random(100) < cohort.p[np.arange(100), helped, states]).astype(int)
+    assert np.std(found) < 0.05
+    assert np.mean(found) > 0.02
+    assert said == pytest.approx(100 * np.mean(found), abs=4)
+
+
+def test_the_judge_nobody_asked_for_does_not_warn():
+    """Prices at the steepest multiplier stay rough for these five arms, which is for SoftFair(c=inf) alone to say."""
+    cohort = sf.datasets.synthetic(n=5, seed=37)
+    with pytest.warns(NotConverged):
+        sf.SoftFair(c=math.inf).fit(cohort, k=1, horizon=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sf.compare([sf.Random()], cohort, k=1, horizon=10, runs=2)
+    with pytest.warns(NotConverged):
+        sf.compare([sf.SoftFair(c=math.inf)], cohort, k=1, horizon=10, runs=2)
+
+
 # ---- the frontier ----
 
 

@@ -247,6 +247,43 @@ def test_windows_of_rows_do_not_show(policy, monkeypatch):
         same(at_once, sf.simulate(fitted, runs=3, seed=0))
 
 
+def test_a_bar_moves_while_a_long_window_is_simulated(monkeypatch):
+    """Scores for all 30 decisions come at once; the work is cut all the same, and nobody can tell from the result."""
+    fitted = sf.SoftFair(c=5.0).fit(sf.datasets.synthetic(n=20, seed=0), k=3, horizon=30)
+    whole = sf.simulate(fitted, runs=5)
+    decided, seen, window = [0], [], simulation.run_window
+
+    def counting(low, high, *rest):
+        decided[0] += rest[4] if low == 0 else 0
+        return window(low, high, *rest)
+
+    def watched(items, description):
+        for item in items:
+            yield item
+            seen.append(decided[0] - item)
+
+    monkeypatch.setattr(simulation, "run_window", counting)
+    monkeypatch.setattr(simulation, "track", watched)
+    monkeypatch.setattr(simulation, "STRETCH", 20 * 5 * 4)
+    cut = sf.simulate(fitted, runs=5)
+    assert len(seen) == decided[0] == 30  # the bar is at its end when the work is
+    assert set(seen) == {1, 2, 3, 4}  # and never further behind than a stretch of four
+    np.testing.assert_array_equal(cut.rewards, whole.rewards)
+    np.testing.assert_array_equal(cut.counts, whole.counts)
+    np.testing.assert_array_equal(cut.waits, whole.waits)
+
+
+@pytest.mark.parametrize("policy", [sf.SoftFair(c=5.0), sf.FaWT(window=8)], ids=lambda policy: policy.label)
+def test_looks_change_nothing_and_see_what_was_met(policy):
+    fitted = policy.fit(sf.datasets.synthetic(n=20, seed=0), k=3, horizon=10)
+    result, looks = simulation.simulate_and_look(fitted, 2, 0, [0, 4, 9])
+    np.testing.assert_array_equal(result.rewards, sf.simulate(fitted, 2, 0).rewards)
+    assert [look.t for look in looks] == [0, 4, 9]
+    for run, look in enumerate(looks[1:], start=1):  # the reward of the decision before is the worth of the states met
+        assert look.states.sum() == result.rewards[run % 2, look.t - 1]
+        assert look.inclusion.sum() == pytest.approx(3)
+
+
 def test_every_policy_meets_the_same_luck():
     """Where help has no effect all policies earn the same, to the bit: starts and moves do not depend on who was chosen."""
     passive = sf.datasets.synthetic(n=20, seed=7).p[:, :1]

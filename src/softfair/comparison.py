@@ -7,6 +7,7 @@ Benefit is 100 (R - R_none) / (R_oracle - R_none), run by run against the same l
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,11 @@ from numpy.typing import NDArray
 
 from . import metrics
 from .cohort import Cohort
-from .errors import InvalidInput
+from .errors import InvalidInput, NotConverged
 from .policies import NoIntervention, Oracle, Policy, SoftFair
-from .policies.base import Fitted
+from .policies.base import check_setting
 from .progress import track
-from .simulation import Result, simulate
+from .simulation import Look, Result, simulate_and_look
 from .solvers import upper_bound
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ __all__ = ["CURVE", "compare", "frontier"]
 Floats = NDArray[np.float64]
 
 CURVE = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0, math.inf)  # from a lottery to the k who gain most
-LOOKS = 8  # (decision, states) pairs at which fairness between arms is counted
+FEWEST_LOOKS, MOST_LOOKS, ARMS_LOOKED_AT = 8, 32, 100_000  # decisions at which pairs of arms are counted: fewer where arms are many
 
 
 def compare(
@@ -40,7 +41,9 @@ def compare(
 
     ``benefit`` (% of the Oracle's), ``of_bound`` (% of what no policy can exceed), ``reward``, ``entropy`` of who was helped,
     ``never_selected`` (share of arms), ``longest_wait`` (of any arm), ``gini`` of selections, ``unfair`` (% of pairs of arms where the
-    one that would gain less has the better chance, over some decisions and states).
+    one that would gain less has the better chance, over some decisions of the runs; the mean alone).
+
+    Where the Oracle cannot be fitted (arms of three or more states without an index), ``benefit`` is nan, with a warning.
     """
     import pandas as pd
 
@@ -83,31 +86,39 @@ class _Referee:
     """What all policies of a comparison are measured against, computed once."""
 
     def __init__(self, cohort: Cohort, k: int, horizon: int, gamma: float, runs: int, seed: int) -> None:
+        check_setting(cohort, k, horizon, gamma)
         self.setting = {"cohort": cohort, "k": k, "horizon": horizon, "gamma": gamma, "seed": seed}
         self.runs, self.seed = runs, seed
-        self.results: dict[Policy, tuple[Fitted, Result]] = {}
-        self.none = self.run(NoIntervention())[1].totals  # [runs]
-        self.oracle = float(self.run(Oracle())[1].totals.mean())
+        # Decisions at random: a fixed stride could fall in step with a policy that has a period.
+        most = max(FEWEST_LOOKS, min(MOST_LOOKS, ARMS_LOOKED_AT // cohort.n))
+        self.decisions = sorted(np.random.default_rng(seed).permutation(horizon)[:most].tolist())
+        self.results: dict[Policy, tuple[Result, list[Look]]] = {}
+        self.none = self.run(NoIntervention())[0].totals  # [runs]
+        self.oracle = self._oracle()
         self.headroom = upper_bound(cohort, k, horizon, gamma) - upper_bound(cohort, 0, horizon, gamma)  # with k = 0 it is exact
-        # Gains of the best values at hand, at random states of decisions spread over the horizon.
-        gains = SoftFair(c=math.inf).fit(**self.setting)  # type: ignore[arg-type]
-        rng = np.random.default_rng(seed)
-        self.looks = []
-        for t in np.unique(np.linspace(0, horizon - 1, LOOKS).round().astype(int)):
-            states = rng.integers(0, cohort.S, cohort.n)
-            self.looks.append((int(t), states, gains.scores(int(t), states)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConverged)  # rough prices are good enough a judge, and nobody asked for this policy
+            self.judge = SoftFair(c=math.inf).fit(**self.setting)  # type: ignore[arg-type]
 
-    def run(self, policy: Policy) -> tuple[Fitted, Result]:
+    def _oracle(self) -> float:
+        """The Oracle's mean total reward; nan, with a warning, where arms have no index."""
+        try:
+            return float(self.run(Oracle())[0].totals.mean())
+        except InvalidInput as error:
+            warnings.warn(f"benefit is nan, because the Oracle cannot be fitted: {error}; of_bound does without it", stacklevel=4)
+            return math.nan
+
+    def run(self, policy: Policy) -> tuple[Result, list[Look]]:
         if policy not in self.results:
             fitted = policy.fit(**self.setting)  # type: ignore[arg-type]
-            self.results[policy] = fitted, simulate(fitted, self.runs, self.seed)
+            self.results[policy] = simulate_and_look(fitted, self.runs, self.seed, self.decisions)
         return self.results[policy]
 
     def row(self, policy: Policy) -> dict[str, float | str]:
-        fitted, result = self.run(policy)
+        result, looks = self.run(policy)
         none = float(self.none.mean())
         gained = result.totals - self.none
-        unfair = [100 * float(metrics.unfair_share(fitted.inclusion(t, states), gains)) for t, states, gains in self.looks]
+        unfair = [metrics.unfair_share(look.inclusion, self.judge.scores(look.t, look.states)) for look in looks]
         figures = {
             "benefit": metrics.intervention_benefit(gained, 0.0, self.oracle - none),
             "of_bound": metrics.intervention_benefit(gained, 0.0, self.headroom),
@@ -121,5 +132,5 @@ class _Referee:
         for name, values in figures.items():
             row[name] = float(np.mean(values))
             row[f"{name}_sd"] = float(np.std(values, ddof=1)) if self.runs > 1 else math.nan
-        row["unfair"] = float(np.mean(unfair))
+        row["unfair"] = 100 * float(np.mean(unfair))
         return row

@@ -6,6 +6,7 @@ differences between policies are not drowned in chance, and results are the same
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,11 +18,13 @@ from .kernels.threads import map_parts
 from .policies.base import Fitted, Remembering
 from .progress import track
 
-__all__ = ["Result", "simulate"]
+__all__ = ["Look", "Result", "simulate", "simulate_and_look"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 TASK = 200_000  # arm-steps a task: long enough to hide the hand-over to a thread
+STRETCH = 20_000_000  # arm-steps between two looks at the clock: a progress bar moves several times a second
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +49,22 @@ class Result:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What a policy was about to do at one decision of one run, with all that it remembered."""
+
+    t: int
+    states: Ints  # [n]
+    inclusion: Floats  # [n]
+
+
 def simulate(fitted: Fitted, runs: int = 50, seed: int = 0) -> Result:
     """Let the policy act for its whole horizon, ``runs`` times."""
+    return simulate_and_look(fitted, runs, seed, ())[0]
+
+
+def simulate_and_look(fitted: Fitted, runs: int, seed: int, decisions: Sequence[int]) -> tuple[Result, list[Look]]:
+    """:func:`simulate`, with a look at each of the ``decisions``, rising, in one run after another."""
     if not 1 <= runs < float("inf") or runs != int(runs):
         raise InvalidInput(f"runs is {runs}; give a whole number of at least 1")
     cohort, T = fitted.cohort, fitted.horizon
@@ -59,15 +76,22 @@ def simulate(fitted: Fitted, runs: int = 50, seed: int = 0) -> Result:
     waits, longest = np.zeros((runs, n), np.int32), np.zeros((runs, n), np.int32)
     map_parts(start_runs, runs, max(1, TASK // n), cohort.start_rows, keys, states)
     memory = fitted.memory(runs)
-    t = 0
-    for _ in track(range(T), f"simulating {fitted.policy.label}"):
-        if t == T:
-            break
+    looks: list[Look] = []
+    done = 0
+    for t in track(range(T), f"simulating {fitted.policy.label}"):
+        if t < done:  # with the stretch before
+            continue
+        if len(looks) < len(decisions) and t == decisions[len(looks)]:
+            run = len(looks) % runs
+            known = None if memory is None else memory[run : run + 1]
+            looks.append(Look(t, states[run].astype(np.int64), fitted.inclusion(t, states[run], known)))
         if isinstance(fitted, Remembering):
             scores, steps = fitted._scores(t, states, memory)[:, None, :, None], 1
         else:
             table, steps = fitted.table(t)
             scores = table[None]
+            next_look = decisions[len(looks)] if len(looks) < len(decisions) else T
+            steps = min(steps, next_look - t, max(1, STRETCH // (n * runs)))
         before = states.copy() if memory is not None else states
         map_parts(
             run_window,
@@ -91,5 +115,5 @@ def simulate(fitted: Fitted, runs: int = 50, seed: int = 0) -> Result:
         )
         if memory is not None:
             memory = fitted._remember(memory, t, before, chosen)
-        t += steps
-    return Result(fitted, rewards, counts, longest)
+        done = t + steps
+    return Result(fitted, rewards, counts, longest), looks

@@ -47,11 +47,10 @@ def clip_decided(log_weights, k, scratch):
     of 1e16 leaves no digits for the arms that chance decides about. scratch [n] is overwritten; k = 0 or n leaves nothing to decide.
     """
     n = len(log_weights)
-    low, high = log_weights[0], log_weights[0]
+    far = 0  # a count runs through SIMD lanes, a minimum does not
     for i in range(n):
-        low = log_weights[i] if log_weights[i] < low else low
-        high = log_weights[i] if log_weights[i] > high else high
-    if high - low <= WIDE or k == 0 or k == n:
+        far += 1 - (abs(log_weights[i] - log_weights[0]) <= 0.5 * WIDE)
+    if far == 0 or log_weights.max() - log_weights.min() <= WIDE or k == 0 or k == n:
         return
     scratch[:] = log_weights
     cut = kth_smallest(scratch, n - k + 1)
