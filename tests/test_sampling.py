@@ -569,6 +569,14 @@ def test_joint_against_the_count_law(n, k):
         np.testing.assert_allclose(inclusion(z, k, "joint")[arms], expected, rtol=2e-11)
 
 
+@pytest.mark.parametrize("n", [1000, 40000])
+def test_where_one_arm_outweighs_all_others(n):
+    # A millionth of each chance, and 1e-12 beside: as the module says.
+    for above in (5, 20, 35, 100):
+        z = np.append(np.random.default_rng(n).normal(size=n - 1), above)
+        np.testing.assert_allclose(inclusion(z, 1), softmax(z), rtol=1e-6, atol=1e-12)
+
+
 @pytest.mark.parametrize("kind", ["normal", "uniform", "bimodal"])
 @pytest.mark.parametrize("n", [1000, 2000, 4000])
 def test_the_fast_way_is_within_a_millionth(n, kind):

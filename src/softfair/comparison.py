@@ -39,7 +39,7 @@ def compare(
 ) -> pd.DataFrame:
     """One row a policy: mean and standard deviation over runs of
 
-    ``benefit`` (% of the Oracle's), ``of_bound`` (% of what no policy can exceed), ``reward``, ``entropy`` of who was helped,
+    ``benefit`` (% of the Oracle's), ``of_bound`` (% of the most that help can add), ``reward``, ``entropy`` of who was helped,
     ``never_selected`` (share of arms), ``longest_wait`` (of any arm), ``gini`` of selections, ``unfair`` (% of pairs of arms where the
     one that would gain less has the better chance, over some decisions of the runs; the mean alone).
 

@@ -8,10 +8,11 @@
     w = exp(c lambda) this is the softmax over joint actions, so that Definition 1 of the paper holds for sets, not for arms alone.
 
 Accuracy of ``inclusion``. Below n = 1000 it is exact to 1e-10. From n = 1000 on an O(n) evaluation is used wherever its own estimate
-of its relative error is below 5e-7 (`successive`; `joint` is exact to 1e-12 throughout). The estimate fails only where chance has
+of its relative error is below 5e-7 (`successive`; `joint` is exact to 5e-12 throughout). The estimate fails only where chance has
 little to decide: V = sum q (1 - q) of about 5 or less, because k or n - k is tiny or because a few arms outweigh all others. There
 the exact evaluation takes over, which costs n times the width of the count's distribution at each of some hundred nodes (seconds at a
-million arms). Weights are rounded to a grid of 3.6e-12 relative, which makes the order of inclusion the order of weights to the bit.
+million arms); it leaves out what is below 1e-12 in all, so that chances of that size keep few digits. Weights are rounded to a grid of
+3.6e-12 relative, which makes the order of inclusion the order of weights to the bit.
 """
 
 from __future__ import annotations
