@@ -10,8 +10,9 @@ the solution of b_i - b_i^2 / sum(b) = p_i (1 - p_i) over the draw of a site (De
 
     Cov(L_i, L_j) = -b_i b_j / sum(b),      and for any set B:   E = sum_B p,   Var = b_B - b_B^2 / sum(b),   b_B = sum_B b.
 
-That is exact for a lottery and for a list of one, and each person's own variance is always exact. Given all that came before it, what a
-draw deviates by has mean zero, so variances of rounds add up, whatever earlier lists led to.
+That is exact for a lottery, for a list of one and, always, for each person alone; for other sets it is within 5 % from ten people in the
+draw on. Given all that came before it, what a draw deviates by has mean zero, so variances of rounds add up, whatever earlier lists
+led to.
 
 **Never listed.** prod(1 - p) would be wrong where a probability depends on earlier lists (a cooldown). Counted instead are first
 listings: those of people not listed before, D = 1. Expected of them is sum D p, with the variance above for the set B = {D = 1}.
@@ -26,15 +27,16 @@ independent outcomes has the variance sum P (1 - P). Brier's score is sum_s' (1{
 (intention to treat). Estimand: the mean Y in the round after, had each planned round's list been drawn by the other policy from the
 same people in the same states; one round ahead, a person's outcome depending on their own listing alone.
 
-    w = L q / p + (1 - L)(1 - q) / (1 - p),      V = sum w Y / sum w,      V - mean Y by the same weights,
+    w = L q / p + (1 - L)(1 - q) / (1 - p),      V = sum w Y / sum w,      difference V - mean Y,
 
-with variances from each person's sum of w (Y - V), or of w (Y - V) - (Y - mean Y). Where the lists drawn hold (almost) nobody of
-those whom the other policy would move, that is said instead.
+with variances from each person's sum of w (Y - V), or of w (Y - V) - (Y - mean Y): the difference is from what the programme's own way of
+drawing brings on average. Where the lists drawn hold (almost) nobody of those whom the other policy would move, that is said instead.
 
-**Drift.** The people contacted, or in a state, now may differ from those of earlier. So recent moves out of each state under each action
-are set against what the model known when the recent rounds began expects of the same people. The variance is that of the recent
-residuals plus, because the model had to learn from them, that of the earlier frequency, each with the rounds of a person taken together.
-Flagged below 5 % over the number of comparisons (Bonferroni).
+**Drift.** The people contacted, or in a state, now may differ from those of earlier, so frequencies of then and now do not compare.
+Instead each recent move is set against what the model of its round, made from all before, expected of that person: an error that has
+mean zero unless something changed (an older model would not do: who stays in a state longer than it thought is seen there more often).
+The variance is that of these errors plus, because models had to learn from them, that of the earlier frequency, each with the rounds of
+a person taken together. Flagged below 5 % over the number of comparisons (Bonferroni).
 """
 
 from __future__ import annotations
@@ -47,7 +49,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
-from itertools import chain
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,7 @@ from ..progress import track
 from . import store
 from .ingest import UNKNOWN, History, People, load_history, load_people
 from .models import Model, load_model
-from .rounds import WAITING, Status
+from .rounds import WAITING, Status, plan_rows
 from .settings import current_settings
 from .store import Connection, Store
 
@@ -157,7 +158,8 @@ def design_variance(p: Floats) -> Floats:
         return own
 
     def lower(C: float) -> Floats:
-        return 2 * own / (1 + np.sqrt(np.maximum(1 - 4 * own / C, 0.0)))
+        root: Floats = 2 * own / (1 + np.sqrt(np.maximum(1 - 4 * own / C, 0.0)))
+        return root
 
     low, high = 4 * float(own[top]), max(2 * float(own.sum()), 4 * float(own[top]))  # b is between its own variance and twice that
     upper = lower(low).sum() < low * (1 - 1e-12)  # so small a C is still too large: the largest takes the other root
@@ -179,36 +181,14 @@ def design_variance(p: Floats) -> Floats:
     return b
 
 
-def _fetch_rows(connection: Connection, plan: int) -> Floats:
-    """[m, 6] person, status, site, listed, score, probability, by the fastest way that the driver has."""
-    r = store.plan_row
-    columns = (r.c.person, r.c.status, r.c.site, r.c.listed, r.c.score, r.c.probability)
-    query = sa.select(*columns).where(r.c.plan == plan).order_by(r.c.person)
-    compiled = str(query.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True}))  # a number of our own
-    driver: Any = connection.connection.driver_connection
-    if connection.dialect.name == "sqlite":
-        return np.fromiter(chain.from_iterable(driver.execute(compiled)), np.float64).reshape(-1, len(columns))
-    import pyarrow.csv
-
-    buffer = io.BytesIO()
-    with driver.cursor() as cursor, cursor.copy(f"COPY ({compiled}) TO STDOUT (FORMAT csv)") as copy:
-        for data in copy:
-            buffer.write(data)
-    if not buffer.tell():
-        return np.empty((0, len(columns)))
-    buffer.seek(0)
-    table = pyarrow.csv.read_csv(buffer, pyarrow.csv.ReadOptions(column_names=[column.name for column in columns]))
-    return np.column_stack([table[column.name].to_numpy().astype(np.float64) for column in columns])
-
-
 def _read(connection: Connection, people: People, history: History) -> list[Planned]:
     p = store.plan
     latest = sa.select(p.c.round, sa.func.max(p.c.version).label("version")).group_by(p.c.round).subquery()
     query = sa.select(p).join(latest, (p.c.round == latest.c.round) & (p.c.version == latest.c.version)).order_by(p.c.round)
     found = []
     for row in track(connection.execute(query).all(), "reading plans"):
-        person, status, site, listed, score, probability = _fetch_rows(connection, row.id).T
-        who = person.astype(np.int64)
+        rows = plan_rows(connection, row.id)
+        who = rows["person"]
         state, contacted = _seen_in(history, row.round, people.n)
         after, _ = _seen_in(history, row.round + 1, people.n)
         found.append(
@@ -219,11 +199,11 @@ def _read(connection: Connection, people: People, history: History) -> list[Plan
                 c=math.inf if row.c < 0 else row.c,
                 sites=[(name, k) for name, k in json.loads(row.sites)],
                 person=who,
-                status=status.astype(np.int64),
-                site=site.astype(np.int64),
-                score=score.copy(),
-                probability=probability.copy(),
-                listed=listed.astype(np.int64),
+                status=rows["status"],
+                site=rows["site"],
+                score=rows["score"],
+                probability=rows["probability"],
+                listed=rows["listed"],
                 state=state[who],
                 contacted=contacted[who],
                 after=after[who],
@@ -594,7 +574,7 @@ def _fairness(planned: Sequence[Planned]) -> list[Row]:
             found = int(metrics.unfair_pairs(p, score))
             broken += found
             if found:
-                order = np.lexsort((-p, score))  # of equal scores the highest probability first, so that none is set above another
+                order = np.lexsort((p, score))  # of equal scores the lowest probability first, so that none is set against another
                 worst = max(worst, float(np.max(np.maximum.accumulate(p[order]) - p[order])))
         rows.append({"round": one.round, "pairs": pairs, "unfair_pairs": broken, "largest_difference": worst})
     return rows
@@ -602,31 +582,47 @@ def _fairness(planned: Sequence[Planned]) -> list[Row]:
 
 @dataclass(frozen=True, eq=False)
 class _Predictions:
-    """Everybody with a complete round, [q] over all rounds: what the model of its plan said of the best state, and whether it came."""
+    """Every complete round of everybody, [q] over all rounds: what the model of its plan said, and what came."""
 
-    chance: Floats
-    came: NDArray[np.bool_]
+    person: Ints
+    round: Ints
     action: Ints
     state: Ints
+    after: Ints
+    law: Floats  # [q, S] chance of each next state
 
 
-def _engagement(planned: Sequence[Planned], model_of: Callable[[int], Model], S: int, z: float) -> tuple[list[Row], _Predictions]:
-    """A row a round with outcomes: predicted and realised mean reward. The prediction knows who was contacted, not who would be."""
-    rows, chance, came, action, state = [], [], [], [], []
-    value = np.arange(S) / (S - 1)
+def _predictions(planned: Sequence[Planned], model_of: Callable[[int], Model], S: int) -> _Predictions:
+    columns: list[tuple[Ints, ...]] = []
+    laws = [np.empty((0, S))]
     for one in planned:
-        P = model_of(one.model).P
-        who = one.complete[one.person[one.complete] < len(P)]
-        if not len(who):
-            continue
-        law = P[one.person[who], one.contacted[who], one.state[who]]  # [q, S]
+        if len(one.complete):
+            P = model_of(one.model).P
+            who = one.complete[one.person[one.complete] < len(P)]
+            person, action, state = one.person[who], one.contacted[who], one.state[who]
+            columns.append((person, np.full(len(who), one.round), action, state, one.after[who]))
+            laws.append(P[person, action, state])
+    person, when, action, state, after = (
+        (np.concatenate(parts) for parts in zip(*columns, strict=True)) if columns else [np.empty(0, np.int64)] * 5
+    )
+    return _Predictions(person, when, action, state, after, np.concatenate(laws))
+
+
+def _engagement(found: _Predictions, z: float) -> list[Row]:
+    """A row a round with outcomes: predicted and realised mean reward. The prediction knows who was contacted, not who would be."""
+    rows = []
+    S = found.law.shape[1]
+    value = np.arange(S) / (S - 1)
+    for number in np.unique(found.round):
+        who = np.flatnonzero(found.round == number)
+        law, after = found.law[who], found.after[who]
         mean = law @ value
-        predicted, realised = float(mean.mean()), float(value[one.after[who]].mean())
+        predicted, realised = float(mean.mean()), float(value[after].mean())
         sd = math.sqrt(max(float(np.sum(law @ value**2 - mean**2)), 0.0)) / len(who)
         score = _z(realised - predicted, sd * sd)
         rows.append(
             {
-                "round": one.round,
+                "round": int(number),
                 "people": len(who),
                 "predicted": predicted,
                 "low": max(predicted - z * sd, 0.0),
@@ -634,17 +630,12 @@ def _engagement(planned: Sequence[Planned], model_of: Callable[[int], Model], S:
                 "realised": realised,
                 "z": score,
                 "p": _two_sided(score),
-                "brier": _brier(law, one.after[who]),
-                "brier_of_share": _brier(np.bincount(one.after[who], minlength=S)[None] / len(who), one.after[who]),
+                "brier": _brier(law, after),
+                "brier_of_share": _brier(np.bincount(after, minlength=S)[None] / len(who), after),
             }
         )
-        chance.append(law[:, -1])
-        came.append(one.after[who] == S - 1)
-        action.append(one.contacted[who])
-        state.append(one.state[who])
     _flag(rows)
-    joined = [np.concatenate(parts) if parts else np.empty(0) for parts in (chance, came, action, state)]
-    return rows, _Predictions(joined[0], joined[1].astype(bool), joined[2].astype(np.int64), joined[3].astype(np.int64))
+    return rows
 
 
 def _brier(law: Floats, after: Ints) -> float:
@@ -656,19 +647,21 @@ def _brier(law: Floats, after: Ints) -> float:
 def _calibration(found: _Predictions, states: Sequence[str], z: float) -> tuple[list[Row], list[Row]]:
     """The best state, predicted against observed: in bins of predicted chance, and by state and action."""
 
+    chance, came = found.law[:, -1], found.after == len(states) - 1
+
     def compared(rows: Ints) -> Row:
-        predicted = float(found.chance[rows].mean())
-        sd = math.sqrt(float(np.sum(found.chance[rows] * (1 - found.chance[rows])))) / len(rows)
-        observed = float(found.came[rows].mean())
+        predicted = float(chance[rows].mean())
+        sd = math.sqrt(float(np.sum(chance[rows] * (1 - chance[rows])))) / len(rows)
+        observed = float(came[rows].mean())
         score = _z(observed - predicted, sd * sd) if len(rows) >= LEAST_MOVES else math.nan
         ends = {"low": max(predicted - z * sd, 0.0), "high": min(predicted + z * sd, 1.0)}
         return {"moves": len(rows), "predicted": predicted, **ends, "observed": observed, "z": score, "p": _two_sided(score)}
 
     bins = []
-    order = np.argsort(found.chance, kind="stable")
+    order = np.argsort(chance, kind="stable")
     for rows in np.array_split(order, int(np.clip(len(order) // LEAST_MOVES, 1, MOST_BINS))):
         if len(rows):
-            ends = {"from": float(found.chance[rows[0]]), "to": float(found.chance[rows[-1]])}
+            ends = {"from": float(chance[rows[0]]), "to": float(chance[rows[-1]])}
             bins.append({**ends, **compared(rows)})
     cells = []
     for a in (0, 1):
@@ -681,45 +674,30 @@ def _calibration(found: _Predictions, states: Sequence[str], z: float) -> tuple[
     return bins, cells
 
 
-def _drift(
-    planned: Sequence[Planned], model_of: Callable[[int], Model], people: People, history: History, states: Sequence[str], z: float
-) -> tuple[list[Row], Row]:
-    """Moves of the recent rounds (the later half of those with outcomes) against what was expected of the same people before them."""
-    usable = [one for one in planned if len(one.complete)]
-    if not usable:
+def _drift(found: _Predictions, history: History, n: int, states: Sequence[str], z: float) -> tuple[list[Row], Row]:
+    """Moves of the recent rounds (the later half of those with outcomes) against what was expected of them."""
+    rounds = np.unique(found.round)
+    if not len(rounds):
         return [], {"first": None, "last": None}
-    recent = usable[len(usable) // 2 :]
-    span = {"first": recent[0].round, "last": recent[-1].round}
-    model, S, n = model_of(recent[0].model), len(states), people.n
-    known = len(model.P)
-    picked = [one.complete[one.person[one.complete] < known] for one in recent]
-
-    def joined(of: Callable[[Planned], Ints]) -> Ints:
-        return np.concatenate([of(one)[rows] for one, rows in zip(recent, picked, strict=True)])
-
-    person, action, state, after = (
-        joined(lambda one: one.person),
-        joined(lambda one: one.contacted),
-        joined(lambda one: one.state),
-        joined(lambda one: one.after),
-    )
+    span, S = {"first": int(rounds[len(rounds) // 2]), "last": int(rounds[-1])}, len(states)
     old = history.round <= span["first"]
     earlier = count_transitions(history.person[old], history.round[old], history.state[old], history.contacted[old], n, S)
+    recent = found.round >= span["first"]
     rows: list[Row] = []
     for a in (0, 1):
         for s in range(S):
-            who = np.flatnonzero((action == a) & (state == s))
+            who = np.flatnonzero(recent & (found.action == a) & (found.state == s))
             if not len(who):
                 continue
             N = earlier[:, a, s].sum(axis=1)  # [n]
             before = int(N.sum())
             for s2 in range(1, S) if S == 2 else range(S):
-                chance, came = model.P[person[who], a, s, s2], after[who] == s2
-                residual = np.bincount(person[who], came - chance, n)
+                chance, came = found.law[who, s2], found.after[who] == s2
+                error = np.bincount(found.person[who], came - chance, n)
                 share = float(earlier[:, a, s, s2].sum()) / before if before else math.nan
                 scatter = earlier[:, a, s, s2] - share * N
                 mean, size = float(chance.mean()), len(who)
-                variance = float(np.sum(residual**2)) / size**2 + (float(np.sum(scatter**2)) / before**2 if before else math.nan)
+                variance = float(np.sum(error**2)) / size**2 + (float(np.sum(scatter**2)) / before**2 if before else math.nan)
                 observed = float(came.mean())
                 score = _z(observed - mean, variance) if min(size, before) >= LEAST_MOVES else math.nan
                 half = z * math.sqrt(variance)
@@ -895,9 +873,9 @@ def audit(database: Store, cs: Sequence[float] = (), names: int = 0) -> Audit:
         S, states = settings.S, list(settings.states)
         lists, test = _lists(planned, z)
         spread, histograms = _spread(planned, people, history, z, names)
-        engagement, predictions = _engagement(planned, model_of, S, z)
+        predictions = _predictions(planned, model_of, S)
         calibration, cells = _calibration(predictions, states, z)
-        drift, recent = _drift(planned, model_of, people, history, states, z)
+        drift, recent = _drift(predictions, history, people.n, states, z)
     found = Audit(
         people=people.n,
         round_name=settings.round,
@@ -910,7 +888,7 @@ def audit(database: Store, cs: Sequence[float] = (), names: int = 0) -> Audit:
         spread=spread,
         groups=_groups(planned, people, S, z),
         fairness=_fairness(planned),
-        engagement=engagement,
+        engagement=_engagement(predictions, z),
         off_policy=off_policy(planned, _policies(planned, cs), people.n, S, z),
         calibration=calibration,
         cells=cells,
@@ -1145,8 +1123,9 @@ def sections(found: Audit) -> list[Section]:
         Section(
             "drift",
             "Drift",
-            f"Moves in rounds {found.recent['first']} to {found.recent['last']} against what the history before them led to expect of "
-            "the same people. (!) is beyond chance, all rows taken together.",
+            f"Moves in rounds {found.recent['first']} to {found.recent['last']}, each against what the history before it led to expect "
+            "of the same person; earlier: the plain share before, of whoever was in that state then. (!) is beyond chance, all rows taken "
+            "together.",
             ["move", "earlier", "expected", "observed", "moves", "p"],
             [
                 [

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from ..errors import BadRows, Fault, InvalidInput
 from . import store
 from .settings import Settings, current_settings
-from .store import Connection, Store, append, fetch_ints
+from .store import Connection, Store, append, fetch
 
 __all__ = [
     "History",
@@ -46,6 +46,7 @@ WRONG = -2
 FACTS = ("enrolled", "left", "opted_out", "reserved")
 WORDS = {"1": 1, "yes": 1, "true": 1, "y": 1, "t": 1, "0": 0, "no": 0, "false": 0, "n": 0, "f": 0}
 WORKSHEET = ("round", "listed", "probability", "score", "state_now", "status", "site", "reason")  # of an exported plan; not read
+BATCH = 2**18  # batch * BATCH + state and contact: one number more
 STRIDE = 2**31  # person * STRIDE + round: one number a person and round
 
 
@@ -345,29 +346,34 @@ class History:
 
 
 def load_people(connection: Connection) -> People:
-    names = [row.name for row in connection.execute(sa.select(store.person.c.name).order_by(store.person.c.id))]
-    n, f = len(names), store.person_fact
-    groups = ["{}"] * n
-    facts = np.full((4, n), UNKNOWN, np.int64)
-    for row in connection.execute(sa.select(f).order_by(f.c.batch)):  # a later batch overwrites
-        groups[row.person] = row.groups
-        facts[:, row.person] = [
-            UNKNOWN if value is None else value for value in (row.enrolled, row.departed, row.opted_out, row.reserved)
-        ]
-    return People(names, groups, *facts)
+    names = list(connection.execute(sa.select(store.person.c.name).order_by(store.person.c.id)).scalars())
+    f = store.person_fact
+    groups = ["{}"] * len(names)
+    facts = [[UNKNOWN] * 4 for _ in names]
+    columns = [
+        f.c.person,
+        f.c.groups,
+        *(sa.func.coalesce(c, UNKNOWN) for c in (f.c.enrolled, f.c.departed, f.c.opted_out, f.c.reserved)),
+    ]
+    for person, group, *fact in connection.execute(sa.select(*columns).order_by(f.c.batch)):  # a later batch overwrites
+        groups[person], facts[person] = group, fact
+    return People(names, groups, *np.array(facts, dtype=np.int64).reshape(-1, 4).T.copy())
 
 
 def load_history(connection: Connection, first: int = 0, last: int = STRIDE - 1) -> History:
     """Observations of rounds first to last, each as the latest batch that knew it says."""
     o = store.observation
     key = sa.cast(o.c.person, sa.BigInteger) * STRIDE + o.c.round
-    packed = (sa.func.coalesce(o.c.state, UNKNOWN) + 1) * 4 + sa.func.coalesce(o.c.contacted, UNKNOWN) + 1
-    rows = fetch_ints(  # two numbers a row, not four: most of the time goes into making Python's numbers
-        connection, sa.select(key, packed).where(o.c.round.between(first, last)).order_by(o.c.person, o.c.round, o.c.batch)
-    )
+    told = (sa.func.coalesce(o.c.state, UNKNOWN) + 1) * 4 + sa.func.coalesce(o.c.contacted, UNKNOWN) + 1
+    packed = sa.cast(o.c.batch, sa.BigInteger) * BATCH + told
+    # Two numbers a row, not five: most of the time goes into making Python's numbers. Sorted here, for PostgreSQL would sort on disk.
+    rows = fetch(connection, sa.select(key, packed).where(o.c.round.between(first, last)), np.int64)
+    ascending = np.diff(rows[:, 0])
+    if not ((ascending > 0) | ((ascending == 0) & (np.diff(rows[:, 1]) > 0))).all():
+        rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]  # by person and round, then by batch
     if not len(rows):
         return History(*np.empty((4, 0), np.int64))
-    keys, states, contacts = rows[:, 0], rows[:, 1] // 4 - 1, rows[:, 1] % 4 - 1
+    keys, states, contacts = rows[:, 0], rows[:, 1] % BATCH // 4 - 1, rows[:, 1] % 4 - 1
     starts = np.flatnonzero(np.diff(keys, prepend=-1))  # of each person and round
 
     def latest_known(column: Ints) -> Ints:

@@ -34,9 +34,9 @@ from . import store
 from .ingest import STRIDE, UNKNOWN
 from .models import Model, Round, fit_in, look
 from .settings import Settings, Target
-from .store import Connection, Store, append
+from .store import Connection, Store, append, fetch
 
-__all__ = ["Plan", "Status", "explain", "load_plan", "make_plan", "next_round", "plan_of", "verify"]
+__all__ = ["Plan", "Status", "explain", "load_plan", "make_plan", "next_round", "plan_of", "plan_rows", "verify"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -432,17 +432,17 @@ def load_plan(connection: Connection, number: int) -> Plan:
         "outlook": json.loads(header["outlook"]),
     }
     names = list(connection.execute(sa.select(store.person.c.name).order_by(store.person.c.id)).scalars())
-    return Plan(**header, names=names, **_rows(connection, number))
+    return Plan(**header, names=names, **plan_rows(connection, number))
 
 
-def _rows(connection: Connection, number: int) -> dict[str, Any]:
+def plan_rows(connection: Connection, number: int) -> dict[str, Any]:
+    """The rows of a plan, a column each [m], in the order of people."""
     r = store.plan_row
     columns = [r.c.person, r.c.status, r.c.site, r.c.state, r.c.score, r.c.probability, r.c.listed]
-    found = connection.execute(sa.select(*columns).where(r.c.plan == number).order_by(r.c.person)).all()
-    return {
-        column.name: np.array(values, dtype=np.float64 if column.name in ("score", "probability") else np.int64)
-        for column, values in zip(columns, zip(*found, strict=True) if found else [()] * len(columns), strict=True)
-    }
+    rows = fetch(connection, sa.select(*columns).where(r.c.plan == number), np.float64)
+    rows = rows[np.argsort(rows[:, 0])]
+    real = ("score", "probability")
+    return {column.name: rows[:, j].astype(np.float64 if column.name in real else np.int64) for j, column in enumerate(columns)}
 
 
 def verify(database: Store) -> list[tuple[int, int, list[str]]]:
@@ -453,7 +453,7 @@ def verify(database: Store) -> list[tuple[int, int, list[str]]]:
         numbers = connection.execute(sa.select(store.plan.c.id).order_by(store.plan.c.id)).scalars().all()
         for number in track(numbers, "replaying draws"):
             header = dict(connection.execute(sa.select(store.plan).where(store.plan.c.id == number)).one()._mapping)
-            rows = _rows(connection, number)
+            rows = plan_rows(connection, number)
             wrong = []
             if _digest(before, header, rows) != header["digest"]:
                 wrong.append("what is stored is not what was committed")
