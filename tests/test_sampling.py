@@ -145,7 +145,7 @@ def by_exact_kernel(z, k):
     """The exact evaluation of `successive` by the package, which is held to the references above."""
     out = np.empty(len(z))
     u = solved(z - z.max(), k, lambda x: -np.expm1(-np.exp(np.minimum(x, 700))))
-    kernels.successive_exact(z, z.max(), k, u, *sampling.legendre(), 1e-18, out)
+    kernels.successive_exact(z, z.max(), k, u, 1e-12, out)
     return out
 
 
@@ -153,7 +153,7 @@ def on_one_thread(z, k, design, tolerance):
     """The kernel that uses the O(n) evaluation where it holds its own error to be within the tolerance."""
     out = np.empty(len(z))
     guess = kernels.guess_shift(z, z.max(), float(k))
-    kernels.inclusion(z, z.max(), k, sampling.DESIGNS[design], tolerance, guess, kernels.SERIES, *sampling.legendre(), out)
+    kernels.inclusion(z, z.max(), k, sampling.DESIGNS[design], tolerance, guess, kernels.SERIES, out)
     return out
 
 

@@ -44,7 +44,8 @@ def _cut(values, k, scratch):
             between += (values[i] >= low) & (values[i] <= high)
         if below < k <= below + between:
             return kth_smallest(scratch[:between], k - below)
-    scratch[:n] = values
+    for i in range(n):
+        scratch[i] = values[i]
     return kth_smallest(scratch[:n], k)
 
 
@@ -182,14 +183,17 @@ def draw_joint(log_weights, k, key, scratch, chosen):
         chosen[:] = 1
         return
     q = scratch[:n]
-    top = log_weights.max()
-    u = shift(log_weights, top, float(k), JOINT, guess_shift(log_weights, top, float(k)), 0.1)  # near is enough: any tilt serves
+    top = log_weights[0]
+    for i in range(n):
+        top = max(top, log_weights[i])
+    guess = guess_shift(log_weights, top, float(k))
+    u = shift(log_weights, top, float(k), np.int64(JOINT), guess, 0.1)  # near is enough: any tilt serves
     for i in range(n):
         x = (log_weights[i] - top) + u
         e = exp_(-abs(x))
         q[i] = (1.0 if x >= 0.0 else e) / (1.0 + e)
     if n <= LEAF or n * (k + 9) <= ONE_TABLE:
-        _draw_leaf(q, k, key, 0, np.empty((n + 1, k + 10)), chosen)
+        _draw_leaf(q, k, key, np.int64(0), np.empty((n + 1, k + 10)), chosen)
         return
     table = np.empty((LEAF + 1, LEAF + 10))
     leaves = (n + LEAF - 1) // LEAF
@@ -219,7 +223,8 @@ def draw_joint(log_weights, k, key, scratch, chosen):
             need += highs[h - 1, b] - lows[h - 1, b]
         if need > len(laws):
             larger = np.empty(2 * need)
-            larger[:used] = laws[:used]
+            for j in range(used):
+                larger[j] = laws[j]
             laws = larger
         for b in range(parents):
             low_a, high_a, start_a = lows[h - 1, 2 * b], highs[h - 1, 2 * b], starts[h - 1, 2 * b]
@@ -281,7 +286,8 @@ def draw_rounded(probabilities, key, scratch, chosen):
     """
     n = len(probabilities)
     p = scratch[:n]
-    p[:] = probabilities
+    for i in range(n):
+        p[i] = probabilities[i]
     order = np.arange(n)
     for i in range(n - 1, 0, -1):
         j = int(mix(key, 2 * n + i) % np.uint64(i + 1))

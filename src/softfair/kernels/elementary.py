@@ -21,6 +21,10 @@ __all__ = ["COMPILE", "SMALL_RISE", "exp_", "exp_upto_", "log1p_", "log_", "mix"
 # How every kernel is compiled: without the interpreter's lock, cached on disk, division by zero as in NumPy (a check would end SIMD).
 COMPILE: dict[str, Any] = {"nogil": True, "cache": True, "fastmath": {"contract"}, "error_model": "numpy"}
 
+# How a function is compiled that is only ever a part of a kernel. The compiler below numba inlines it; numba itself, told to inline, copies
+# its code to every place before anything is simplified, which takes several times as long to compile and is no faster.
+INSIDE: dict[str, Any] = {"forceinline": True, "fastmath": {"contract"}, "error_model": "numpy"}
+
 LOG2_E = 1.4426950408889634
 LN2_HIGH = 0.693147180369123816490  # 33 bits: n * LN2_HIGH is exact for every n in reach
 LN2_LOW = 1.90821492927058770002e-10
@@ -48,7 +52,7 @@ def _float(typingctx, value):
     return types.float64(types.uint64), codegen
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def _expm1_reduced(r):
     # Chebyshev interpolation of exp on [-ln2/2, ln2/2], degree 11 (4e-18 relative), its constant taken off.
     y = 2.5110049204818659793e-8
@@ -65,7 +69,7 @@ def _expm1_reduced(r):
     return y * r
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def exp_upto_(x):
     """e^x for x <= 709, clamped to -708 from below, so the result is never 0; NaN stays NaN."""
     x = -708.0 if x < -708.0 else x
@@ -77,25 +81,26 @@ def exp_upto_(x):
     return (_expm1_reduced(r) + 1.0) * scale
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def exp_(x):
     """e^x; arguments are clamped to [-708, 709], so the result is never 0 nor inf."""
     return exp_upto_(x if x < 709.0 else 709.0)
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def small_rise_(s):
     """1 - e^-s for s in [0, SMALL_RISE], to relative precision; beyond, its value at the end."""
     return -_expm1_reduced(-(s if s < SMALL_RISE else SMALL_RISE))
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def rise_(s):
     """1 - e^-s for s >= 0, to relative precision also where s is tiny."""
-    return small_rise_(s) if s < SMALL_RISE else 1.0 - exp_(-s)
+    small, large = small_rise_(s), 1.0 - exp_(-s)  # both, because a branch would end SIMD
+    return small if s < SMALL_RISE else large
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def _log1p_rest(u):
     """u - log(1 + u) for u in [-1/3, 1], by log(1 + u) = 2 atanh(u / (2 + u)); u itself has no rounding error."""
     z = u / (2.0 + u)
@@ -112,13 +117,13 @@ def _log1p_rest(u):
     return z * (u - 2.0 * y * f)
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def log1p_(u):
     """log(1 + u) for u in [0, 1]."""
     return u - _log1p_rest(u)
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def log_(x):
     """Natural logarithm of a positive normal float64."""
     bits = _bits(x)
@@ -129,7 +134,7 @@ def log_(x):
     return exponent * LN2_HIGH + (u - (_log1p_rest(u) - exponent * LN2_LOW))
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def mix(key, counter):
     """64 well-mixed bits from (key, counter): output ``counter`` of SplitMix64 seeded with ``key``."""
     z = uint64(key) + uint64(counter) * uint64(0x9E3779B97F4A7C15)
@@ -138,7 +143,7 @@ def mix(key, counter):
     return z ^ (z >> uint64(31))
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def uniform(key, counter):
     """A float64 in (0, 1), never 0 nor 1: the centre of one of 2^52 cells."""
     return (float(types.int64(mix(key, counter) >> uint64(12))) + 0.5) * 2.220446049250313e-16

@@ -12,7 +12,7 @@ from numba import njit
 from .draws import TOP, select
 from .elementary import COMPILE, mix, uniform
 from .inclusion import guess_shift, inclusion
-from .order import clip_decided
+from .order import clip_decided, kth_smallest
 
 __all__ = ["episodes", "run_window", "start_runs"]
 
@@ -89,7 +89,7 @@ def run_window(low, high, P, reward, scores, first_step, steps, c, rule, k, keys
 
 @njit(**COMPILE)
 def _inclusion_of_top(scores, k, out):
-    cut = np.sort(scores)[len(scores) - k]
+    cut = kth_smallest(scores.copy(), len(scores) - k + 1)
     above, tied = 0, 0
     for i in range(len(scores)):
         above += scores[i] > cut
@@ -99,7 +99,7 @@ def _inclusion_of_top(scores, k, out):
 
 
 @njit(**COMPILE)
-def episodes(first, last, P, reward, start, k, c, gamma, rule, tolerance, key, series, nodes, weights, V, visits):
+def episodes(first, last, P, reward, start, k, c, gamma, rule, tolerance, key, series, V, visits):
     """Algorithm 1 of the paper, episodes first .. last - 1, to the letter: V [T + 1, n, S] and visits [T, n, S] are updated in place.
 
     Forward in t, only the value of the visited state is overwritten (Eq. 5), with V_{t+1} as the previous episode left it. Inclusion
@@ -132,9 +132,12 @@ def episodes(first, last, P, reward, start, k, c, gamma, rule, tolerance, key, s
                 for i in range(n):
                     log_weights[i] = c * gain[i]
                 clip_decided(log_weights, k, scratch[:n])
-                top = log_weights.max()
+                top = log_weights[0]
+                for i in range(n):
+                    top = max(top, log_weights[i])
                 guess = guess_shift(log_weights, top, float(k)) if np.isnan(shifts[t]) else shifts[t] + top
-                shifts[t] = inclusion(log_weights, top, k, rule, tolerance, guess, series, nodes, weights, chance) - top
+                u, _ = inclusion(log_weights, top, k, rule, tolerance, guess, series, chance)
+                shifts[t] = u - top
             stamp = 3 * (episode * T + t)
             select(gain, c, rule, k, mix(key, stamp + 1), scratch, picked)
             luck = mix(key, stamp + 2)

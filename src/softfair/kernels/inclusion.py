@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .elementary import COMPILE, SMALL_RISE, exp_, exp_upto_, rise_, small_rise_
+from .elementary import COMPILE, INSIDE, SMALL_RISE, exp_, exp_upto_, rise_, small_rise_
 from .lanes import LANES, lanes
 
 __all__ = [
@@ -60,11 +60,12 @@ SUM: dict[str, Any] = {"nogil": True, "cache": True, "fastmath": {"contract", "r
 SUCCESSIVE, JOINT = 0, 1
 
 DUST = 1e-20  # a probability that nothing can show
+STRIP = 1.08  # how far from the real line the integrand is tame (measured)
 ROUNDING = 4e-15  # relative, of a sum over arms
 CERTAIN = 1e-26  # an arm whose chance is this close to 0 or 1 does not move a count, not even with ten million like it
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def _place(log_weight, top):
     """A log-weight less their maximum, on a grid of 2^-38 (3.6e-12).
 
@@ -74,73 +75,77 @@ def _place(log_weight, top):
     return ((log_weight - top) + 24576.0) - 24576.0
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def _clock(z):
     """Rate times time, s = e^z; from s = 800 on exp(-s) is 0 to every digit, and so must s exp(-s) be."""
     return exp_(z if z < 6.7 else 6.7)
 
 
 # ---------------------------------------------------------------------------------------------------------------------------------
-# Exact: the Poisson-binomial law of the count without arm i, in a window.
+# Exact: the Poisson-binomial law of the count without arm i.
+
+
+@njit(**INSIDE)
+def _coin(x):
+    """(q, 1 - q) of q = sigmoid(x), both to relative precision."""
+    e = exp_(-abs(x))
+    large = 1.0 / (1.0 + e)
+    small = e * large
+    return large if x >= 0.0 else small, small if x >= 0.0 else large
 
 
 @njit(**COMPILE)
-def _count_law(q, r, target, dust):
-    """The law of the count N of a Poisson-binomial q [n], as far as Pr(N_{-i} <= target) needs it: (law, base, likely); r = 1 - q.
+def _count_law(q, r, dust, law):
+    """The law of the count N of a Poisson-binomial q [n], r = 1 - q: law[1 + j] = Pr(N = j) for rows low .. high; returns them and how many
+    arms are likely (q > 1/2).
 
-    law[j] = Pr(Z = base + j), where Z = N - likely counts the successes of arms with q <= 1/2 and takes off the failures of the
-    ``likely`` others: it is as narrow as its standard deviation allows, whatever k. The window holds all but ``dust`` of the mass and
-    slides with the running mean (no partial sum is wider than the whole); without likely arms nothing above target is needed.
+    A likely arm is taken to be in, and lets the count fall if it is not: every chance that moves the count is at most 1/2, and the law
+    is never much wider than at the end. Rows at either end are dropped once they hold less than ``dust``. law [n + 4].
     """
-    likely, variance = 0, 0.0
-    for i in range(len(q)):
+    n, likely = len(q), 0
+    for i in range(n):
         likely += q[i] > 0.5
-        variance += q[i] * r[i]
-    L = -math.log(dust)
-    width = 2 * math.ceil(L / 3.0 + math.sqrt(L * L / 9.0 + 2.0 * L * variance)) + 1  # Bernstein's inequality
-    slides = likely > 0 or target + 2 > width
-    if not slides:
-        width = target + 2
-    half = width // 2
-    law, spare = np.zeros(width), np.zeros(width)
-    base, mean = (-half, 0.0) if slides else (0, 0.0)
-    law[-base] = 1.0
-    for i in range(len(q)):
-        if min(q[i], r[i]) < CERTAIN:
+    low = high = 1 + likely
+    law[low] = 1.0
+    for i in range(n):
+        p = min(q[i], r[i])
+        if p < CERTAIN:
             continue
         if q[i] <= 0.5:
-            p = q[i]
-            mean += p
-            spare[0] = (1.0 - p) * law[0]
-            for j in range(1, width):
-                spare[j] = (1.0 - p) * law[j] + p * law[j - 1]
+            high += 1
+            law[high] = 0.0
+            before = 0.0
+            for j in range(low, high + 1):
+                here = law[j]
+                law[j] = (1.0 - p) * here + p * before
+                before = here
         else:
-            p = r[i]
-            mean -= p
-            spare[width - 1] = (1.0 - p) * law[width - 1]
-            for j in range(width - 1):
-                spare[j] = (1.0 - p) * law[j] + p * law[j + 1]
-        shift = round(mean) - (base + half) if slides else 0  # -1, 0 or 1
-        if shift == 0:
-            law, spare = spare, law
-        else:
-            base += shift
-            law[:] = 0.0
-            for j in range(max(0, -shift), min(width, width - shift)):
-                law[j] = spare[j + shift]
-    return law, base, likely
+            low -= 1
+            law[low] = 0.0
+            for j in range(low, high):
+                law[j] = (1.0 - p) * law[j] + p * law[j + 1]
+            law[high] *= 1.0 - p
+        while law[low] < dust:
+            low += 1
+        while law[high] < dust:
+            high -= 1
+    return low, high, likely
 
 
 @njit(**COMPILE)
-def _without_each(q, r, target, cumulative, dust, out):
-    """out_i = Pr(N_{-i} <= target) (cumulative) or Pr(N_{-i} = target), N a Poisson-binomial of q [n]; r = 1 - q, as exact as q.
+def _without_each(q, r, k, design, dust, law, order, out):
+    """out_i = Pr(N_{-i} < k) (`successive`) or Pr(N_{-i} = k - 1) (`joint`), N a Poisson-binomial of q [n]; r = 1 - q, as exact as q.
 
-    Every probability that is divided out is at most 1/2 (an arm with q > 1/2 is removed through its failure), so the recursion is
-    stable: from the bottom of the window for the one kind, from its top for the other. LANES arms run side by side.
+    Each arm's coin is taken out of the law of the count: from the bottom row up to N = k - 1 if it is unlikely, from the top row down
+    to there if it is likely. What is divided by is at least 1/2 either way, so that errors fade from row to row. LANES arms run side
+    by side. law [n + 4] and order [n] are scratch.
     """
-    law, base, likely = _count_law(q, r, target, dust)
-    n, width = len(q), len(law)
-    order = np.empty(n, np.int64)
+    low, high, likely = _count_law(q, r, dust, law)
+    n, beyond = len(q), 0.0  # what stands above the highest row
+    if design == SUCCESSIVE:
+        beyond = 1.0
+        for j in range(low + 1, high + 1):
+            law[j] += law[j - 1]
     a, b = 0, n - likely
     for i in range(n):
         if q[i] > 0.5:
@@ -149,79 +154,101 @@ def _without_each(q, r, target, cumulative, dust, out):
         else:
             order[a] = i
             a += 1
-    total = law.copy()
-    if cumulative:
-        for j in range(1, width):
-            total[j] += total[j - 1]
     ratio, scale, rest = lanes(), lanes(), lanes()
     for kind in range(2):
         first_arm, last_arm = (0, n - likely) if kind == 0 else (n - likely, n)
-        goal = target - likely - base if kind == 0 else target - (likely - 1) - base  # the index at which N_{-i} = target
-        top = 1.0 if cumulative else 0.0
+        goal = k + kind  # the row at which N_{-i} = k - 1: a likely arm is in, and counted
         for first in range(first_arm, last_arm, LANES):
             size = min(LANES, last_arm - first)
-            if goal < 0 or goal >= width:  # all of the mass is on one side
+            if goal < low or goal > high:  # all of the mass is on one side
                 for j in range(size):
-                    out[order[first + j]] = top if goal >= width else 0.0
+                    out[order[first + j]] = beyond if goal > high else 0.0
                 continue
             for j in range(LANES):
                 arm = order[first + j if j < size else first]
                 p = q[arm] if kind == 0 else r[arm]
                 scale[j] = 1.0 / (1.0 - p)
                 ratio[j] = p * scale[j]
-                rest[j] = 0.0 if kind == 0 else top
+                rest[j] = 0.0 if kind == 0 else beyond
             if kind == 0:
-                for m in range(goal + 1):
+                for m in range(low, goal + 1):
                     for j in range(LANES):
-                        rest[j] = total[m] * scale[j] - ratio[j] * rest[j]
+                        rest[j] = law[m] * scale[j] - ratio[j] * rest[j]
             else:
-                for m in range(width - 1, goal - 1, -1):
+                for m in range(high, goal - 1, -1):
                     for j in range(LANES):
-                        rest[j] = total[m] * scale[j] - ratio[j] * rest[j]
+                        rest[j] = law[m] * scale[j] - ratio[j] * rest[j]
             for j in range(size):
                 out[order[first + j]] = rest[j]
 
 
-@njit(**COMPILE)
-def successive_exact(z, top, k, u, nodes, weights, dust, out):
-    """Inclusion of the successive design by integration over the clock, panel by panel outwards from u = log time.
+@njit(**INSIDE)
+def _digits(growth, step):
+    """-log of the relative error of a sum over nodes ``step`` apart: the best of 2 pi y / step - growth y^2 / 2 over 0 <= y <= STRIP."""
+    y = min(STRIP, 2.0 * math.pi / (growth * step))
+    return 2.0 * math.pi * y / step - 0.5 * growth * y * y
 
-    Gauss-Legendre panels as wide as the spread of the k-th ring; to the right until nobody can still be among the first k, to the
-    left until everybody is, where the rest of the integral is 1 - exp(-w x).
+
+@njit(**COMPILE)
+def successive_exact(z, top, k, u, tolerance, out):
+    """Inclusion of the successive design to a relative ``tolerance`` (1e-12 at best), by integration over u = log time.
+
+    With G a normal step from 1 to 0 at u, about where the k-th clock rings, and g its density,
+
+        Pr(i in) = int q_i' Pr(N_{-i} < k) du = q_i(u) + int [q_i' (Pr(N_{-i} < k) - G) + (q_i - q_i(u)) g] du,
+
+    whose integrand vanishes at both ends and is analytic for |Im u| < pi/2: a sum over equidistant nodes converges exponentially. How
+    fast is told by ``growth``: at a distance y from the real line the integrand is exp(growth y^2 / 2) times larger. Nodes are added to
+    the right, then to the left, until they are not felt; should a node find that they are too far apart, it is done again with more.
+    u is a guess.
     """
     n = len(z)
-    variance, slope = 0.0, 0.0
+    u = shift(z, top, k - 0.5, np.int64(SUCCESSIVE), u, 0.1)  # between k - 1 and k: at k the count may stand still for long
+    q, r, q_mid, r_mid = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    below, law, order = np.empty(n), np.empty(n + 4), np.empty(n, np.int64)
+    variance, slope, growth = 0.0, 0.0, 1e-300
     for i in range(n):
         s = _clock(_place(z[i], top) + u)
-        q = rise_(s)
-        variance += q * (1.0 - q)
-        slope += s * (1.0 - q)
-    panel = min(1.0, 3.0 * math.sqrt(variance) / slope) if slope > 0.0 else 1.0
-    q, r, below = np.empty(n), np.empty(n), np.empty(n)
-    out[:] = 0.0
-    for side in range(2):
-        edge = u
-        for _ in range(100000):
-            finished = True
-            for m in range(len(nodes)):
-                x = edge + (0.5 * panel * (1.0 + nodes[m]) if side == 0 else -0.5 * panel * (1.0 + nodes[m]))
+        q_mid[i], r_mid[i] = rise_(s), exp_(-s)
+        variance += q_mid[i] * r_mid[i]
+        slope += s * r_mid[i]
+        growth += s * s * r_mid[i] / q_mid[i]
+    sigma = min(1.0, math.sqrt(variance) / slope) if slope > 0.0 else 1.0
+    aim = max(1e-15, 5.0 * tolerance**1.5)  # because the sum over arms, which is set right in the end, gathers errors
+    step = sigma
+    while _digits(max(growth, 1.0 / (sigma * sigma)), step) < -math.log(aim):
+        step *= 0.9
+    coarse = True
+    while coarse:
+        coarse = False
+        for i in range(n):
+            out[i] = 0.0
+        for side in range(2):
+            x = (0.5 if side == 0 else -0.5) * step
+            for _ in range(10000):
+                G = 0.5 * math.erfc(x / (math.sqrt(2.0) * sigma))
+                g = math.exp(-0.5 * (x / sigma) ** 2) / (math.sqrt(2.0 * math.pi) * sigma)
+                growth = 1e-300
                 for i in range(n):
-                    s = _clock(_place(z[i], top) + x)
+                    s = _clock(_place(z[i], top) + (u + x))
                     q[i], r[i] = rise_(s), exp_(-s)
-                _without_each(q, r, k - 1, True, dust, below)
+                    growth += s * s * r[i] / q[i]
+                _without_each(q, r, k, np.int64(SUCCESSIVE), max(DUST, aim * tolerance), law, order, below)
+                felt = 0.0
                 for i in range(n):
-                    s = _clock(_place(z[i], top) + x)
-                    if side == 0:  # what is still to come: clocks that ring after e^u yet among the first k
-                        out[i] += 0.5 * panel * weights[m] * s * exp_(-s) * below[i]
-                        finished = finished and s * exp_(-s) * below[i] < dust
-                    else:  # what must come off q(e^u): clocks that ring before, when k others already have
-                        out[i] -= 0.5 * panel * weights[m] * s * exp_(-s) * (1.0 - below[i])
-                        finished = finished and s * exp_(-s) * (1.0 - below[i]) < max(dust, 1e-16)
-            edge = edge + panel if side == 0 else edge - panel
-            if finished:
+                    density = _clock(_place(z[i], top) + (u + x)) * r[i]
+                    risen = q[i] - q_mid[i] if q[i] < 0.5 else r_mid[i] - r[i]  # to relative precision
+                    out[i] += step * (density * (below[i] - G) + risen * g)
+                    felt = max(felt, (density * abs(below[i] - G) + abs(risen) * g) / q_mid[i])
+                coarse |= felt * math.exp(-_digits(growth, step)) > 100.0 * aim
+                if felt * step < aim or coarse:
+                    break
+                x += step if side == 0 else -step
+            if coarse:
+                step *= 0.7
                 break
     for i in range(n):
-        out[i] += rise_(_clock(_place(z[i], top) + u))
+        out[i] += q_mid[i]
 
 
 @njit(**COMPILE)
@@ -231,7 +258,7 @@ def joint_exact(z, top, k, u, out):
     q, r = np.empty(n), np.empty(n)
     for i in range(n):
         q[i], r[i] = _coin(_place(z[i], top) + u)
-    _without_each(q, r, k - 1, False, DUST, out)
+    _without_each(q, r, k, np.int64(JOINT), DUST, np.empty(n + 4), np.empty(n, np.int64), out)
     for i in range(n):
         out[i] *= q[i]
     total, _ = _sums(out)
@@ -252,26 +279,8 @@ def _sums(p):
     return total, spread
 
 
-@njit(**COMPILE)
-def _keep_order(z, p):
-    """Where rounding has put p out of the order of the weights z, lift it to the largest p of those that weigh less."""
-    most = 0.0
-    for i in np.argsort(z):
-        most = max(most, p[i])
-        p[i] = most
-
-
 # ---------------------------------------------------------------------------------------------------------------------------------
 # O(n): sums over parts of the arms, then a function of each arm's own weight.
-
-
-@njit(inline="always")
-def _coin(x):
-    """(q, 1 - q) of q = sigmoid(x), both to relative precision."""
-    e = exp_(-abs(x))
-    large = 1.0 / (1.0 + e)
-    small = e * large
-    return large if x >= 0.0 else small, small if x >= 0.0 else large
 
 
 @njit(**SUM)
@@ -467,12 +476,12 @@ def _times(x, y, out):
 def successive_coefficients(moments, series, order_low, order_high, out):
     """Coefficients of s^a e^b, shape of moments, of the terms of order order_low .. order_high (at most what moments allow)."""
     powers_s, powers_e = moments.shape
-    order = powers_e - 2
+    order, none = powers_e - 2, np.int64(0)
     size = 2 * order  # of a jet
     # Cumulants of the count as jets: sums of polynomials in e, kappa_2 = e - e^2, kappa_3 = -e + 3e^2 - 2e^3, ...
     power_jets = np.zeros((powers_e, size))
     for b in range(1, powers_e):
-        _jet_of_moment(moments, 0, b, power_jets[b])
+        _jet_of_moment(moments, none, b, power_jets[b])
     cumulant_poly = np.zeros((order + 2, powers_e + 1))  # kappa_j as a polynomial in e
     cumulant_poly[1, 0] = 1.0
     cumulant_poly[1, 1] = -1.0  # kappa_1 = q = 1 - e
@@ -501,7 +510,7 @@ def successive_coefficients(moments, series, order_low, order_high, out):
                     K[m, r, d] += product[d] / m
     # 1 / mu' as a jet.
     slope, inverse = np.empty(size), np.empty(size)
-    _jet_of_moment(moments, 1, 1, slope)
+    _jet_of_moment(moments, none + 1, none + 1, slope)
     for r in range(size):
         total = 1.0 if r == 0 else 0.0
         for j in range(1, r + 1):
@@ -769,7 +778,9 @@ def next_shift(u, count, slope, k, slack, bracket):
 def guess_shift(z, top, k):
     """Where to look for u first: as if the arms were all alike, at a typical weight."""
     n = len(z)
-    typical = z.mean() - top
+    typical = 0.0
+    for i in range(n):
+        typical += (z[i] - top) / n
     return math.log(k / (n - k)) - (typical if typical > -30.0 else 0.0)
 
 
@@ -779,7 +790,7 @@ def shift(z, top, k, design, guess, slack):
     bracket = np.array([-np.inf, np.inf, guess])
     u = guess
     for _ in range(400):
-        count, slope = expected_count(0, len(z), z, top, u, design)
+        count, slope = expected_count(np.int64(0), len(z), z, top, u, design)
         moved = next_shift(u, count, slope, k, slack, bracket)
         if moved == u:
             break
@@ -837,14 +848,19 @@ def reach_for(tolerance):
 
 
 @njit(**COMPILE)
-def _expanded(z, top, k, u, tolerance, series, bracket, out):
+def _expanded(z, top, k, u, tolerance, series, out):
     """`successive` by its expansion, to first order if that is within the tolerance, else to the highest: (done, u, total, spread)."""
-    n = len(z)
+    n, none, one = len(z), np.int64(0), np.int64(1)  # not literals, for each of which callees would be compiled anew
+    bracket = np.array([-np.inf, np.inf, u])
+    lowest = top
+    for i in range(n):
+        lowest = min(lowest, z[i])
     total, spread = 0.0, 0.0
     for order in (1, MOST_ORDER):
         near = False
         for _ in range(400):
-            moments = first_moments(0, n, z, top, u, out) if order == 1 else successive_moments(0, n, z, top, u, order)
+            first = order == 1
+            moments = first_moments(none, n, z, top, u, out) if first else successive_moments(none, n, z, top, u, order)
             count, slope, bend, twist = successive_derivatives(moments)
             step, near = polish(u, count, slope, bend, twist, k, reach_for(tolerance), bracket)
             u += step
@@ -853,44 +869,47 @@ def _expanded(z, top, k, u, tolerance, series, bracket, out):
         if not near:
             break
         move_moments(moments, step)
-        if estimated_error(moments, series, z.min() - top + u, z.max() - top + u) <= tolerance:
+        error = estimated_error(moments, series, lowest - top + u, u)
+        if error * error > 10.0 * tolerance:  # the highest order comes to about the square of the first: not near enough
+            break
+        if error <= tolerance:
             coefficients = np.zeros(moments.shape)
-            successive_coefficients(moments, series, 1, order, coefficients)
-            if order == 1:
-                total, spread = first_map(0, n, math.exp(step), coefficients, out)
+            successive_coefficients(moments, series, one, order, coefficients)
+            if first:
+                total, spread = first_map(none, n, math.exp(step), coefficients, out)
             else:
-                total, spread = successive_map(0, n, z, top, u, coefficients, out)
+                total, spread = successive_map(none, n, z, top, u, coefficients, out)
             return True, u, total, spread
     return False, u, total, spread
 
 
 @njit(**COMPILE)
-def inclusion(z, top, k, design, tolerance, guess, series, nodes, weights, out):
+def inclusion(z, top, k, design, tolerance, guess, series, out):
     """Inclusion [n] of either design for 0 < k < n into out, on one thread; the O(n) way where its own estimate of the relative
-    error is within ``tolerance``, else the exact way. Returns the shift u: a good guess for weights that are not much different."""
-    n = len(z)
+    error is within ``tolerance``, else the exact way, whose rounding may disturb the order of arms that are all but equal.
+
+    Returns the shift u, a good guess for weights that are not much different, and whether it was the exact way. top is the maximum of z.
+    """
+    n, none = len(z), np.int64(0)
     budget = float(k)
-    u, fast = guess, False
     total, spread = 0.0, 0.0
     if design == SUCCESSIVE:
-        bracket = np.array([-np.inf, np.inf, guess])
-        fast, u, total, spread = _expanded(z, top, budget, u, tolerance, series, bracket, out)
+        fast, u, total, spread = _expanded(z, top, budget, guess, tolerance, series, out)
         if not fast:
-            u = shift(z, top, budget, design, u, ROUNDING * budget)
-            successive_exact(z, top, k, u, nodes, weights, max(DUST, tolerance * tolerance), out)
+            successive_exact(z, top, k, u, tolerance, out)
     else:
-        u = shift(z, top, budget, design, u, ROUNDING * budget)
-        _, variance = expected_count(0, n, z, top, u, design)
+        u = shift(z, top, budget, design, guess, ROUNDING * budget)
+        _, variance = expected_count(none, n, z, top, u, design)
         powers = joint_powers(variance, n)
         fast = powers <= MOST_POWERS
         if fast:
             coefficients = np.empty(powers)
-            joint_coefficients(joint_moments(0, n, z, top, u, powers), budget, variance, coefficients)
-            total, spread = joint_map(0, n, z, top, u, coefficients, out)
+            joint_coefficients(joint_moments(none, n, z, top, u, powers), budget, variance, coefficients)
+            total, spread = joint_map(none, n, z, top, u, coefficients, out)
         else:
             joint_exact(z, top, k, u, out)
     if not fast:
-        _keep_order(z, out)
         total, spread = _sums(out)
-    settle(0, n, out, budget, total, spread)
-    return u
+    movable = fast or abs(budget - total) <= 0.5 * tolerance * spread  # else nobody is unsure enough to bear the difference
+    settle(none, n, out, budget if movable else total, total, spread)
+    return u, not fast

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .elementary import COMPILE, exp_, log1p_, rise_
+from .elementary import COMPILE, INSIDE, exp_, log1p_, rise_
 from .lanes import LANES, lanes
 
 __all__ = ["HARD", "JOINT", "PART", "PRICED", "SUCCESSIVE", "score_rows", "score_rows_two", "sweep", "sweep_two"]
@@ -26,14 +26,14 @@ PRICED, JOINT, SUCCESSIVE, HARD = 0, 1, 2, 3
 PART = 8192  # arms a task: long enough to hide the hand-over to a thread, short enough to balance
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def _sigmoid(x):
     u = exp_(-abs(x))
     w = 1.0 / (1.0 + u)
     return w if x >= 0.0 else u * w
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def _priced(c, gain, theta):
     x = c * gain - theta
     u = exp_(-abs(x))
@@ -41,25 +41,25 @@ def _priced(c, gain, theta):
     return (w if x >= 0.0 else u * w), (log1p_(u) + (x if x > 0.0 else 0.0)) / c
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def _joint(c, gain, theta):
     pi = _sigmoid(c * gain - theta)
     return pi, pi * gain
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def _successive(c, gain, theta):
     pi = rise_(exp_(c * gain - theta))
     return pi, pi * gain
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def _hard(c, gain, theta):
     x = c * gain - theta
     return (1.0 if x > 0.0 else 0.0), (x if x > 0.0 else 0.0)
 
 
-@njit(inline="always")
+@njit(**INSIDE)
 def _respond(rule, c, gain, theta):
     """(pi, what the choice adds to Q(s, 0)) of one state."""
     if rule == PRICED:

@@ -19,7 +19,7 @@ from ..kernels import episodes as kernels
 from ..kernels.draws import TOP
 from ..kernels.inclusion import SERIES
 from ..progress import track
-from ..sampling import DESIGNS, Design, legendre
+from ..sampling import DESIGNS, Design
 from .values import Info, TableValues
 
 __all__ = ["solve_paper"]
@@ -35,7 +35,6 @@ def solve_paper(
     episodes = max(300, 6 * horizon) if episodes is None else episodes
     rule = TOP if math.isinf(c) else DESIGNS[design]
     key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
-    nodes, weights = legendre(4)  # enough for INCLUSION_TOLERANCE
     V = np.zeros((horizon + 1, cohort.n, cohort.S))
     visits = np.zeros((horizon, cohort.n, cohort.S), np.int32)
     arms = (cohort.P, cohort.reward_rows, cohort.start_rows)
@@ -46,9 +45,7 @@ def solve_paper(
     for first, last in track(list(pairwise(bounds)), "episodes of Algorithm 1"):
         if first == look_back:
             earlier = float(np.sum(cohort.start * V[0]))
-        kernels.episodes(
-            first, last, *arms, k, multiplier, gamma, rule, INCLUSION_TOLERANCE, key, SERIES, nodes, weights, V, visits
-        )
+        kernels.episodes(first, last, *arms, k, multiplier, gamma, rule, INCLUSION_TOLERANCE, key, SERIES, V, visits)
     value = float(np.sum(cohort.start * V[0]))
     change = abs(value - earlier) / max(abs(value), 1e-300)
     info = Info("paper", c, change, CHANGE_TOLERANCE, episodes, {"never visited (t, arm, state)": float(np.mean(visits == 0))})
