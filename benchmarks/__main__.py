@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 import softfair as sf
+from softfair.experiments import find, run
 from softfair.kernels import recursion
 from softfair.kernels.elementary import COMPILE, exp_
 from softfair.kernels.lanes import LANES, lanes
@@ -27,6 +32,8 @@ from softfair.solvers.budget import sweep
 from softfair.solvers.priced import solve_priced
 
 from . import loops
+from .estimation import estimation
+from .programme import programme
 
 SMALL = bool(os.environ.get("BENCH_SMALL"))  # a tenth of the sizes, to see that everything runs
 
@@ -178,6 +185,24 @@ def start() -> list[tuple[str, float, str, float | None]]:
     ]
 
 
+def reproduction() -> list[tuple[str, float, str, float | None]]:
+    """The whole evaluation of the paper, 50 simulations of everything; each part's share of the work."""
+    experiments = find(["fig2a/10"] if SMALL else [])
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        run(experiments, Path(folder), runs=5 if SMALL else 50)
+        whole = time.perf_counter() - begun
+        records = [json.loads(path.read_text()) for path in sorted(Path(folder, "results").glob("*.json"))]
+    spent: Counter[str] = Counter()
+    rows: list[tuple[str, float, str, float | None]] = [("softfair reproduce, everything", whole, "seconds", 300)]
+    total = sum(sum(record["seconds"].values()) for record in records)
+    for record in records:
+        spent.update(record["seconds"])
+        share = 100 * sum(record["seconds"].values()) / total
+        rows.append((f"   {record['settings']['id']}", share, "% of the work", None))
+    return rows + [(f"   by {policy}", 100 * seconds / total, "% of the work", None) for policy, seconds in spent.most_common(8)]
+
+
 PARTS = {
     "pass": priced_pass,
     "memory": priced_memory,
@@ -186,6 +211,9 @@ PARTS = {
     "indices": indices,
     "inclusion": inclusion,
     "start": start,
+    "estimate": estimation,
+    "programme": programme,
+    "reproduce": reproduction,
 }
 
 

@@ -11,6 +11,8 @@ import hashlib
 import io
 import json
 import platform
+import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RUNS_AN_INSTANCE", "load", "run"]
 
+Part = dict[str, Any]  # what one instance brings: its rows, and the seconds that each policy took
+
 RUNS_AN_INSTANCE = 5  # of the 50 simulations: ten cohorts, five runs on each
 
 
@@ -53,9 +57,9 @@ def run(
         else:
             todo += [(experiment, i) for i in range(len(counts))]
     left = {experiment.id: len(counts) for experiment, _ in todo}
-    parts: dict[str, dict[int, list[dict[str, Any]]]] = {name: {} for name in left}
+    parts: dict[str, dict[int, Part]] = {name: {} for name in left}
 
-    def work(task: tuple[Experiment, int]) -> tuple[Experiment, int, list[dict[str, Any]]]:
+    def work(task: tuple[Experiment, int]) -> tuple[Experiment, int, Part]:
         experiment, instance = task
         kept = _part(experiment, out, runs, seed, instance)
         if not again and kept.exists():
@@ -63,17 +67,17 @@ def run(
                 return experiment, instance, json.loads(kept.read_text())
             except ValueError:
                 pass  # cut short by other hands than ours: do it again
-        rows = _simulate_instance(experiment, counts[instance], instance, seed)
-        write_whole(kept, json.dumps(rows).encode())
-        return experiment, instance, rows
+        part = _simulate_instance(experiment, counts[instance], instance, seed)
+        write_whole(kept, json.dumps(part).encode())
+        return experiment, instance, part
 
     # Threads, not processes: kernels release the lock, and nothing needs to be started or sent.
     with ThreadPoolExecutor(jobs or get_threads()) as pool:
-        results: Iterator[tuple[Experiment, int, list[dict[str, Any]]]] = pool.map(work, sorted(todo, key=_cost, reverse=True))
+        results: Iterator[tuple[Experiment, int, Part]] = pool.map(work, sorted(todo, key=_cost, reverse=True))
         try:
-            for experiment, instance, rows in track(results, "experiments", total=len(todo)):
+            for experiment, instance, part in track(results, "experiments", total=len(todo)):
                 name = experiment.id
-                parts[name][instance] = rows
+                parts[name][instance] = part
                 left[name] -= 1
                 if not left[name]:
                     done[name] = _finish(experiment, out, runs, seed, parts.pop(name))
@@ -114,16 +118,17 @@ def _cost(task: tuple[Experiment, int]) -> float:
     return experiment.n * experiment.horizon**2  # episodes of Algorithm 1 grow with the horizon
 
 
-def _simulate_instance(experiment: Experiment, runs: int, instance: int, seed: int) -> list[dict[str, Any]]:
-    """A row for each policy and run on one cohort."""
+def _simulate_instance(experiment: Experiment, runs: int, instance: int, seed: int) -> Part:
+    """A row for each policy and run on one cohort, and the seconds of a core that each policy took."""
     cohort_seed = 1000 * seed + instance
     cohort = experiment.cohort(cohort_seed)
     setting: dict[str, Any] = {"k": experiment.k, "horizon": experiment.horizon, "gamma": 1.0}
     none = simulate(NoIntervention().fit(cohort, **setting), runs, cohort_seed).totals
     oracle = float(simulate(Oracle().fit(cohort, **setting), runs, cohort_seed).totals.mean())
     headroom = upper_bound(cohort, **setting) - upper_bound(cohort, 0, experiment.horizon, 1.0)
-    rows = []
+    rows, seconds = [], {}
     for label, policy in experiment.policies.items():
+        begun = time.thread_time()
         fitted = policy.fit(cohort, **setting, seed=cohort_seed)
         result = simulate(fitted, runs, cohort_seed)
         gained = result.totals - none
@@ -143,7 +148,8 @@ def _simulate_instance(experiment: Experiment, runs: int, instance: int, seed: i
             if experiment.keep_counts:
                 row["counts"] = " ".join(map(str, result.counts[r]))
             rows.append(row)
-    return rows
+        seconds[label] = time.thread_time() - begun
+    return {"rows": rows, "seconds": seconds}
 
 
 def _settings(experiment: Experiment, runs: int, seed: int) -> dict[str, Any]:
@@ -161,16 +167,20 @@ def _part(experiment: Experiment, out: Path, runs: int, seed: int, instance: int
     return out / "results" / "parts" / f"{experiment.id.replace('/', '_')}-{stamp}-{instance}.json"
 
 
-def _finish(experiment: Experiment, out: Path, runs: int, seed: int, parts: dict[int, list[dict[str, Any]]]) -> pd.DataFrame:
+def _finish(experiment: Experiment, out: Path, runs: int, seed: int, parts: dict[int, Part]) -> pd.DataFrame:
     """Write the rows, then the record that makes them count, then drop the parts."""
     import pandas as pd
 
-    rows = pd.DataFrame([row for instance in sorted(parts) for row in parts[instance]])
+    rows = pd.DataFrame([row for instance in sorted(parts) for row in parts[instance]["rows"]])
+    seconds: Counter[str] = Counter()
+    for part in parts.values():
+        seconds.update(part["seconds"])
     table, about = _files(experiment, out)
     content = rows.to_csv(index=False).encode()
     record = {
         "settings": _settings(experiment, runs, seed),
         "sha256": hashlib.sha256(content).hexdigest(),
+        "seconds": seconds,  # of a core, by policy
         "versions": {
             "python": platform.python_version(),
             **{name: version(name) for name in ("softfair", "numpy", "numba")},
