@@ -180,6 +180,19 @@ def test_policies_may_come_from_any_iterable(cohort):
 def test_wrong_comparisons_are_refused(cohort):
     with pytest.raises(InvalidInput, match="there are no policies to compare; give at least one"):
         sf.compare([], cohort, **SETTING)
+    with pytest.raises(InvalidInput, match=r"policies is Random\(\); give a list: \[Random\(\)\]"):
+        sf.compare(sf.Random(), cohort, **SETTING)
+    for wrong in (sf.Random, "Random", sf.Random().fit(cohort, **SETTING)):
+        with pytest.raises(InvalidInput, match=r"policies\[1\] is .*; give policies, made but not fitted, such as sf\.Random\(\)"):
+            sf.compare([sf.Random(), wrong], cohort, **SETTING)
+    with pytest.raises(InvalidInput, match=r"cs is 5\.0; give a list of multipliers, such as \[5\.0\]"):
+        sf.frontier(cohort, **SETTING, cs=5.0)
+    with pytest.raises(InvalidInput, match=r"policy is Random\(\); give a SoftFair"):
+        sf.frontier(cohort, **SETTING, policy=sf.Random())
+    with pytest.raises(InvalidInput, match="k is '2', the cohort has 40 arms"):
+        sf.compare([sf.Random()], cohort, k="2", horizon=5)
+    with pytest.raises(InvalidInput, match="cohort is a ndarray; give a Cohort"):
+        sf.compare([sf.Random()], cohort.P, **SETTING)
     with pytest.raises(InvalidInput, match="runs is 0"):
         sf.compare([sf.Random()], cohort, **SETTING, runs=0)
     with pytest.raises(InvalidInput, match="k is 41, the cohort has 40 arms"):
@@ -206,7 +219,7 @@ def test_arms_without_an_index_leave_the_benefit_open():
         assert table.benefit.isna().all()
         assert table.drop(columns=["benefit", "benefit_sd"]).notna().all(axis=None)
         assert (table.of_bound > 0).all()
-    with pytest.warns(UserWarning), pytest.raises(InvalidInput, match="recurrent class"):  # to ask for it is another matter
+    with pytest.warns(match="benefit is nan"), pytest.raises(InvalidInput, match="recurrent class"):  # asked for, it is missed
         sf.compare([sf.Oracle()], cohort, k=3, horizon=10, runs=4)
 
 

@@ -126,10 +126,10 @@ def test_synthetic_draws_again_what_is_not_strict(monkeypatch):
 
 
 REFUSED = {
-    "n zero": (lambda: synthetic(n=0), "n is 0; give at least 1 arm"),
-    "n negative": (lambda: cpap(n=-5), "n is -5; give at least 1 arm"),
-    "n fractional": (lambda: synthetic(n=2.5), "n is 2.5; give a whole number of arms"),
-    "n a word": (lambda: cpap(n="ten"), "n is 'ten'; give a whole number of arms"),
+    "n zero": (lambda: synthetic(n=0), "n is 0; give a whole number of at least 1"),
+    "n negative": (lambda: cpap(n=-5), "n is -5; give a whole number of at least 1"),
+    "n fractional": (lambda: synthetic(n=2.5), "n is 2.5; give a whole number of at least 1"),
+    "n a word": (lambda: cpap(n="ten"), "n is 'ten'; give a whole number of at least 1"),
     "seed negative": (lambda: synthetic(seed=-1), "seed is -1; give a whole number of at least 0"),
     "seed none": (lambda: cpap(seed=None), "seed is None; give a whole number of at least 0"),
     "mix empty": (
@@ -210,7 +210,7 @@ REFUSED = {
     ),
     "matrix sums": (
         lambda: cpap(mix={"x": 1.0}, matrices={"x": [[0.5, 0.5], [0.5, 0.25]]}),
-        "matrices['x'][1] sums to 0.75 (1 of 2 rows are wrong); rows must sum to 1",
+        "the sum of matrices['x'][1] is 0.75 (1 of 2 entries are wrong); each row must sum to 1",
     ),
 }
 

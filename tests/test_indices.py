@@ -470,12 +470,12 @@ def test_forward_marks_the_arms_the_assumption_fits():
     [
         (lambda c: whittle(c, gamma=1.5), "gamma is 1.5; give a discount between 0 and 1"),
         (lambda c: whittle(c, gamma=float("nan")), "gamma is nan"),
-        (lambda c: whittle(c, horizon=0), "horizon is 0; give at least 1 decision"),
+        (lambda c: whittle(c, horizon=0), "horizon is 0; give a whole number of at least 1"),
         (lambda c: whittle(c, horizon=2.5), "horizon is 2.5; give a whole number"),
         (lambda c: threshold(c, -1), "horizon is -1"),
         (lambda c: threshold(many_state_arms(2, 3, 0), 3), "threshold needs arms with two states, the cohort has 3"),
         (lambda c: threshold_at([0.5], threshold(c, 3)), "beliefs has shape"),
-        (lambda c: threshold_at([0.5, np.nan], threshold(c, 3)), r"beliefs\[1\] is nan \(1 of 2 are wrong\)"),
+        (lambda c: threshold_at([0.5, np.nan], threshold(c, 3)), r"beliefs\[1\] is nan \(1 of 2 entries are wrong\)"),
     ],
 )
 def test_wrong_input_is_refused_in_one_line(call, message):

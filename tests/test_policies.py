@@ -154,12 +154,12 @@ def test_wrong_questions_are_refused(name):
         lambda t, s: fitted.draw(t, s, rng),
         lambda t, s: fitted.remember(None, t, s, [0]),
     ):
-        for t in (-1, T):
-            assert f"t is {t}, the decisions are 0 to {T - 1}" in refusal(lambda ask=ask, t=t: ask(t, states))
+        for t in (-1, T, 0.5, "a", None):
+            assert f"t is {t!r}, the decisions are 0 to {T - 1}" in refusal(lambda ask=ask, t=t: ask(t, states))
         assert "shape (5,), the cohort has 12 arms" in refusal(lambda ask=ask: ask(0, states[:5]))
         for wrong in (2, -1, 0.5, np.nan):
             bad = np.where(np.arange(n) == 4, wrong, 0)
-            assert f"states[4] is {bad[4]} (1 of 12 are wrong)" in refusal(lambda ask=ask, bad=bad: ask(0, bad))
+            assert f"states[4] is {bad[4]} (1 of 12 entries are wrong)" in refusal(lambda ask=ask, bad=bad: ask(0, bad))
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -408,6 +408,12 @@ def test_seed_matters_to_the_solver_that_samples():
     [
         (lambda: sf.SoftFair(c=-1.0), "c is -1.0; give a number >= 0"),
         (lambda: sf.SoftFair(c=float("nan")), "c is nan"),
+        (lambda: sf.SoftFair(c="a"), "c is 'a'; give a number >= 0"),
+        (lambda: sf.SoftFair(c=None), "c is None; give a number >= 0"),
+        (lambda: sf.SoftFair(c_value="a"), "c_value is 'a'; give a number >= 0"),
+        (lambda: sf.SoftFair(solver="paper", episodes="x"), "episodes is 'x'; give a whole number of at least 1"),
+        (lambda: sf.ProbFair(low="a"), "low is a and high 1.0, but 0 <= low <= high <= 1"),
+        (lambda: sf.FaWT(window="a"), "window is 'a'; give a whole number"),
         (lambda: sf.SoftFair(solver="exact"), "solver is 'exact'; choose 'priced', 'meanfield' or 'paper'"),
         (lambda: sf.SoftFair(design="pairs"), "design is 'pairs'; choose one of 'successive', 'joint'"),
         (lambda: sf.SoftFair(c_value=-0.5), "c_value is -0.5; give a number >= 0, or None"),
@@ -421,6 +427,29 @@ def test_seed_matters_to_the_solver_that_samples():
 )
 def test_wrong_policies_are_refused(make, said):
     assert said in refusal(make)
+
+
+@pytest.mark.parametrize("rng", [3, None])
+def test_draws_need_a_generator(rng):
+    fitted = sf.SoftFair().fit(COHORTS["synthetic"](), k, T)
+    for draw in (lambda: fitted.draw(0, np.zeros(n, int), rng), lambda: sf.sampling.draw([0.0, 1.0], 1, rng)):
+        assert f"rng is {rng}; give a generator, such as np.random.default_rng(seed)" in refusal(draw)
+
+
+@pytest.mark.parametrize("c", [1e17, 1e100, 1e300, 1.7e308])
+@pytest.mark.parametrize("solver", ["priced", "meanfield", "paper"])
+def test_the_largest_multipliers_are_as_good_as_infinite(c, solver):
+    """Gains that differ at all are then out of each other's reach; learning stops at the multiplier that stands for infinity."""
+    cohort, states = COHORTS["synthetic"](), np.arange(n) % 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        fitted = sf.SoftFair(c=c, solver=solver).fit(cohort, k, T)
+        best = sf.SoftFair(c=float("inf"), solver=solver).fit(cohort, k, T)
+    np.testing.assert_allclose(fitted.inclusion(0, states), best.inclusion(0, states), atol=1e-11)
+    np.testing.assert_array_equal(fitted.draw(0, states, np.random.default_rng(0)), best.draw(0, states, np.random.default_rng(0)))
+    assert (sf.simulate(fitted, runs=3).counts.sum(axis=1) == k * T).all()
+    if solver != "paper":
+        assert fitted.info == best.info  # the same passes, not a long way down from c
 
 
 @settings(max_examples=60, deadline=None)

@@ -313,6 +313,16 @@ def test_wrong_runs_are_refused(runs):
         sf.simulate(fitted, runs=runs)
 
 
+def test_wrong_seeds_and_unfitted_policies_are_refused():
+    fitted = sf.Random().fit(sf.datasets.synthetic(n=5, seed=0), k=1, horizon=2)
+    for seed in (-1, None, 1.5, "a"):
+        with pytest.raises(InvalidInput, match=f"seed is {seed!r}; give a whole number of at least 0"):
+            sf.simulate(fitted, seed=seed)
+    for unfitted in (sf.Random(), sf.Random, 3):
+        with pytest.raises(InvalidInput, match=r"is not fitted; give policy\.fit\(cohort, k=\.\.\., horizon=\.\.\.\)"):
+            sf.simulate(unfitted)
+
+
 def test_one_run():
     fitted = sf.Random().fit(sf.datasets.synthetic(n=5, seed=0), k=1, horizon=3)
     result = sf.simulate(fitted, runs=1, seed=0)

@@ -334,7 +334,7 @@ def test_meanfield_that_is_too_steep_says_so(design):
     (warning,) = [entry.message for entry in caught if isinstance(entry.message, NotConverged)]
     assert warning.gap == values.info.residual > warning.tolerance == values.info.tolerance == TOLERANCE
     assert warning.gap == pytest.approx(residual(cohort, 10, values.theta, 50.0, 1.0, MEANFIELD_RULES[design]), rel=1e-6)
-    assert "c_value" in str(warning)  # the remedy
+    assert str(warning).endswith("choose a smaller c_value (such as 1), or solver='priced'")
     assert not values.info.converged
     with pytest.raises(NotConverged) as refused:  # `converge_or_fail` has made it an error
         solve_meanfield(cohort, 10, 50, 1.0, 50.0, design)
@@ -409,6 +409,14 @@ def test_inclusion_within_algorithm_1(design):
         np.testing.assert_allclose((V - here[:, 0]) / gain, sampling.inclusion(c * gain, k, design), rtol=INCLUSION_TOLERANCE)
 
 
+def test_warnings_advise_what_helps():
+    """Prices do not send their user to prices, nor Algorithm 1 to more episodes where their number is not what is wrong."""
+    with pytest.warns(NotConverged, match=r"choose a smaller c_value \(such as 1\)$"):
+        solve_priced(datasets.synthetic(n=5, seed=37), 1, 10, 1.0, float("inf"))
+    with pytest.warns(NotConverged, match=r"choose a smaller c_value or solver='priced'$"):  # gamma = 0: no reward has to travel
+        solve_paper(datasets.synthetic(n=5, seed=0), 1, 10, 0.0, float("inf"), "joint", None, 0)
+
+
 def test_paper_with_enough_episodes_is_quiet_and_with_few_is_not():
     cohort = mixing_cohort(50, 12)
     values = solve_paper(cohort, 5, 10, 1.0, 4.0, "successive", None, 0)
@@ -418,6 +426,7 @@ def test_paper_with_enough_episodes_is_quiet_and_with_few_is_not():
         rough = solve_paper(cohort, 5, 10, 1.0, 4.0, "successive", 6, 0)
     (warning,) = [entry.message for entry in caught if isinstance(entry.message, NotConverged)]
     assert warning.gap == rough.info.residual > warning.tolerance == CHANGE_TOLERANCE
+    assert str(warning).endswith("give more episodes (some 60 for a horizon of 10)")
     # What residual means: the change of the mean value at t = 0 over the last half of so few episodes.
     warnings.simplefilter("ignore", NotConverged)
     half = solve_paper(cohort, 5, 10, 1.0, 4.0, "successive", 3, 0)

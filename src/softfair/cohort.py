@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import InvalidInput
+from .errors import InvalidInput, refuse
 
 __all__ = ["Cohort"]
 
@@ -98,7 +98,7 @@ class Cohort:
             raise InvalidInput(
                 f"p has shape {good.shape}, expected (n, 2, 2) with n >= 1: p[i, action, state] = chance of state 1 next"
             )
-        _refuse(~((good >= 0) & (good <= 1)), good, "p", "give probabilities between 0 and 1")
+        refuse(~((good >= 0) & (good <= 1)), good, "p", "give probabilities between 0 and 1")
         P = np.empty((*good.shape, 2))
         np.subtract(1.0, good, out=P[..., 0])
         P[..., 1] = good
@@ -134,7 +134,7 @@ class Cohort:
         if pick.ndim != 1 or pick.dtype.kind not in "biu" or (pick.dtype == bool and len(pick) != self.n):
             raise InvalidInput(f"arms has shape {pick.shape} and type {pick.dtype}; give indices of arms or a mask of {self.n}")
         if pick.dtype != bool:
-            _refuse((pick < -self.n) | (pick >= self.n), pick, "arms", f"the cohort has {self.n} arms")
+            refuse((pick < -self.n) | (pick >= self.n), pick, "arms", f"the cohort has {self.n} arms")
         return Cohort(
             self.P[pick],
             reward=self.reward[pick],
@@ -169,15 +169,6 @@ def _frozen(values: Floats) -> Floats:
     return values
 
 
-def _refuse(bad: NDArray[np.bool_], values: NDArray[Any], name: str, remedy: str) -> None:
-    """Raise if any entry is bad: name the first place, count the offenders, say what to do."""
-    count = int(np.count_nonzero(bad))
-    if count:
-        place = tuple(int(j) for j in np.unravel_index(int(np.argmax(bad)), bad.shape))
-        at = ", ".join(map(str, place))
-        raise InvalidInput(f"{name}[{at}] is {values[place]} ({count} of {bad.size} entries are wrong); {remedy}")
-
-
 def _transitions(P: ArrayLike) -> Floats:
     checked = _array("P", P)
     if (
@@ -190,15 +181,15 @@ def _transitions(P: ArrayLike) -> Floats:
         raise InvalidInput(
             f"P has shape {checked.shape}, expected (n, 2, S, S) with n >= 1 and S >= 2: P[i, action, state, next state]"
         )
-    _refuse(np.isnan(checked), checked, "P", "fill the missing transition probabilities or leave those arms out")
-    _refuse(~((checked >= 0) & (checked <= 1)), checked, "P", "give probabilities between 0 and 1")
+    refuse(np.isnan(checked), checked, "P", "fill the missing transition probabilities or leave those arms out")
+    refuse(~((checked >= 0) & (checked <= 1)), checked, "P", "give probabilities between 0 and 1")
     sums = checked.sum(axis=-1)
     bad = np.abs(sums - 1) > ROW_SUM_TOLERANCE
     if bad.any():
         i, a, s = (int(j) for j in np.unravel_index(int(np.argmax(bad)), bad.shape))
         raise InvalidInput(
             f"P[{i}, {a}, {s}] sums to {sums[i, a, s]:.12g}, not 1 ({np.count_nonzero(bad)} of {bad.size} rows are wrong); "
-            "if this is rounding, pass P / P.sum(axis=-1, keepdims=True)"
+            "if this is rounding, pass P / P.sum(axis=-1, keepdims=True, dtype=float)"
         )
     return _frozen(checked)
 
@@ -207,7 +198,7 @@ def _reward(reward: ArrayLike | None, n: int, S: int) -> Floats:
     values = np.arange(S) / (S - 1) if reward is None else _array("reward", reward)
     if values.shape not in {(S,), (n, S)}:
         raise InvalidInput(f"reward has shape {values.shape}, expected ({S},) or ({n}, {S}): the worth of each state reached")
-    _refuse(~np.isfinite(values), values, "reward", "give finite numbers")
+    refuse(~np.isfinite(values), values, "reward", "give finite numbers")
     return _frozen(values.reshape(-1, S))
 
 
@@ -216,15 +207,15 @@ def _start(start: ArrayLike | None, n: int, S: int) -> Floats:
         return _frozen(np.full((1, S), 1 / S))
     values = _array("start", start)
     if values.shape == (n,):
-        _refuse(~np.isin(values, np.arange(S)), values, "start", f"give states between 0 and {S - 1}")
+        refuse(~np.isin(values, np.arange(S)), values, "start", f"give states between 0 and {S - 1}")
         values = np.eye(S)[values.astype(np.int64)]
         values.flags.writeable = False
         return values
     if values.shape != (n, S):
         raise InvalidInput(f"start has shape {values.shape}, expected ({n},) states or ({n}, {S}) distributions")
-    _refuse(~((values >= 0) & (values <= 1)), values, "start", "give probabilities between 0 and 1")
+    refuse(~((values >= 0) & (values <= 1)), values, "start", "give probabilities between 0 and 1")
     sums = values.sum(axis=1)
-    _refuse(np.abs(sums - 1) > ROW_SUM_TOLERANCE, sums, "the sum of start", "each row must sum to 1")
+    refuse(np.abs(sums - 1) > ROW_SUM_TOLERANCE, sums, "the sum of start", "each row must sum to 1")
     if (values == values[0]).all():
         values = values[:1]
     return _frozen(values)
@@ -256,7 +247,7 @@ def _first_seen(values: NDArray[Any]) -> Ints:
         missing = np.array([label is None or label != label for label in listed])
     else:
         missing = values != values
-    _refuse(missing, values, "ids", "give each arm an id of its own")
+    refuse(missing, values, "ids", "give each arm an id of its own")
     if values.dtype == object:
         first: dict[Any, int] = {}
         return np.array([first.setdefault(label, i) for i, label in enumerate(listed)])

@@ -47,9 +47,14 @@ def compare(
     """
     import pandas as pd
 
+    if isinstance(policies, Policy):
+        raise InvalidInput(f"policies is {policies!r}; give a list: [{policies!r}]")
     chosen = list(policies)
     if not chosen:
         raise InvalidInput("there are no policies to compare; give at least one")
+    for i, policy in enumerate(chosen):
+        if not isinstance(policy, Policy):
+            raise InvalidInput(f"policies[{i}] is {policy!r}; give policies, made but not fitted, such as sf.Random()")
     referee = _Referee(cohort, k, horizon, gamma, runs, seed)
     rows = [referee.row(policy) for policy in track(chosen, "comparing policies")]
     return pd.DataFrame(rows)
@@ -71,7 +76,12 @@ def frontier(
     """
     import pandas as pd
 
-    base, multipliers = policy or SoftFair(), CURVE if cs is None else list(cs)
+    base = SoftFair() if policy is None else policy
+    if not isinstance(base, SoftFair):
+        raise InvalidInput(f"policy is {base!r}; give a SoftFair, whose c is then varied")
+    if cs is not None and not np.iterable(cs):
+        raise InvalidInput(f"cs is {cs!r}; give a list of multipliers, such as [{cs!r}]")
+    multipliers = CURVE if cs is None else list(cs)
     if not multipliers:
         raise InvalidInput("there is no multiplier c to trace; give at least one, or None for the usual ones")
     referee = _Referee(cohort, k, horizon, gamma, runs, seed)

@@ -6,7 +6,6 @@ its construction open; what it leaves open is a parameter here, with a default a
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .cohort import Cohort
-from .errors import InvalidInput
+from .errors import InvalidInput, refuse, whole
 
 __all__ = ["CPAP_MARGIN", "CPAP_MATRICES", "CPAP_MIX", "cpap", "synthetic"]
 
@@ -60,7 +59,7 @@ def synthetic(n: int = 100, seed: int = 0, *, recovery: float | None = None) -> 
     >>> sf.datasets.synthetic(n=3, seed=1)
     Cohort(n=3, S=2)
     """
-    n, rng = _size(n), _generator(seed)
+    n, rng = whole("n", n, 1), _generator(seed)
     low_to_high = np.sort(rng.random((n, 4)), axis=1)  # [n, 4]
     while (bad := (low_to_high[:, 0] == 0) | (np.diff(low_to_high, axis=1) == 0).any(axis=1)).any():
         # Uniform floats lie on a grid that includes 0: a zero or a tie is rare, but the inequalities are strict.
@@ -127,7 +126,7 @@ def cpap(
     >>> sf.datasets.cpap(n=10, mix={"male": 0.7, "female": 0.3})
     Cohort(n=10, S=2, groups=2)
     """
-    n, rng = _size(n), _generator(seed)
+    n, rng = whole("n", n, 1), _generator(seed)
     names, counts = _counts_of(mix, n, matrices)
     passive_good = np.array([_chance_of_good(name, matrices[name]) for name in names])  # [clusters, 2]
     low, high = _range_of(effect)
@@ -145,24 +144,8 @@ def cpap(
     return Cohort.two_state(np.stack([passive, active], axis=1), groups=np.array(names)[cluster])
 
 
-def _size(n: int) -> int:
-    try:
-        size = operator.index(n)
-    except TypeError:
-        raise InvalidInput(f"n is {n!r}; give a whole number of arms") from None
-    if size < 1:
-        raise InvalidInput(f"n is {size}; give at least 1 arm")
-    return size
-
-
 def _generator(seed: int) -> np.random.Generator:
-    try:
-        whole = operator.index(seed)
-    except TypeError:  # also None, which NumPy would take for "a different cohort each time"
-        raise InvalidInput(f"seed is {seed!r}; give a whole number of at least 0") from None
-    if whole < 0:
-        raise InvalidInput(f"seed is {whole}; give a whole number of at least 0")
-    return np.random.default_rng(whole)
+    return np.random.default_rng(whole("seed", seed, 0))
 
 
 def _is_number(value: object) -> bool:
@@ -203,18 +186,9 @@ def _chance_of_good(name: str, matrix: ArrayLike) -> Floats:
         raise InvalidInput(f"{what} is not an array of numbers; give a 2 x 2 matrix, rows the current state") from None
     if rows.shape != (2, 2):
         raise InvalidInput(f"{what} has shape {rows.shape}; give a 2 x 2 matrix, rows the current state")
-    outside = ~((rows >= 0) & (rows <= 1))
-    if outside.any():
-        s, s2 = np.argwhere(outside)[0]
-        count = np.count_nonzero(outside)
-        raise InvalidInput(
-            f"{what}[{s}, {s2}] is {rows[s, s2]} ({count} of 4 entries are wrong); give probabilities between 0 and 1"
-        )
-    off = np.abs(rows.sum(axis=1) - 1) > SUM_TOLERANCE
-    if off.any():
-        s = int(np.argmax(off))
-        count = np.count_nonzero(off)
-        raise InvalidInput(f"{what}[{s}] sums to {rows[s].sum():.12g} ({count} of 2 rows are wrong); rows must sum to 1")
+    refuse(~((rows >= 0) & (rows <= 1)), rows, what, "give probabilities between 0 and 1")
+    sums = rows.sum(axis=1)
+    refuse(np.abs(sums - 1) > SUM_TOLERANCE, sums, f"the sum of {what}", "each row must sum to 1")
     good: Floats = rows[:, 1]
     return good
 

@@ -5,9 +5,27 @@ Every message is one line: what is wrong, where, how many, what to do. Doubt is 
 
 from __future__ import annotations
 
+import math
+import numbers
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["BadRows", "Fault", "Infeasible", "InvalidInput", "NotConverged", "NotIndexable", "SoftFairError", "StoreError"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "BadRows",
+    "Fault",
+    "Infeasible",
+    "InvalidInput",
+    "NotConverged",
+    "NotIndexable",
+    "SoftFairError",
+    "StoreError",
+    "refuse",
+    "whole",
+]
 
 
 class SoftFairError(Exception):
@@ -70,3 +88,21 @@ class NotConverged(SoftFairError, UserWarning):
 
     def __reduce__(self) -> tuple[type[NotConverged], tuple[str, float, float, str]]:
         return type(self), self._args  # a warning raised in a worker process must survive the trip home
+
+
+def refuse(bad: NDArray[np.bool_], values: NDArray[Any], name: str, remedy: str) -> None:
+    """Raise if any entry is bad: the first place, how many there are, what to do."""
+    if not bad.any():
+        return
+    place = tuple(int(axis[0]) for axis in bad.nonzero())
+    where = ", ".join(map(str, place))
+    raise InvalidInput(f"{name}[{where}] is {values[place]} ({bad.sum()} of {bad.size} entries are wrong); {remedy}")
+
+
+def whole(name: str, value: Any, least: int, most: int | None = None, beside: str = "") -> int:
+    """The value as an int, if it is a whole number of any type within the bounds; ``beside`` is what else the message should say."""
+    number = isinstance(value, numbers.Real)
+    if not number or not least <= value <= (math.inf if most is None else most) or value % 1 != 0:  # inf % 1 is no number
+        bounds = f"of at least {least}" if most is None else f"between {least} and {most}"
+        raise InvalidInput(f"{name} is {value!r}{beside}; give a whole number {bounds}")
+    return int(value)

@@ -16,14 +16,13 @@ Arms of more states are tested, and refused with :class:`~softfair.errors.NotInd
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .cohort import Cohort, Floats
-from .errors import InvalidInput, NotIndexable
+from .errors import InvalidInput, NotIndexable, refuse, whole
 from .kernels import subsidy
 from .kernels.threads import map_parts
 
@@ -65,7 +64,7 @@ def whittle(cohort: Cohort, gamma: float = 1.0, horizon: int | None = None) -> F
     gamma = _discount(gamma)
     if horizon is None:
         return _two_state_forever(cohort, gamma) if cohort.S == 2 else _forever(cohort, gamma)
-    table = np.empty((_steps(horizon) + 1, cohort.n, cohort.S))
+    table = np.empty((whole("horizon", horizon, 1) + 1, cohort.n, cohort.S))
     table[0] = 0.0
     if cohort.S == 2:
         _fill_two_state(cohort, gamma, table)
@@ -77,7 +76,7 @@ def whittle(cohort: Cohort, gamma: float = 1.0, horizon: int | None = None) -> F
 def sigmoid(cohort: Cohort, gamma: float, horizon: int) -> Floats:
     """The Oracle's approximate finite-horizon index (Mate et al. 2021), [horizon + 1, n, S], by :func:`sigmoid_row`."""
     limit, gain = whittle(cohort, gamma), cohort.immediate_gain
-    return np.stack([sigmoid_row(gain, limit, h) for h in range(_steps(horizon) + 1)])
+    return np.stack([sigmoid_row(gain, limit, h) for h in range(whole("horizon", horizon, 1) + 1)])
 
 
 def sigmoid_row(gain: Floats, limit: Floats, h: int) -> Floats:
@@ -126,7 +125,7 @@ def threshold(cohort: Cohort, horizon: int) -> ThresholdTable:
     ever, the entries are indifferences of neighbouring policies, an index in name only; a step that brings no more
     passive time has none and repeats the subsidy before it.
     """
-    steps = _steps(horizon)
+    steps = whole("horizon", horizon, 1)
     if cohort.S != 2:
         raise InvalidInput(f"threshold needs arms with two states, the cohort has {cohort.S}; whittle takes any number")
     shape = (2, steps, cohort.n)
@@ -145,11 +144,7 @@ def threshold_at(beliefs: ArrayLike, table: ThresholdTable) -> Floats:
     n = table.index.shape[2]
     if at.shape != (n,):
         raise InvalidInput(f"beliefs has shape {at.shape}, the table has {n} arms; give one belief an arm")
-    wrong = ~((at >= 0) & (at <= 1))
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        count = np.count_nonzero(wrong)
-        raise InvalidInput(f"beliefs[{i}] is {at[i]} ({count} of {n} are wrong); give chances of state 1, 0 to 1")
+    refuse(~((at >= 0) & (at <= 1)), at, "beliefs", "give chances of state 1, 0 to 1")
     out = np.empty(n)
     map_parts(subsidy.interpolate, n, PART, at, table.belief, table.index, out)
     return out
@@ -159,16 +154,6 @@ def _discount(gamma: float) -> float:
     if not 0 <= gamma <= 1:  # a nan fails too
         raise InvalidInput(f"gamma is {gamma}; give a discount between 0 and 1")
     return float(gamma)
-
-
-def _steps(horizon: int) -> int:
-    try:
-        steps = operator.index(horizon)
-    except TypeError:
-        raise InvalidInput(f"horizon is {horizon!r}; give a whole number of decisions") from None
-    if steps < 1:
-        raise InvalidInput(f"horizon is {steps}; give at least 1 decision")
-    return steps
 
 
 def _shorthand(cohort: Cohort) -> tuple[Floats, Floats, Floats, Floats]:

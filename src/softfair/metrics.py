@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import InvalidInput
+from .errors import InvalidInput, refuse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -199,22 +199,15 @@ def _finite_per_arm(name: str, values: ArrayLike) -> Floats:
     checked = _numbers(name, values)
     if checked.ndim < 1 or checked.shape[-1] < 1:
         raise InvalidInput(f"{name} has shape {checked.shape}, expected (..., n) with n >= 1: one number an arm")
-    _refuse(~np.isfinite(checked), checked, name, "give finite numbers")
+    refuse(~np.isfinite(checked), checked, name, "give finite numbers")
     return checked
 
 
 def _per_arm(name: str, values: ArrayLike) -> Floats:
     """[..., n] of finite numbers, none below 0."""
     checked = _finite_per_arm(name, values)
-    _refuse(checked < 0, checked, name, "give numbers of at least 0")
+    refuse(checked < 0, checked, name, "give numbers of at least 0")
     return checked
-
-
-def _refuse(bad: NDArray[np.bool_], values: Floats, name: str, remedy: str) -> None:
-    if bad.any():
-        place = tuple(int(j) for j in np.argwhere(bad)[0])
-        at = ", ".join(map(str, place))
-        raise InvalidInput(f"{name}[{at}] is {values[place]} ({bad.sum()} of {bad.size} entries are wrong); {remedy}")
 
 
 def _pairs_of(first: str, a: ArrayLike, second: str, b: ArrayLike, tolerance: float) -> tuple[Floats, Floats]:

@@ -17,13 +17,12 @@ million arms); it leaves out what is below 1e-12 in all, so that chances of that
 
 from __future__ import annotations
 
-import numbers
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import InvalidInput
+from .errors import InvalidInput, refuse, whole
 from .kernels import draws
 from .kernels import inclusion as kernels
 from .kernels.order import WIDE, clip_decided
@@ -37,6 +36,7 @@ DESIGNS = {"successive": kernels.SUCCESSIVE, "joint": kernels.JOINT}
 EXACT_BELOW = 1000  # arms
 FINE, COARSE = 1e-10, 5e-7  # relative error of the O(n) evaluation that is accepted below, and from, EXACT_BELOW arms on
 LARGE = 32768  # arms from which the work is shared among threads
+BEYOND_REACH = 1e100  # a multiplier that puts any two scores that differ further apart than chance can reach
 PART = 500_000  # arms a task: fewer take a millisecond, which is not worth sharing
 
 Floats = NDArray[np.float64]
@@ -51,7 +51,7 @@ def inclusion(log_weights: ArrayLike, k: int, design: Design = "successive") -> 
     """
     given, code = _vector(log_weights), _code(design)
     n = len(given)
-    k = _whole(k, n)
+    k = whole("k", k, 0, n, f", the arms are {n}")
     if k in (0, n):
         _refuse_nan(given)
         return np.full(n, 1.0 if k else 0.0)
@@ -75,7 +75,7 @@ def draw(log_weights: ArrayLike, k: int, rng: np.random.Generator, design: Desig
     given, code = _vector(log_weights), _code(design)
     _refuse_nan(given)
     n = len(given)
-    k = _whole(k, n)
+    k = whole("k", k, 0, n, f", the arms are {n}")
     chosen = np.empty(n, np.uint8)
     draws.select(given, 1.0, code, k, new_key(rng), np.empty(3 * n), chosen)
     return np.flatnonzero(chosen)
@@ -85,7 +85,7 @@ def inclusion_of_top(scores: ArrayLike, k: int) -> Floats:
     """Inclusion of the deterministic rule "the k highest scores", those tied for the last places sharing them evenly [n]."""
     values = _vector(scores)
     _refuse_nan(values)
-    k = _whole(k, len(values))
+    k = whole("k", k, 0, len(values), f", the arms are {len(values)}")
     if k == 0:
         return np.zeros(len(values))
     cut = np.partition(values, -k)[-k]
@@ -96,11 +96,16 @@ def inclusion_of_top(scores: ArrayLike, k: int) -> Floats:
 
 def new_key(rng: np.random.Generator) -> np.uint64:
     """A key for the counter-based randomness of the kernels."""
+    if not hasattr(rng, "integers"):  # whatever draws like a generator will do
+        raise InvalidInput(f"rng is {rng!r}; give a generator, such as np.random.default_rng(seed)")
     return rng.integers(0, 2**64, dtype=np.uint64)
 
 
 def _vector(values: ArrayLike) -> Floats:
-    given = np.ascontiguousarray(values, dtype=np.float64)
+    try:
+        given = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput("log-weights are not an array of numbers; give one number an arm") from None
     if given.ndim != 1 or not len(given):
         raise InvalidInput(f"log-weights have shape {given.shape}; give one number an arm, n >= 1")
     return given
@@ -110,21 +115,13 @@ def _refuse_nan(given: Floats) -> None:
     with np.errstate(invalid="ignore", over="ignore"):
         if np.isfinite(given.sum()):  # one cheap pass in the usual case
             return
-    bad = np.isnan(given)
-    if bad.any():
-        raise InvalidInput(f"log_weights[{int(np.argmax(bad))}] is NaN ({bad.sum()} of {len(given)}); give a number for each arm")
+    refuse(np.isnan(given), given, "log_weights", "give a number for each arm")
 
 
 def _code(design: str) -> int:
     if design not in DESIGNS:
         raise InvalidInput(f"design is {design!r}; choose one of {', '.join(map(repr, DESIGNS))}")
     return DESIGNS[design]
-
-
-def _whole(k: float, n: int) -> int:
-    if not isinstance(k, numbers.Real) or not 0 <= k <= n or k != int(k):
-        raise InvalidInput(f"k is {k!r}, the arms are {n}; give a whole number between 0 and {n}")
-    return int(k)
 
 
 def _inclusion_in_parts(z: Floats, k: int, design: int, out: Floats) -> bool:

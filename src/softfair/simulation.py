@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import InvalidInput
+from .errors import InvalidInput, whole
 from .kernels.episodes import run_window, start_runs
 from .kernels.threads import map_parts
 from .policies.base import Fitted, Remembering
@@ -65,11 +65,12 @@ def simulate(fitted: Fitted, runs: int = 50, seed: int = 0) -> Result:
 
 def simulate_and_look(fitted: Fitted, runs: int, seed: int, decisions: Sequence[int]) -> tuple[Result, list[Look]]:
     """:func:`simulate`, with a look at each of the ``decisions``, rising, in one run after another."""
-    if not 1 <= runs < float("inf") or runs != int(runs):
-        raise InvalidInput(f"runs is {runs}; give a whole number of at least 1")
+    if not isinstance(fitted, Fitted):
+        raise InvalidInput(f"{fitted!r} is not fitted; give policy.fit(cohort, k=..., horizon=...)")
+    runs = whole("runs", runs, 1)
     cohort, T = fitted.cohort, fitted.horizon
     n = cohort.n
-    keys = np.random.SeedSequence(seed).generate_state(runs, np.uint64)
+    keys = np.random.SeedSequence(whole("seed", seed, 0)).generate_state(runs, np.uint64)
     states = np.empty((runs, n), np.int32)
     chosen = np.empty((runs, n), np.uint8)
     rewards, counts = np.empty((runs, T)), np.zeros((runs, n), np.int32)

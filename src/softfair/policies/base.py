@@ -14,7 +14,7 @@ axis of runs, so that many runs go side by side.
 from __future__ import annotations
 
 import abc
-import math
+import numbers
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..cohort import Cohort
-from ..errors import InvalidInput
+from ..errors import InvalidInput, refuse, whole
 from ..kernels import draws
 from ..kernels.draws import ROUNDED, TOP
-from ..sampling import DESIGNS, Design, inclusion, inclusion_of_top, new_key
+from ..sampling import BEYOND_REACH, DESIGNS, Design, inclusion, inclusion_of_top, new_key
 from ..solvers.values import Info
 
 __all__ = ["Fitted", "Policy", "Remembering", "Rows", "Rule", "SameRow"]
@@ -53,12 +53,12 @@ class Rule:
 
     @classmethod
     def softmax(cls, c: float, design: Design) -> Rule:
-        """c = inf is the best k."""
+        """c = inf is the best k, and so is any c that leaves no two scores within reach of each other."""
         if design not in DESIGNS:
             raise InvalidInput(f"design is {design!r}; choose one of {', '.join(map(repr, DESIGNS))}")
-        if not c >= 0:
-            raise InvalidInput(f"c is {c}; give a number >= 0 (0: everybody alike, inf: the k who gain most)")
-        return cls.top() if math.isinf(c) else cls(DESIGNS[design], float(c))
+        if not isinstance(c, numbers.Real) or not c >= 0:
+            raise InvalidInput(f"c is {c!r}; give a number >= 0 (0: everybody alike, inf: the k who gain most)")
+        return cls.top() if c > BEYOND_REACH else cls(DESIGNS[design], float(c))
 
     def inclusion(self, scores: Floats, k: int) -> Floats:
         if self.code == TOP:
@@ -187,17 +187,13 @@ class Fitted:
         return self.memory() if memory is None else memory
 
     def _step(self, t: int) -> int:
-        if not 0 <= t < self.horizon or t != int(t):
-            raise InvalidInput(f"t is {t}, the decisions are 0 to {self.horizon - 1}; fit with a longer horizon to look further")
+        if not isinstance(t, numbers.Real) or not 0 <= t < self.horizon or t != int(t):
+            raise InvalidInput(f"t is {t!r}, the decisions are 0 to {self.horizon - 1}; fit with a longer horizon to look further")
         return int(t)
 
     def _arms(self, arms: ArrayLike) -> Ints:
         given, n = np.asarray(arms, dtype=np.int64), self.cohort.n
-        bad = (given < 0) | (given >= n)
-        if bad.any():
-            raise InvalidInput(
-                f"arms has {given[bad][0]} ({bad.sum()} of {given.size} are wrong); give indices between 0 and {n - 1}"
-            )
+        refuse((given < 0) | (given >= n), given, "arms", f"give indices between 0 and {n - 1}")
         return given
 
     def _states(self, states: ArrayLike) -> Ints:
@@ -205,10 +201,7 @@ class Fitted:
         n, S = self.cohort.n, self.cohort.S
         if given.shape != (n,):
             raise InvalidInput(f"states have shape {given.shape}, the cohort has {n} arms; give one state an arm")
-        bad = ~np.isin(given, np.arange(S))
-        if bad.any():
-            i = int(np.argmax(bad))
-            raise InvalidInput(f"states[{i}] is {given[i]} ({bad.sum()} of {n} are wrong); give states between 0 and {S - 1}")
+        refuse(~np.isin(given, np.arange(S)), given, "states", f"give states between 0 and {S - 1}")
         return given.astype(np.int64)
 
 
@@ -227,9 +220,9 @@ class Remembering(Fitted):
 
 def check_setting(cohort: Cohort, k: int, horizon: int, gamma: float) -> None:
     """Refuse a budget, horizon or discount that means nothing for this cohort."""
-    if not 0 <= k <= cohort.n or k != int(k):
-        raise InvalidInput(f"k is {k}, the cohort has {cohort.n} arms; give a whole number between 0 and {cohort.n}")
-    if not 1 <= horizon < math.inf or horizon != int(horizon):
-        raise InvalidInput(f"horizon is {horizon}; give the number of decisions, at least 1")
-    if not 0 <= gamma <= 1:
-        raise InvalidInput(f"gamma is {gamma}; give a discount between 0 and 1 (1: later rewards count in full)")
+    if not isinstance(cohort, Cohort):
+        raise InvalidInput(f"cohort is a {type(cohort).__name__}; give a Cohort, such as sf.Cohort(P) or sf.datasets.synthetic()")
+    whole("k", k, 0, cohort.n, f", the cohort has {cohort.n} arms")
+    whole("horizon", horizon, 1)
+    if not isinstance(gamma, numbers.Real) or not 0 <= gamma <= 1:
+        raise InvalidInput(f"gamma is {gamma!r}; give a discount between 0 and 1 (1: later rewards count in full)")

@@ -7,7 +7,7 @@ ProbFair   every arm is helped with a fixed chance between low and high         
 from __future__ import annotations
 
 import math
-import operator
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cohort import Cohort
-from ..errors import Infeasible, InvalidInput
+from ..errors import Infeasible, whole
 from ..indices import whittle
 from .base import Fitted, Floats, Ints, Policy, Remembering, Rule, SameRow, check_setting
 
@@ -56,7 +56,7 @@ class FaWT(Policy):
     least: int = 1
 
     def __post_init__(self) -> None:
-        window, least = _whole("window", self.window), _whole("least", self.least)
+        window, least = whole("window", self.window, 0), whole("least", self.least, 0)
         if least < 1:
             raise Infeasible(f"least is {least}, but 1 <= least; without a promise to keep, use Whittle()")
         if least > window:
@@ -163,13 +163,6 @@ def _must_help(index: Floats, ages: Ints, k: int, window: int) -> Bools:
     return forced
 
 
-def _whole(name: str, value: int) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise InvalidInput(f"{name} is {value!r}; give a whole number") from None
-
-
 # ProbFair: a chance between low and high for everybody.
 
 
@@ -202,7 +195,8 @@ class ProbFair(Policy):
     high: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.low <= self.high <= 1:  # a nan fails too
+        given = isinstance(self.low, numbers.Real) and isinstance(self.high, numbers.Real)
+        if not given or not 0 <= self.low <= self.high <= 1:  # a nan fails too
             raise Infeasible(f"low is {self.low} and high {self.high}, but 0 <= low <= high <= 1; give bounds on a chance")
 
     @property

@@ -5,13 +5,13 @@ No arm is favoured over one that would gain more; the multiplier c says how stro
 
 from __future__ import annotations
 
-import math
+import numbers
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
 from ..cohort import Cohort
-from ..errors import InvalidInput
+from ..errors import InvalidInput, whole
 from ..sampling import Design
 from ..solvers import Values, solve_meanfield, solve_paper, solve_priced, upper_bound
 from .base import Fitted, Policy, Rule, check_setting
@@ -31,7 +31,8 @@ class SoftFair(Policy):
     solver : "priced" (one price a step; the default), "meanfield" (the paper's fixed point without sampling) or "paper" (Algorithm 1).
     design : "joint" (softmax over sets of k) or "successive" (the paper: one arm after another).
     c_value : multiplier with which the gains are learnt; None means c, as in the paper's algorithm. Figure 3a of the paper learns
-        with 1 and draws with more.
+        with 1 and draws with more. From 2000 over the range of rewards on, "priced" and "meanfield" take c for infinite, and learn
+        with 200 over that range, where softness is worth next to nothing; ``info.c_value`` says with what.
     episodes : of Algorithm 1; default 6 T, at least 300. Only for solver "paper".
     """
 
@@ -47,12 +48,12 @@ class SoftFair(Policy):
         Rule.softmax(self.c, self.design)  # checks c and design
         if self.solver not in ("priced", "meanfield", "paper"):
             raise InvalidInput(f"solver is {self.solver!r}; choose 'priced', 'meanfield' or 'paper'")
-        if self.c_value is not None and not self.c_value >= 0:
-            raise InvalidInput(f"c_value is {self.c_value}; give a number >= 0, or None for c itself")
+        if self.c_value is not None and (not isinstance(self.c_value, numbers.Real) or not self.c_value >= 0):
+            raise InvalidInput(f"c_value is {self.c_value!r}; give a number >= 0, or None for c itself")
         if self.episodes is not None and self.solver != "paper":
             raise InvalidInput(f"episodes is {self.episodes} but solver is {self.solver!r}; episodes are of solver='paper' alone")
-        if self.episodes is not None and (not 1 <= self.episodes < math.inf or self.episodes != int(self.episodes)):
-            raise InvalidInput(f"episodes is {self.episodes}; give a whole number of at least 1")
+        if self.episodes is not None:
+            whole("episodes", self.episodes, 1)
 
     @property
     def label(self) -> str:
@@ -72,8 +73,7 @@ class SoftFair(Policy):
             values = solve_meanfield(cohort, k, horizon, gamma, c_value, self.design)
         else:
             values = solve_paper(cohort, k, horizon, gamma, c_value, self.design, self.episodes, seed)
-        rule = Rule.softmax(self.c if math.isfinite(self.c) else math.inf, self.design)
-        return FittedSoftFair(self, cohort, k, horizon, gamma, rule, values, values.info)
+        return FittedSoftFair(self, cohort, k, horizon, gamma, Rule.softmax(self.c, self.design), values, values.info)
 
 
 class FittedSoftFair(Fitted):

@@ -11,12 +11,10 @@ not be found, and the gap is reported. Learning with c_value = 1 and drawing wit
 
 from __future__ import annotations
 
-import math
-
 from ..cohort import Cohort
 from ..kernels import recursion
 from ..sampling import Design
-from .priced import hard_multiplier, settled
+from .priced import learning_multiplier, settled
 from .values import PriceValues
 
 __all__ = ["solve_meanfield"]
@@ -25,7 +23,6 @@ __all__ = ["solve_meanfield"]
 def solve_meanfield(
     cohort: Cohort, k: int, horizon: int, gamma: float, c: float, design: Design, tolerance: float = 1e-8
 ) -> PriceValues:
-    """The mean-field fixed point of the design; c = inf is learnt at `hard_multiplier`."""
+    """The mean-field fixed point of the design; values are learnt at `learning_multiplier`."""
     rule = recursion.SUCCESSIVE if design == "successive" else recursion.JOINT
-    multiplier = hard_multiplier(cohort) if math.isinf(c) else float(c)
-    return settled(cohort, k, horizon, gamma, multiplier, rule, tolerance, "meanfield")
+    return settled(cohort, k, horizon, gamma, learning_multiplier(cohort, c), rule, tolerance, "meanfield")

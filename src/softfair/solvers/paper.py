@@ -7,19 +7,18 @@ needs an episode for each step it travels back, and a state not yet visited stil
 
 from __future__ import annotations
 
-import math
 import warnings
 from itertools import pairwise
 
 import numpy as np
 
 from ..cohort import Cohort
-from ..errors import NotConverged
+from ..errors import NotConverged, whole
 from ..kernels import episodes as kernels
 from ..kernels.draws import TOP
 from ..kernels.inclusion import SERIES
 from ..progress import track
-from ..sampling import DESIGNS, Design
+from ..sampling import BEYOND_REACH, DESIGNS, Design
 from .values import Info, TableValues
 
 __all__ = ["solve_paper"]
@@ -33,12 +32,12 @@ def solve_paper(
 ) -> TableValues:
     """Values after ``episodes`` episodes (default 6 T, at least 300)."""
     episodes = max(300, 6 * horizon) if episodes is None else episodes
-    rule = TOP if math.isinf(c) else DESIGNS[design]
-    key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
+    rule = TOP if c > BEYOND_REACH else DESIGNS[design]
+    key = np.random.SeedSequence(whole("seed", seed, 0)).generate_state(1, np.uint64)[0]
     V = np.zeros((horizon + 1, cohort.n, cohort.S))
     visits = np.zeros((horizon, cohort.n, cohort.S), np.int32)
     arms = (cohort.P, cohort.reward_rows, cohort.start_rows)
-    multiplier = 0.0 if math.isinf(c) else float(c)
+    multiplier = 0.0 if rule == TOP else float(c)
     earlier, look_back = np.nan, max(0, episodes - min(horizon, max(1, episodes // 2)))
     part = max(1, int(2e6 // (horizon * cohort.n)))
     bounds = sorted({*range(0, episodes, part), look_back, episodes})
@@ -50,13 +49,11 @@ def solve_paper(
     change = abs(value - earlier) / max(abs(value), 1e-300)
     info = Info("paper", c, change, CHANGE_TOLERANCE, episodes, {"never visited (t, arm, state)": float(np.mean(visits == 0))})
     if not info.converged:
-        warnings.warn(
-            NotConverged(
-                f"paper: values at t = 0 still move after {episodes} episodes",
-                change,
-                CHANGE_TOLERANCE,
-                f"give more episodes (some {6 * horizon} for a horizon of {horizon})",
-            ),
-            stacklevel=3,
-        )
+        remedy = f"give more episodes (some {6 * horizon} for a horizon of {horizon})"
+        if episodes >= 6 * horizon:
+            remedy = (
+                "a value is what the last visit left, and hangs on who else was there; choose a smaller c_value or solver='priced'"
+            )
+        what = f"paper: values at t = 0 still move after {episodes} episodes"
+        warnings.warn(NotConverged(what, change, CHANGE_TOLERANCE, remedy), stacklevel=3)
     return TableValues(cohort, gamma, V, info)

@@ -11,7 +11,6 @@ each arm alone, free to buy help at the price m_t, does at least as well as it d
 
 from __future__ import annotations
 
-import math
 import warnings
 
 import numpy as np
@@ -22,9 +21,10 @@ from ..kernels import recursion
 from .budget import balance, sample_of, sweep
 from .values import Info, PriceValues
 
-__all__ = ["HARD_C", "hard_multiplier", "solve_priced", "upper_bound"]
+__all__ = ["HARD_C", "hard_multiplier", "learning_multiplier", "solve_priced", "upper_bound"]
 
 HARD_C = 200.0  # times the range of rewards: the multiplier that stands for infinity where values are learnt
+INFINITE_C = 2000.0  # times that range: from here on c counts as infinite; twice the c takes twice the passes and brings nothing
 NEVER, ALWAYS = 1e3, -1e3  # theta at which nobody, everybody, is active
 
 
@@ -34,9 +34,15 @@ def hard_multiplier(cohort: Cohort) -> float:
     return HARD_C / spread if spread > 0 else HARD_C
 
 
+def learning_multiplier(cohort: Cohort, c: float) -> float:
+    """The multiplier with which values are learnt for c."""
+    hard = hard_multiplier(cohort)
+    return hard if c > INFINITE_C / HARD_C * hard else float(c)
+
+
 def solve_priced(cohort: Cohort, k: int, horizon: int, gamma: float, c: float, tolerance: float = 1e-8) -> PriceValues:
-    """Prices at which k arms are expected to be active at every step; c = inf is learnt at `hard_multiplier`."""
-    multiplier = hard_multiplier(cohort) if math.isinf(c) else float(c)
+    """Prices at which k arms are expected to be active at every step; values are learnt at `learning_multiplier`."""
+    multiplier = learning_multiplier(cohort, c)
     # At c = 0 price and softness are infinite, but what they leave behind is finite: pi = k/n, and the value of that policy.
     rule = recursion.PRICED if multiplier > 0 else recursion.JOINT
     return settled(cohort, k, horizon, gamma, multiplier, rule, tolerance, "priced")
@@ -55,7 +61,8 @@ def settled(cohort: Cohort, k: int, horizon: int, gamma: float, c: float, rule: 
                 f"{solver} values at c = {c:g}: expected active arms differ from k = {k} at some step",
                 info.residual,
                 tolerance,
-                "lists still have k arms, but their values are rough; choose a smaller c_value (such as 1), or solver='priced'",
+                "lists still have k arms, but their values are rough; choose a smaller c_value (such as 1)"
+                + ("" if solver == "priced" else ", or solver='priced'"),
             ),
             stacklevel=4,
         )
