@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from softfair import datasets
+from softfair import datasets, policies
+from softfair.cli import _policy
 from softfair.files import write_cohort
 
 
@@ -36,6 +37,30 @@ def test_help(command: list[str]) -> None:
     done = softfair(*command, "--help")
     assert done.returncode == 0
     assert "Usage" in done.stdout
+
+
+def test_help_names_every_column_of_a_cohort_file() -> None:
+    for command in ("frontier", "simulate"):
+        said = softfair(command, "--help").stdout
+        assert all(column in said for column in ("p00,p01,p10,p11", "id", "group", "start"))
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        ("Oracle", policies.Oracle()),
+        ("FairMyopic", policies.FairMyopic()),
+        ("FairMyopic:3", policies.FairMyopic(c=3)),
+        ("Whittle", policies.Whittle("infinite")),
+        ("Whittle:finite", policies.Whittle("finite")),
+        ("FaWT:10", policies.FaWT(window=10)),
+        ("ProbFair:.05", policies.ProbFair(low=0.05)),
+        ("SoftFair", policies.SoftFair(c=10)),
+        ("SoftFair:inf", policies.SoftFair(c=float("inf"))),
+    ],
+)
+def test_policies_by_name(text: str, policy: policies.Policy) -> None:
+    assert _policy(text) == policy
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -86,6 +111,14 @@ def test_simulate_as_a_table(people: Path) -> None:
         (["simulate", "nobody.csv", "--k", "3"], "there is no file nobody.csv"),
         (["simulate", "{people}", "--k", "31"], "k is 31, the cohort has 30 arms"),
         (["simulate", "{people}", "--k", "3", "--policy", "Best"], "no policy 'Best'"),
+        (["simulate", "{people}", "--k", "3", "--policy", "FaWT:inf"], "window is inf; give a whole number"),
+        (["simulate", "{people}", "--k", "3", "--policy", "FaWT:nan"], "window is nan; give a whole number"),
+        (["simulate", "{people}", "--k", "3", "--policy", "FaWT:10.7"], "window is 10.7; give a whole number"),
+        (["simulate", "{people}", "--k", "3", "--policy", "FaWT:long"], "window of FaWT is 'long'; give a number"),
+        (["simulate", "{people}", "--k", "3", "--policy", "SoftFair:"], "c of SoftFair is ''; give a number"),
+        (["simulate", "{people}", "--k", "3", "--policy", "SoftFair:nan"], "c is nan"),
+        (["simulate", "{people}", "--k", "3", "--policy", "Whittle:long"], "horizon is 'long'"),
+        (["simulate", "{people}", "--k", "3", "--policy", "Random:5"], "Random takes nothing after its name, and '5' was given"),
         (["frontier", "{people}", "--k", "3", "--c", "much"], "c is 'much'"),
         (["frontier", "{people}", "--k", "3", "--c", "-1"], "c is -1"),
         (["frontier", "{people}"], "Missing option"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -34,11 +35,16 @@ Runs = Annotated[int, typer.Option(min=1, help="Simulations of each policy.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed: the same seed gives the same answer.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 CohortFile = Annotated[
-    Path, typer.Argument(help="CSV or Parquet: p00,p01,p10,p11 (chance of the good state, by action and state), id, group.")
+    Path,
+    typer.Argument(
+        help="CSV or Parquet: p00,p01,p10,p11 (chance of the good state, by action and state); optional id, group, start (state now)."
+    ),
 ]
 Budget = Annotated[int, typer.Option("--k", min=0, help="People that can be helped at each decision.")]
 Horizon = Annotated[int, typer.Option(min=1, help="Decisions to plan for.")]
 Gamma = Annotated[float, typer.Option(min=0, max=1, help="Discount: 1 counts later rewards in full.")]
+    "Such as SoftFair:10 (c), FairMyopic:1 (c), Whittle:finite, FaWT:20 (window), ProbFair:.05 (low), Oracle; repeat for more."
+)
 Picture = Annotated[Path | None, typer.Option("--png", help="Draw the result to this file.")]
 
 
@@ -111,7 +117,7 @@ def frontier(
     from .comparison import frontier as trace
     from .files import read_cohort
 
-    curve = trace(read_cohort(cohort), k, horizon, [_multiplier(text) for text in c] if c else None, gamma, runs, seed)
+    curve = trace(read_cohort(cohort), k, horizon, [_number("c", text) for text in c] if c else None, gamma, runs, seed)
     _show(curve, as_json, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
         from .figures import draw_frontier, new_figure
@@ -127,7 +133,10 @@ def simulate(
     k: Budget,
     horizon: Horizon = 50,
     gamma: Gamma = 1.0,
-    policy: Annotated[list[str] | None, typer.Option(help="Such as SoftFair:10, Oracle, Whittle:finite (repeat for more).")] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="Such as SoftFair:10 (c), FaWT:20 (window), ProbFair:.05 (low), Whittle:finite, Oracle (repeat for more)."),
+    ] = None,
     runs: Runs = 50,
     seed: Seed = 0,
     as_json: Json = False,
@@ -148,34 +157,37 @@ def simulate(
         _save(figure, png)
 
 
-def _multiplier(text: str) -> float:
+def _number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise typer.BadParameter(f"c is {text!r}; give a number >= 0, or inf") from None
+        raise typer.BadParameter(f"{name} is {text!r}; give a number") from None
 
 
 def _policy(text: str) -> Policy:
-    """A policy by name, with its one number or word after a colon."""
+    """A policy by name, some with one number or word after a colon."""
     from . import policies
 
-    name, _, detail = text.partition(":")
-    makers: dict[str, Any] = {
-        "NoIntervention": lambda _: policies.NoIntervention(),
-        "Random": lambda _: policies.Random(),
-        "RoundRobin": lambda _: policies.RoundRobin(),
-        "Myopic": lambda _: policies.Myopic(),
-        "FairMyopic": lambda d: policies.FairMyopic(_multiplier(d or "1")),
-        "Oracle": lambda _: policies.Oracle(),
-        "Whittle": lambda d: policies.Whittle(d or "infinite"),
-        "ThresholdWhittle": lambda _: policies.ThresholdWhittle(),
-        "FaWT": lambda d: policies.FaWT(window=int(_multiplier(d or "20"))),
-        "ProbFair": lambda d: policies.ProbFair(low=_multiplier(d or "0")),
-        "SoftFair": lambda d: policies.SoftFair(c=_multiplier(d or "10")),
+    plain = ("NoIntervention", "Random", "RoundRobin", "Myopic", "Oracle", "ThresholdWhittle")
+    detailed = {  # what stands after the colon, and what it is if nothing does
+        "FairMyopic": ("c", "1"),
+        "Whittle": ("horizon", "infinite"),
+        "FaWT": ("window", "20"),
+        "ProbFair": ("low", "0"),
+        "SoftFair": ("c", "10"),
     }
-    if name not in makers:
-        raise typer.BadParameter(f"there is no policy {name!r}; choose from {', '.join(makers)}")
-    made: Policy = makers[name](detail)
+    name, colon, detail = text.partition(":")
+    if name not in plain and name not in detailed:
+        raise typer.BadParameter(f"there is no policy {name!r}; choose from {', '.join((*plain, *detailed))}")
+    if name in plain and colon:
+        raise typer.BadParameter(f"{name} takes nothing after its name, and {detail!r} was given; say {name}")
+    make: Any = getattr(policies, name)
+    if name in plain:
+        made: Policy = make()
+        return made
+    parameter, usual = detailed[name]
+    value = detail if colon else usual
+    made = make(**{parameter: value if name == "Whittle" else _number(f"{parameter} of {name}", value)})
     return made
 
 
@@ -208,7 +220,7 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
     console = Console()
     console.print(shown)
     console.print(
-        "benefit: % of the Oracle's \u00b1 sd; bound: % of what no policy can exceed; never: share of people never helped;",
+        "benefit: % of the Oracle's \u00b1 sd; bound: % of the most that any policy can add; never: share of people never helped;",
         style="dim",
     )
     console.print("wait: longest in decisions; unfair: % of pairs where who would gain less has the better chance", style="dim")
@@ -239,6 +251,9 @@ def main() -> None:
     except KeyboardInterrupt:
         print("softfair: interrupted; the same command goes on where it stopped", file=sys.stderr)
         sys.exit(130)
+    except BrokenPipeError:  # whoever read the output has seen enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the interpreter's last flush does not complain
+        sys.exit(0)
     except Exception as error:
         # click's own complaints about arguments carry a message and an exit code
         if hasattr(error, "format_message"):
