@@ -43,8 +43,6 @@ CohortFile = Annotated[
 Budget = Annotated[int, typer.Option("--k", min=0, help="People that can be helped at each decision.")]
 Horizon = Annotated[int, typer.Option(min=1, help="Decisions to plan for.")]
 Gamma = Annotated[float, typer.Option(min=0, max=1, help="Discount: 1 counts later rewards in full.")]
-    "Such as SoftFair:10 (c), FairMyopic:1 (c), Whittle:finite, FaWT:20 (window), ProbFair:.05 (low), Oracle; repeat for more."
-)
 Picture = Annotated[Path | None, typer.Option("--png", help="Draw the result to this file.")]
 
 
@@ -135,7 +133,9 @@ def simulate(
     gamma: Gamma = 1.0,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="Such as SoftFair:10 (c), FaWT:20 (window), ProbFair:.05 (low), Whittle:finite, Oracle (repeat for more)."),
+        typer.Option(
+            help="Such as SoftFair:10 (c), FaWT:20 (window), ProbFair:.05 (low), Whittle:finite, Oracle (repeat for more)."
+        ),
     ] = None,
     runs: Runs = 50,
     seed: Seed = 0,
