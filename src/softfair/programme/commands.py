@@ -352,15 +352,15 @@ def audit(
     from .audit import show, write_page
 
     found = examine(_open(db))
-    if as_json:
-        print(json.dumps(found.to_dict(), indent=1))
-    else:
-        from rich.console import Console
-
-        show(found, Console())
     if html is not None:
         write_page(found, html)
         print(html, file=sys.stderr)
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=1))
+        return
+    from rich.console import Console
+
+    show(found, Console())
 
 
 @commands.command()
