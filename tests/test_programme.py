@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from softfair.errors import Infeasible, InvalidInput, StoreError
 from softfair.programme import sample, store
 from softfair.programme.ingest import import_history, import_people, load_history, load_people, record
-from softfair.programme.models import fit, load_model, look
+from softfair.programme.models import fit, latest_model, load_model, look
 from softfair.programme.rounds import Status, _belief, explain, make_plan, next_round, plan_of, verify
 from softfair.programme.settings import Settings, Target, current_settings, initialise
 from softfair.programme.store import Store
-from softfair.programme.tables import plan_columns, write_table
+from softfair.programme.tables import model_columns, plan_columns, write_table
 
 NAME = "softfair test"
 
@@ -522,6 +522,15 @@ def test_who_has_no_history_has_the_group_s_estimate(programme):
     assert plan.names[-1] == "new"
     assert 0 < plan.probability[-1] < 1
     assert "not seen" in explain(plan)[-1]
+    assert "their group's estimate" in explain(plan)[-1]
+    assert not any("group's estimate" in sentence for sentence in explain(plan)[:-1])
+    columns = model_columns(*latest_model(programme))
+    assert columns["id"][-1] == "new"
+    assert columns["source"] == ["own history"] * 300 + ["group's estimate"]
+    low, p, high = (np.array([columns[f"p{a}{s}{part}"] for a in (0, 1) for s in (0, 1)]) for part in ("_low", "", "_high"))
+    np.testing.assert_array_equal(p.T.reshape(-1, 2, 2), model.P[..., 1])
+    assert ((low <= p + 1e-6) & (p <= high + 1e-6)).all()
+    assert np.array(columns["seen00"]).sum() == model.seen[:, 0, 0].sum()
 
 
 def test_the_sample_is_what_it_says(programme):

@@ -365,7 +365,7 @@ def audit(
 
 @commands.command()
 def export(
-    what: Annotated[Literal["plan", "audit"], typer.Argument(help="plan or audit.")],
+    what: Annotated[Literal["plan", "audit", "model"], typer.Argument(help="plan, audit or model.")],
     out: Annotated[
         Path, typer.Option("--out", help="File ending in .csv, .parquet or .json; - for CSV on standard output.")
     ] = Path("-"),
@@ -373,8 +373,8 @@ def export(
     round: Annotated[int | None, typer.Option("--round", min=0, help="Which plan.  [default: the last]")] = None,
     everyone: Annotated[bool, typer.Option("--all", help="Everybody, not only those on the list.")] = False,
 ) -> None:
-    """Write a plan (a worksheet that `record` reads back once filled in) or the audit's figures to a file."""
-    from .tables import audit_columns, plan_columns, write_table
+    """Write a plan (a worksheet that `record` reads back once filled in), the audit's figures or everybody's estimates to a file."""
+    from .tables import audit_columns, model_columns, plan_columns, write_table
 
     database = _open(db)
     if what == "plan":
@@ -387,6 +387,10 @@ def export(
             write_whole(out, json.dumps(_plan_json(made, everyone), indent=1).encode())
         else:
             write_table(plan_columns(made, everyone), out)
+    elif what == "model":
+        from .models import latest_model
+
+        write_table(model_columns(*latest_model(database)), out)
     else:
         from .audit import audit as examine
 

@@ -19,7 +19,7 @@ from .ingest import History, People, load_history, load_people
 from .settings import Settings, current_settings
 from .store import Connection, Store
 
-__all__ = ["Model", "Round", "fit", "fit_in", "load_model", "look"]
+__all__ = ["Model", "Round", "fit", "fit_in", "latest_model", "load_model", "look"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -118,6 +118,16 @@ def fit_in(connection: Connection, now: Round, software: str) -> tuple[Model, bo
     number = connection.execute(row).inserted_primary_key
     assert number is not None
     return load_model(connection, int(number[0])), True
+
+
+def latest_model(database: Store) -> tuple[Model, list[str]]:
+    """The model made last, and the names of its people."""
+    with database.reading() as connection:
+        number = connection.execute(sa.select(sa.func.max(store.model.c.id))).scalar()
+        if number is None:
+            raise InvalidInput("there is no model yet; make one with: softfair fit")
+        names = connection.execute(sa.select(store.person.c.name).order_by(store.person.c.id)).scalars()
+        return load_model(connection, number), list(names)
 
 
 def load_model(connection: Connection, number: int) -> Model:

@@ -32,7 +32,7 @@ from ..solvers.priced import hard_multiplier
 from ..solvers.values import PriceValues
 from . import store
 from .ingest import STRIDE, UNKNOWN
-from .models import Model, Round, fit_in, look
+from .models import Model, Round, fit_in, load_model, look
 from .settings import Settings, Target
 from .store import Connection, Store, append, fetch
 
@@ -87,6 +87,7 @@ class Plan:
     score: Floats
     probability: Floats
     listed: Ints
+    unseen: NDArray[np.bool_]  # no transition of their own: they have their group's estimate
 
     @property
     def list(self) -> list[str]:
@@ -432,7 +433,8 @@ def load_plan(connection: Connection, number: int) -> Plan:
         "outlook": json.loads(header["outlook"]),
     }
     names = list(connection.execute(sa.select(store.person.c.name).order_by(store.person.c.id)).scalars())
-    return Plan(**header, names=names, **plan_rows(connection, number))
+    rows = plan_rows(connection, number)
+    return Plan(**header, names=names, **rows, unseen=load_model(connection, header["model"]).unseen[rows["person"]])
 
 
 def plan_rows(connection: Connection, number: int) -> dict[str, Any]:
@@ -498,5 +500,6 @@ def explain(plan: Plan) -> list[str]:
         gain = f"a contact now is worth {plan.score[i]:.2g} good rounds over the {plan.horizon} left"
         seen = "" if plan.state[i] >= 0 else "; the state now was not seen and is estimated"
         more = f"more than for {below[i]:.0%} of those in the draw" if below[i] > 0 else "as little as for anyone in the draw"
-        sentences.append(f"{drawn}, with a chance of {plan.probability[i]:.1%}: {gain}, {more}{seen}.")
+        own = "; without a history of their own they have their group's estimate" if plan.unseen[i] else ""
+        sentences.append(f"{drawn}, with a chance of {plan.probability[i]:.1%}: {gain}, {more}{seen}{own}.")
     return sentences

@@ -16,9 +16,10 @@ from typing import Any
 
 from ..errors import InvalidInput
 from ..files import write_whole
+from .models import Model
 from .rounds import Plan, Status, explain
 
-__all__ = ["FORMULA", "audit_columns", "plan_columns", "write_table"]
+__all__ = ["FORMULA", "audit_columns", "model_columns", "plan_columns", "write_table"]
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -40,6 +41,21 @@ def plan_columns(plan: Plan, everyone: bool) -> dict[str, list[Any]]:
         "contacted": [None] * len(rows),
         "state": [None] * len(rows),
     }
+
+
+def model_columns(model: Model, names: list[str]) -> dict[str, list[Any]]:
+    """A row a person: ``p10`` is the chance of the best state next when contacted (1) in state 0, with the ends of its interval."""
+    people, _, S, _ = model.P.shape
+    source = ["own history" if seen else "group's estimate" for seen in ~model.unseen]
+    columns: dict[str, list[Any]] = {"id": names[:people], "source": source, "moved_to_be_monotone": model.bound.tolist()}
+    for a in (0, 1):
+        for s in range(S):
+            columns[f"seen{a}{s}"] = model.seen[:, a, s].tolist()
+            for t in range(1, S):
+                name = f"p{a}{s}" if S == 2 else f"p_{a}_{s}_{t}"
+                parts = {"": model.P, "_low": model.low, "_high": model.high}
+                columns |= {name + part: values[:, a, s, t].astype(float).tolist() for part, values in parts.items()}
+    return columns
 
 
 def audit_columns(found: Mapping[str, Any]) -> dict[str, list[Any]]:
