@@ -22,7 +22,7 @@ import io
 import itertools
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -201,20 +201,19 @@ class Store:
         """The address without a password."""
         return str(self.url.database) if self.embedded else self.url.render_as_string(hide_password=True)
 
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> AbstractContextManager[Connection]:
         """A transaction that sees one moment of the database."""
-        with self._speaking_plainly():
-            self._check()
-            with self._transaction("read") as connection:
-                yield connection
+        return self._checked("read")
+
+    def writing(self) -> AbstractContextManager[Connection]:
+        """A transaction that no other writer overlaps; it is committed if the block ends well, else it never was."""
+        return self._checked("write")
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction that no other writer overlaps; it is committed if the block ends well, else it never was."""
+    def _checked(self, kind: str) -> Iterator[Connection]:
         with self._speaking_plainly():
             self._check()
-            with self._transaction("write") as connection:
+            with self._transaction(kind) as connection:
                 yield connection
 
     def exists(self) -> bool:
