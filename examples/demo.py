@@ -1,6 +1,7 @@
-"""The main job: which policy for which price? Every policy on the synthetic and the CPAP cohort, as a table, and the frontier as a picture.
+"""The main job: which policy for which price? Every policy on the synthetic and the CPAP cohort, as a table, and the frontier as a picture;
+then the paper's figures and tables in little, as a report.
 
-Run with ``make demo``; the pictures go to out/, or to the folder that is named.
+Run with ``make demo``; everything goes to out/, or to the folder that is named.
 """
 
 import sys
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 import softfair as sf
+from softfair.cli import reproduce
 from softfair.figures import draw_frontier, draw_histograms, new_figure
 
 N, K, HORIZON = 100, 10, 50
@@ -80,6 +82,8 @@ def main() -> None:
     draw_histograms(axes, counts)
     starved.savefig(out / "selections.png", dpi=150)
     console.print(f"Pictures: {out / 'frontier.png'} (benefit against fairness), {out / 'selections.png'} (who is ever helped)")
+    console.print("The paper's figures and tables in little; `softfair reproduce` makes them in full. Report:")
+    reproduce(quick=True, out=out)
 
 
 if __name__ == "__main__":

@@ -111,6 +111,38 @@ def test_jobs_do_not_change_results(tmp_path: Path, small: tuple[Path, dict[str,
     pd.testing.assert_frame_equal(one, small[1]["fig2a/10"])
 
 
+def test_a_second_process_compiles_only_if_something_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+
+    class Child:
+        def __init__(self, words: list[str], **_: object) -> None:
+            started.append(words)
+
+        def wait(self) -> None:
+            started.append(["waited for"])
+
+    monkeypatch.setattr(running.subprocess, "Popen", Child)
+    running._compile_side_by_side()  # perhaps the first use of its kernels
+    started.clear()
+    running._compile_side_by_side()
+    assert not started
+    from_cold = running._SecondCompiler()
+    for _ in range(2):
+        from_cold.on_start(None)
+    assert len(started) == 1
+    exec(started[0][-1], {})  # what the child is told is sound
+
+
+def test_small_is_small_throughout() -> None:
+    for experiment in EXPERIMENTS.values():
+        small = experiment.small()
+        assert small.n <= 80
+        assert small.k / small.n == pytest.approx(experiment.k / experiment.n, abs=0.5 / small.n)
+        assert small.horizon <= 30
+        assert list(small.policies) == list(experiment.policies)
+        assert small.policies["SoftFair (paper)"].episodes == 6 * small.horizon  # type: ignore[attr-defined]
+
+
 def test_the_interval_is_that_of_instances() -> None:
     rows = pd.DataFrame({"policy": "x", "instance": [0, 0, 1, 1, 2, 2], "benefit": [1.0, 3.0, 5.0, 5.0, 8.0, 10.0]})
     line = reporting.summary(rows, "benefit")["x"]
@@ -156,6 +188,13 @@ def test_table_2_is_judged_by_its_orders() -> None:
     assert verdicts[-2:] == ["Order reproduced.", "Order reproduced."]
     wrong = right | {"SoftFair (priced)": (20, 4.0)}
     assert "with SoftFair (paper), SoftFair (mean field)" in reporting._judge_table_2({"table2": _rows(wrong)})[-2].verdict
+
+
+def test_figure_1_shows_every_policy() -> None:
+    rows = _rows(dict.fromkeys(("Threshold Whittle", "Whittle", *reporting.SOLVERS), (90, 3)))
+    figure = reporting._draw_figure_1({"fig1": rows})
+    assert [ax.get_title().split("\n")[0] for ax in figure.axes] == ["Threshold Whittle", "Whittle", *reporting.SOLVERS]
+    assert all(sum(bar.get_height() for bar in ax.patches) == 3 for ax in figure.axes)  # three arms in each panel
 
 
 def test_figure_1_is_judged_by_who_is_starved() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,7 +79,7 @@ def draw_histograms(axes: list[Axes], counts: Mapping[str, ArrayLike]) -> None:
     most = max(int(np.max(values)) for values in counts.values())
     bins = np.arange(most + 2) - 0.5 if most <= 40 else np.concatenate([[-0.5, 0.5], np.linspace(0.5, most + 0.5, 41)[1:]])
     tallest = 0.0
-    for ax, (label, values), colour in zip(axes, counts.items(), COLOURS, strict=False):
+    for ax, (label, values), colour in zip(axes, counts.items(), cycle(COLOURS), strict=False):
         times = np.asarray(values)
         heights, _, bars = ax.hist(times, bins=bins.tolist(), color=colour)
         bars[0].set_facecolor("#c0392b")  # type: ignore[index, union-attr]

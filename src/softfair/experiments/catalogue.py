@@ -53,9 +53,13 @@ class Experiment:
         return make(n=self.n, seed=seed, **self.parameters)
 
     def small(self) -> Experiment:
-        """The same in little: fewer arms and decisions, in proportion."""
-        n = min(self.n, 40 if self.n <= 100 else 80)
-        return replace(self, n=n, k=max(1, round(self.k * n / self.n)), horizon=max(5, round(0.3 * self.horizon)))
+        """The same in little: fewer arms and decisions, in proportion, and as few episodes of Algorithm 1 as its values need."""
+        n, horizon = min(self.n, 40 if self.n <= 100 else 80), max(5, round(0.3 * self.horizon))
+        policies = {
+            label: replace(policy, episodes=6 * horizon) if isinstance(policy, SoftFair) and policy.solver == "paper" else policy
+            for label, policy in self.policies.items()
+        }
+        return replace(self, n=n, k=max(1, round(self.k * n / self.n)), horizon=horizon, policies=policies)
 
     def settings(self) -> dict[str, Any]:
         """Every choice, as plain data: what is recorded, and what decides whether an earlier result still stands."""
