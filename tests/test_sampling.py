@@ -22,7 +22,6 @@ from numba import njit
 from scipy.optimize import brentq
 from scipy.stats import chi2
 
-from softfair import sampling
 from softfair.errors import InvalidInput
 from softfair.kernels import inclusion as kernels
 from softfair.kernels.draws import ROUNDED, TOP, draw_joint, select
@@ -153,7 +152,10 @@ def on_one_thread(z, k, design, tolerance):
     """The kernel that uses the O(n) evaluation where it holds its own error to be within the tolerance."""
     out = np.empty(len(z))
     guess = kernels.guess_shift(z, z.max(), float(k))
-    kernels.inclusion(z, z.max(), k, sampling.DESIGNS[design], tolerance, guess, kernels.SERIES, out)
+    if design == "successive":
+        kernels.successive_inclusion(z, z.max(), k, tolerance, guess, kernels.SERIES, out)
+    else:
+        kernels.joint_inclusion(z, z.max(), k, guess, out)
     return out
 
 

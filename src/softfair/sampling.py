@@ -63,7 +63,10 @@ def inclusion(log_weights: ArrayLike, k: int, design: Design = "successive") -> 
     clip_decided(given, k, out)
     top, tolerance = given.max(), FINE if n < EXACT_BELOW else COARSE
     guess = kernels.guess_shift(given, top, float(k))
-    _, exact = kernels.inclusion(given, top, k, code, tolerance, guess, kernels.SERIES, out)
+    if code == kernels.SUCCESSIVE:
+        _, exact = kernels.successive_inclusion(given, top, k, tolerance, guess, kernels.SERIES, out)
+    else:
+        _, exact = kernels.joint_inclusion(given, top, k, guess, out)
     if exact:  # where rounding has put chances out of the order of the weights, lift them to the largest of those that weigh less
         order = np.argsort(given)
         out[order] = np.maximum.accumulate(out[order])
@@ -125,7 +128,7 @@ def _code(design: str) -> int:
 
 
 def _inclusion_in_parts(z: Floats, k: int, design: int, out: Floats) -> bool:
-    """`kernels.inclusion` by its O(n) way alone, shared among threads; False if its estimate of the error is too large.
+    """`inclusion` by its O(n) way alone, shared among threads; False if its estimate of the error is too large.
 
     The shift u comes from a sample of the arms. The pass that gathers the moments also tells how the count bends with u, which
     corrects u to fourth order; it is made again only if the sample misled by more than a fiftieth.

@@ -118,7 +118,9 @@ def _compile_side_by_side() -> None:
     second, cohort = _SecondCompiler(), datasets.synthetic(4)
     with event.install_listener("numba:compile", second):  # type: ignore[no-untyped-call,unused-ignore]
         for policy in (SoftFair(), ThresholdWhittle()):
-            simulate(policy.fit(cohort, k=1, horizon=2), runs=1)
+            fitted = policy.fit(cohort, k=1, horizon=2)
+            simulate(fitted, runs=1)
+            fitted.inclusion(0, [0] * cohort.n)
     if second.child is not None:
         second.child.wait()
 

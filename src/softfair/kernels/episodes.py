@@ -11,7 +11,7 @@ from numba import njit
 
 from .draws import TOP, select
 from .elementary import COMPILE, mix, uniform
-from .inclusion import guess_shift, inclusion
+from .inclusion import SUCCESSIVE, guess_shift, joint_inclusion, successive_inclusion
 from .order import clip_decided, kth_smallest
 
 __all__ = ["episodes", "run_window", "start_runs"]
@@ -136,7 +136,10 @@ def episodes(first, last, P, reward, start, k, c, gamma, rule, tolerance, key, s
                 for i in range(n):
                     top = max(top, log_weights[i])
                 guess = guess_shift(log_weights, top, float(k)) if np.isnan(shifts[t]) else shifts[t] + top
-                u, _ = inclusion(log_weights, top, k, rule, tolerance, guess, series, chance)
+                if rule == SUCCESSIVE:
+                    u, _ = successive_inclusion(log_weights, top, k, tolerance, guess, series, chance)
+                else:
+                    u, _ = joint_inclusion(log_weights, top, k, guess, chance)
                 shifts[t] = u - top
             stamp = 3 * (episode * T + t)
             select(gain, c, rule, k, mix(key, stamp + 1), scratch, picked)

@@ -36,9 +36,9 @@ __all__ = [
     "first_map",
     "first_moments",
     "guess_shift",
-    "inclusion",
     "joint_coefficients",
     "joint_exact",
+    "joint_inclusion",
     "joint_map",
     "joint_moments",
     "joint_powers",
@@ -50,6 +50,7 @@ __all__ = [
     "successive_coefficients",
     "successive_derivatives",
     "successive_exact",
+    "successive_inclusion",
     "successive_map",
     "successive_moments",
 ]
@@ -884,32 +885,36 @@ def _expanded(z, top, k, u, tolerance, series, out):
 
 
 @njit(**COMPILE)
-def inclusion(z, top, k, design, tolerance, guess, series, out):
-    """Inclusion [n] of either design for 0 < k < n into out, on one thread; the O(n) way where its own estimate of the relative
+def successive_inclusion(z, top, k, tolerance, guess, series, out):
+    """Inclusion [n] of the successive design for 0 < k < n into out, on one thread; the O(n) way where its own estimate of the relative
     error is within ``tolerance``, else the exact way, whose rounding may disturb the order of arms that are all but equal.
 
     Returns the shift u, a good guess for weights that are not much different, and whether it was the exact way. top is the maximum of z.
     """
-    n, none = len(z), np.int64(0)
-    budget = float(k)
-    total, spread = 0.0, 0.0
-    if design == SUCCESSIVE:
-        fast, u, total, spread = _expanded(z, top, budget, guess, tolerance, series, out)
-        if not fast:
-            successive_exact(z, top, k, u, tolerance, out)
-    else:
-        u = shift(z, top, budget, design, guess, ROUNDING * budget)
-        _, variance = expected_count(none, n, z, top, u, design)
-        powers = joint_powers(variance, n)
-        fast = powers <= MOST_POWERS
-        if fast:
-            coefficients = np.empty(powers)
-            joint_coefficients(joint_moments(none, n, z, top, u, powers), budget, variance, coefficients)
-            total, spread = joint_map(none, n, z, top, u, coefficients, out)
-        else:
-            joint_exact(z, top, k, u, out)
+    n, budget = len(z), float(k)
+    fast, u, total, spread = _expanded(z, top, budget, guess, tolerance, series, out)
     if not fast:
+        successive_exact(z, top, k, u, tolerance, out)
         total, spread = _sums(out)
     movable = fast or abs(budget - total) <= 0.5 * tolerance * spread  # else nobody is unsure enough to bear the difference
-    settle(none, n, out, budget if movable else total, total, spread)
+    settle(np.int64(0), n, out, budget if movable else total, total, spread)
+    return u, not fast
+
+
+@njit(**COMPILE)
+def joint_inclusion(z, top, k, guess, out):
+    """`successive_inclusion` for the joint design, to all digits either way."""
+    n, none, budget = len(z), np.int64(0), float(k)
+    u = shift(z, top, budget, np.int64(JOINT), guess, ROUNDING * budget)
+    _, variance = expected_count(none, n, z, top, u, np.int64(JOINT))
+    powers = joint_powers(variance, n)
+    fast = powers <= MOST_POWERS
+    if fast:
+        coefficients = np.empty(powers)
+        joint_coefficients(joint_moments(none, n, z, top, u, powers), budget, variance, coefficients)
+        total, spread = joint_map(none, n, z, top, u, coefficients, out)
+    else:
+        joint_exact(z, top, k, u, out)
+        total, spread = _sums(out)
+    settle(none, n, out, budget, total, spread)
     return u, not fast
