@@ -148,6 +148,16 @@ def test_reproduce_one_writes_a_report(tmp_path: Path) -> None:
     assert (tmp_path / "made" / "report.html").exists()
 
 
+def test_an_interrupted_command_says_so(tmp_path: Path) -> None:
+    code = (
+        "import softfair.experiments as e\ndef run(*_): raise KeyboardInterrupt\ne.run = run\nfrom softfair.cli import main; main()"
+    )
+    words = [sys.executable, "-c", code, "reproduce", "fig2a/10"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 130
+    assert done.stderr.strip() == "softfair: interrupted; the same command goes on where it stopped"
+
+
 def test_verify_as_json() -> None:
     done = softfair("verify", "--quick", "--json")
     assert done.returncode == 0, done.stderr

@@ -96,6 +96,21 @@ def test_an_interrupted_run_resumes(
     pd.testing.assert_frame_equal(again["fig2a/10"], small[1]["fig2a/10"])
 
 
+@pytest.mark.parametrize("content", ["", "{", "[]", "3", '{"rows": []}'])
+def test_a_damaged_part_is_done_again(tmp_path: Path, small: tuple[Path, dict[str, pd.DataFrame]], content: str) -> None:
+    part = running._part(EXPERIMENTS["fig2a/10"], tmp_path, 7, 1, 0)
+    part.parent.mkdir(parents=True)
+    part.write_text(content)
+    pd.testing.assert_frame_equal(run(find(["fig2a/10"]), tmp_path, runs=7, seed=1)["fig2a/10"], small[1]["fig2a/10"])
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_simulate_instance", lambda *_: pytest.fail("it went to work"))
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidInput, match="cannot write"):
+        run(find(["fig2a/10"]), tmp_path / "file", runs=1)
+
+
 @pytest.mark.parametrize("damage", ["rows", "record"])
 def test_a_damaged_result_is_refused(tmp_path: Path, damage: str) -> None:
     run(find(["fig2a/10"]), tmp_path, runs=1)

@@ -240,15 +240,14 @@ def _save(figure: Any, path: Path) -> None:
 def main() -> None:
     """Run; bad input is one line on stderr and exit code 2."""
     try:
-        app(standalone_mode=False)
-    except typer.Exit as leave:
-        sys.exit(leave.exit_code)
-    except typer.Abort:
-        sys.exit(130)
+        code = app(standalone_mode=False)
+        if code == 130:  # what becomes of Ctrl-C inside a command
+            raise KeyboardInterrupt
+        sys.exit(code)
     except SoftFairError as error:
         print(f"softfair: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         print("softfair: interrupted; the same command goes on where it stopped", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:  # whoever read the output has seen enough, as `head` does

@@ -67,14 +67,18 @@ def run(
         kept = _part(experiment, out, runs, seed, instance)
         if not again and kept.exists():
             try:
-                return experiment, instance, json.loads(kept.read_text())
-            except ValueError:
-                pass  # cut short by other hands than ours: do it again
+                earlier = json.loads(kept.read_text())
+                return experiment, instance, {name: earlier[name] for name in ("rows", "seconds")}
+            except (ValueError, KeyError, TypeError):
+                pass  # cut short by other hands than ours, or of another make: do it again
         part = _simulate_instance(experiment, counts[instance], instance, seed)
         write_whole(kept, json.dumps(part).encode())
         return experiment, instance, part
 
     if todo:
+        probe = out / "results" / "parts" / ".writable"
+        write_whole(probe, b"")  # refused now and not after the first of many minutes
+        probe.unlink()
         _compile_side_by_side()
     # Threads, not processes: kernels release the lock, and nothing needs to be started or sent.
     with ThreadPoolExecutor(jobs or get_threads()) as pool:
