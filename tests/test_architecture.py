@@ -31,6 +31,7 @@ ORDER = (
     "env",
     "cluster",
     "experiments",
+    "bench",
     "programme",
     "web",
     "cli",

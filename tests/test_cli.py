@@ -32,7 +32,7 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.mark.parametrize("command", [[], ["reproduce"], ["verify"], ["frontier"], ["simulate"]])
+@pytest.mark.parametrize("command", [[], ["reproduce"], ["verify"], ["frontier"], ["simulate"], ["bench"]])
 def test_help(command: list[str]) -> None:
     done = softfair(*command, "--help")
     assert done.returncode == 0
@@ -122,6 +122,7 @@ def test_simulate_as_a_table(people: Path) -> None:
         (["frontier", "{people}", "--k", "3", "--c", "much"], "c is 'much'"),
         (["frontier", "{people}", "--k", "3", "--c", "-1"], "c is -1"),
         (["frontier", "{people}"], "Missing option"),
+        (["bench", "sorting"], "no benchmark 'sorting'; the known ones are pass, memory"),
         (["frobnicate"], "No such command"),
     ],
 )
@@ -146,6 +147,24 @@ def test_reproduce_one_writes_a_report(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "made/report.html"
     assert (tmp_path / "made" / "report.html").exists()
+
+
+def test_bench_as_json() -> None:
+    done = softfair("bench", "inclusion", "--quick", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert [row["goal"] for row in rows] == [None, None]  # goals are for the whole sizes
+    assert all(row["measured"] > 0 and row["what"].startswith("inclusion") for row in rows)
+
+
+def test_goals_are_met_from_the_right_side() -> None:
+    from softfair.bench import reached
+
+    assert reached(("", 4.0, "", 5))
+    assert not reached(("", 6.0, "", 5))
+    assert reached(("", 6.0, "", -5))
+    assert not reached(("", 4.0, "", -5))
+    assert reached(("", 1.0, "", None))
 
 
 def test_an_interrupted_command_says_so(tmp_path: Path) -> None:

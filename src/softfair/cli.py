@@ -157,6 +157,25 @@ def simulate(
         _save(figure, png)
 
 
+@app.command()
+def bench(
+    parts: Annotated[list[str] | None, typer.Argument(help="pass, memory, inclusion, start, reproduce; nothing: all.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the sizes, to see that everything runs.")] = False,
+    as_json: Json = False,
+) -> None:
+    """How fast it is here: ratios of times taken in one run, each beside its goal."""
+    from .bench import PARTS, measure, show
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        measured = measure(PARTS, parts or [], quick)
+        if as_json:
+            rows = [dict(zip(("what", "measured", "unit", "goal"), row, strict=True)) for _, found in measured for row in found]
+            print(json.dumps(rows, indent=1))
+        else:
+            show(measured)
+
+
 def _number(name: str, text: str) -> float:
     try:
         return float(text)
