@@ -114,6 +114,12 @@ def sample_folder(tmp_path_factory):
         (["init", "--seed", "9"], "seed"),
         (["import", "people", "none.csv"], "none.csv"),
         (["import", "friends", "none.csv"], "people"),
+        (["init", "--capacity", "north=1,north=5", "--by", "region"], "twice"),
+        (["init", "--capacity", "north=1,south", "--by", "region"], "south"),
+        (["init", "--capacity", "9" * 5000], "capacity"),
+        (["init", "--horizon", "99999999999"], "horizon"),
+        (["plan", "--round", "99999999999999999999"], "round"),
+        (["plan", "--round", "5"], "round 5 is over"),
         (["record"], "give a file"),
         (["record", "--sample"], "planned"),
         (["record", "none.csv", "--sample"], "not both"),
@@ -134,6 +140,42 @@ def test_bad_rows_are_listed_and_no_name_goes_to_the_log(sample_folder, tmp_path
     assert "stranger" not in done.stderr
     assert "30 bad entries in 30 rows, the first in line 2, column id" in done.stderr
     assert len((tmp_path / "all.csv").read_text().splitlines()) == 31
+
+
+def test_names_that_look_like_markup(tmp_path):
+    names = ["12[a]", "[/x]", "[bold]b", "$\\frac$"]
+    rows = "".join(f"{name},{name}\n" for name in names)
+    well("init", "--capacity", 4, "--seed", 0, folder=tmp_path)
+    told = well("import", "people", "-", text=f"id,region\n{rows}", folder=tmp_path)
+    assert "Taken as groups: region." in told
+    shown = well("plan", folder=tmp_path)
+    assert all(name in shown for name in names)
+    well("record", "-", text="id\n12[a]\n", folder=tmp_path)
+    well("audit", "--html", "audit.html", folder=tmp_path)
+    assert "12[a]" not in well("export", "audit", folder=tmp_path).replace("region", "")  # a group of one is not told
+
+
+def test_a_worksheet_goes_to_its_own_round(tmp_path):
+    well("init", "--sample", folder=tmp_path)
+    well("plan", folder=tmp_path)
+    well("export", "plan", "--out", "first.csv", folder=tmp_path)
+    assert "round 21, not of round 22" in refused("record", "first.csv", "--round", 22, folder=tmp_path)
+    assert "Round 21:" in well("record", "first.csv", folder=tmp_path)
+    well("plan", folder=tmp_path)
+    assert "Round 22:" in well("record", "--sample", folder=tmp_path)
+
+
+def test_the_sample_is_not_put_among_real_people(tmp_path):
+    well("init", folder=tmp_path)
+    well("import", "people", "-", text="id\na\n", folder=tmp_path)
+    assert "1 people of its own" in refused("init", "--sample", folder=tmp_path)
+
+
+def test_exports_follow_the_mask(sample_folder):
+    command = "import os; os.umask(0o077); from softfair.cli import main; main()"
+    words = ["export", "audit", "--out", "secret.csv"]
+    subprocess.run([sys.executable, "-c", command, *words], cwd=sample_folder, check=True, capture_output=True)
+    assert (sample_folder / "secret.csv").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_damaged_plan_is_reported(tmp_path):

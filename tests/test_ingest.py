@@ -197,6 +197,70 @@ def test_the_latest_word_counts(tmp_path_factory, files):
     assert history_of(database) == [(i, r, s, c) for (i, r), (s, c) in sorted(known.items())]
 
 
+def test_a_file_that_was_corrected_since_is_not_taken_in_silence(programme):
+    out, back = b"id,opted_out\na,1\n", b"id,opted_out\na,0\n"
+    import_people(programme, out, NAME)
+    import_people(programme, back, NAME)
+    done = import_people(programme, out, NAME)
+    assert (done.before, done.superseded) == (True, 1)
+    assert people_of(programme).opted_out.tolist() == [0]
+    done = import_people(programme, out, NAME, again=True)
+    assert (done.before, done.corrected) == (False, 1)
+    assert people_of(programme).opted_out.tolist() == [1]
+    then, now = b"id,round,state\na,1,1\n", b"id,round,state\na,1,0\n"
+    import_history(programme, then, NAME)
+    import_history(programme, now, NAME)
+    assert import_history(programme, then, NAME).superseded == 1
+    assert history_of(programme) == [(0, 1, 0, -1)]
+    for content, state in ((then, 1), (now, 0), (then, 1)):
+        import_history(programme, content, NAME, again=True)
+        assert history_of(programme) == [(0, 1, state, -1)]
+
+
+def test_an_empty_entry_leaves_what_was_known(programme):
+    import_people(programme, b"id,region,opted_out,left,enrolled\na,north,1,9,3\n", NAME)
+    done = import_people(programme, b"id,region,opted_out,left,enrolled\na,,,,\n", NAME)
+    assert done.corrected == 0
+    people = people_of(programme)
+    assert (people.opted_out[0], people.departed[0], people.enrolled[0], people.groups[0]) == (1, 9, 3, '{"region": "north"}')
+    import_people(programme, b"id,left,enrolled\na,none,4\n", NAME)
+    assert (people_of(programme).departed[0], people_of(programme).enrolled[0]) == (UNKNOWN, 4)
+
+
+@pytest.mark.parametrize("heading", ["Opted Out", "OPTED-OUT", "opted_out", " Opted_out "])
+def test_headings_are_read_kindly(light, heading):
+    done = import_people(light, f"ID,{heading},Region\na,1,n\n".encode(), NAME)
+    assert people_of(light).opted_out.tolist() == [1]
+    assert done.groups == ("Region",)
+
+
+@pytest.mark.parametrize("heading", ["optedout", "opt_out", "enroled", "leftt", "reserve"])
+def test_a_heading_that_is_nearly_right_is_refused(light, heading):
+    with pytest.raises(InvalidInput, match=r"is that (opted_out|enrolled|left|reserved)"):
+        import_people(light, f"id,{heading}\na,1\n".encode(), NAME)
+
+
+def test_states_called_by_numbers(tmp_path):
+    database = Store(str(tmp_path / "numbers.db"))
+    initialise(database, NAME, states=("1", "2", "3"))
+    import_people(database, b"id\na\n", NAME)
+    import_history(database, b"id,round,state\na,1,1\na,2,2\na,3,3\n", NAME)
+    assert [row[2] for row in history_of(database)] == [0, 1, 2]
+    assert faults(database, import_history, "id,round,state\na,4,0\n") == [(2, "state", "0")]
+
+
+def test_a_round_far_off_is_a_slip(light):
+    import_people(light, b"id\na\n", NAME)
+    assert faults(light, import_history, "id,round,state\na,1,1\na,2,0\na,20240101,1\n") == [(4, "round", "20240101")]
+    import_history(light, b"id,round,state\na,1,1\na,2,0\n", NAME)
+    assert faults(light, import_history, "id,round,state\na,2000,1\n") == [(2, "round", "2000")]
+
+
+def test_one_person_in_two_spellings(programme):
+    import_people(programme, b"id\n=E\n", NAME)
+    assert faults(programme, import_history, "id,round,state\n=E,1,1\n'=E,1,0\n") == [(3, "id", "'=E")]
+
+
 # What is refused.
 
 
@@ -256,7 +320,10 @@ def test_a_fault_says_what_to_do(light):
         (import_people, b"id\n", "no rows"),
         (import_people, b"name\na\n", "no column 'id'"),
         (import_people, b"id,id\na,b\n", "twice"),
-        (import_people, b"id,\na,b\n", "without a name"),
+        (import_people, b"id,\na,b\n", "has no name"),
+        (import_people, b"id;region;\na;b;\n", "column 3 of the heading has no name"),
+        (import_people, b"id,round\na,1\n", "which is of history"),
+        (import_people, "id,x\u202ey\na,b\n".encode(), "control character"),
         (import_people, b"id\n\xff\xfe\n", "line 2 is not UTF-8"),
         (import_people, b"id\na\0b\n", "zero byte"),
         (import_people, b"PAR1 but not really", "not a CSV or Parquet table"),

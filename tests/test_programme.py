@@ -198,7 +198,8 @@ def test_replanning_needs_a_reason_and_keeps_the_old(programme):
     second, new = make_plan(programme, NAME, replan="capacity fell")
     assert new
     assert (second.version, second.reason) == (2, "capacity fell")
-    assert second.seed != first.seed
+    assert second.seed == first.seed  # no new luck
+    assert second.list == first.list
     assert plan_of(programme, 21).digest == second.digest
     assert verify(programme) == [(21, 1, []), (21, 2, [])]
     record(programme, sample.outcome_file(programme), NAME)
@@ -206,9 +207,57 @@ def test_replanning_needs_a_reason_and_keeps_the_old(programme):
         make_plan(programme, NAME, round=21, replan="too late")
 
 
+def test_a_round_that_is_over_is_not_planned(programme):
+    for round in (5, 20):
+        with pytest.raises(InvalidInput, match=f"round {round} is over, its contacts are recorded; plan round 21"):
+            make_plan(programme, NAME, round=round)
+    assert make_plan(programme, NAME, round=23)[0].round == 23  # two weeks without calls
+
+
+def test_another_target_needs_a_new_plan(programme):
+    first, _ = make_plan(programme, NAME, target=Target("wait", 15.0))
+    assert make_plan(programme, NAME, target=Target("wait", 15.0))[0].digest == first.digest
+    with pytest.raises(InvalidInput, match="--replan"):
+        make_plan(programme, NAME, target=Target("wait", 12.0))
+
+
+def test_a_cooldown_bounds_the_rate(small):
+    """Four people, two places, three rounds of rest: each waits four rounds, not two."""
+    people = csv("id", [[name] for name in "abcd"])
+    history = csv("id,round,state,contacted", [[name, r, r % 2, 0] for name in "abcd" for r in range(1, 9)])
+    database = small(people, history, capacity=2, cooldown=3)
+    with pytest.raises(Infeasible, match="nearest that can is nobody expected to wait more than 4 rounds"):
+        make_plan(database, NAME, target=Target("wait", 2.0))
+
+
+def test_a_group_target_between_the_ends(small):
+    """Two sites: es people fill the small one, and at the large one they gain most: some gain-seeking evens the groups out."""
+    names = [f"n{i}" for i in range(10)] + [f"s{i}" for i in range(12)]
+    people = csv("id,site,language", [[name, name[0], "es" if name[0] == "n" or i >= 18 else "en"] for i, name in enumerate(names)])
+    rng = np.random.default_rng(0)
+    rows = []
+    for i, name in enumerate(names):
+        good = 0
+        for r in range(1, 60):
+            contacted = int(rng.random() < 0.5)
+            rows.append([name, r, good, contacted])
+            responds = 0.9 if name[0] == "n" or i >= 18 else 0.35
+            good = int(rng.random() < (responds if contacted else 0.3))
+    database = small(
+        people, csv("id,round,state,contacted", rows), capacity={"n": 1, "s": 6}, by="site", shrink="language", horizon=10
+    )
+    lottery = make_plan(database, NAME, target=Target("group", 0.5, "language"))[0]
+    assert lottery.outlook["group"] >= 0.5
+    between, _ = make_plan(database, NAME, replan="more even", target=Target("group", 0.95, "language"))
+    assert 0 < between.c < math.inf
+    assert between.outlook["group"] >= 0.95
+
+
 @pytest.mark.parametrize(
     ("statement", "complaint"),
     [
+        ("UPDATE person SET name = 'P002, another' WHERE id = 1", "not what was committed"),
+        ("UPDATE plan SET seed = '0123456789abcdef'", "does not follow from the programme's"),
         ("UPDATE plan_row SET listed = 1 - listed WHERE person IN (1, 2)", "is not what the seed draws"),
         ("UPDATE plan_row SET probability = probability + 0.001 WHERE person = 7", "do not follow from the scores"),
         ("UPDATE plan_row SET score = score + 0.1 WHERE person = 7", "do not follow from the scores"),

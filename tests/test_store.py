@@ -360,6 +360,21 @@ def test_an_address_that_cannot_be_read(url):
     assert "s3cret" not in refused(lambda: Store(url), "--db", "postgresql+psycopg://user@host/name")
 
 
+@pytest.mark.parametrize("url", ["", ":memory:", "sqlite://"])
+def test_an_address_that_keeps_nothing(url):
+    refused(lambda: Store(url), "nothing would be kept")
+
+
+def test_a_password_in_the_query_stays_hidden():
+    assert "s3cret" not in Store("postgresql://host/db?user=x&password=s3cret&sslmode=require").name
+
+
+def test_a_refused_programme_leaves_no_file(tmp_path):
+    with pytest.raises(SoftFairError):
+        initialise(Store(str(tmp_path / "x.db")), NAME, c=-1.0)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_is_not_there(tmp_path):
     refused(lambda: initialise(Store(str(tmp_path / "no" / "such" / "x.db")), NAME), "unable to open", "folder")
 
@@ -371,5 +386,4 @@ def test_nothing_in_the_package_deletes():
 
     sources = "\n".join(path.read_text() for path in Path(store.__file__).parent.glob("*.py"))
     assert re.findall(r"(?i)\bdelete\s+from\b|(?<!np)\.delete\(|\bdrop\s+table\b|\btruncate\b", sources) == []
-    # the only updates: the version of the schema, and how many rows a batch stored, within the transaction that made it
-    assert len(re.findall(r"\.update\(\)", sources)) == 2
+    assert len(re.findall(r"\.update\(\)", sources)) == 1  # the version of the schema

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,7 +95,8 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all, whatever happens on the way."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        name = path.parent / f".{path.name}.{secrets.token_hex(8)}"
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less what the user's mask takes away
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
     try:
@@ -103,13 +104,12 @@ def write_whole(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)
         os.replace(name, path)
     except OSError as error:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise
 
 

@@ -1255,11 +1255,15 @@ def write_page(found: Audit, path: str | Path) -> Path:
         "off_policy": _draw_policies,
         "calibration": _draw_calibration,
     }
+    from matplotlib import rc_context
+
     parts = []
     for part in sections(found):
+        with rc_context({"text.parse_math": False}):  # a group may be called $x
+            drawn = drawings[part.key](found) if part.key in drawings else []
         pictures = "".join(
             f'<img alt="{html.escape(name)}" src="data:image/png;base64,{base64.b64encode(picture).decode()}">'
-            for name, picture in (drawings[part.key](found) if part.key in drawings else [])
+            for name, picture in drawn
         )
         heads = "".join(f"<th>{html.escape(heading)}</th>" for heading in part.headings)
         rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in part.rows)

@@ -23,6 +23,7 @@ __all__ = ["commands"]
 
 commands = typer.Typer()
 
+LATEST = 2**31 - 2  # the last round that a database can hold, less one for the state after it
 SHOWN = 20  # bad entries, and people of a list, on a screen
 
 Database = Annotated[
@@ -32,6 +33,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 Threshold = Annotated[
     str | None, typer.Option(help="For a column `value` of numbers: good from here up (4), or up to here ('<=3').")
 ]
+Again = Annotated[bool, typer.Option("--again", help="Take a file that was taken before, though it has been corrected since.")]
 Errors = Annotated[Path | None, typer.Option("--errors", help="Write all bad entries to this CSV file.")]
 
 
@@ -74,8 +76,8 @@ def init(
     sample: Annotated[bool, typer.Option("--sample", help="Fill it with 300 people in 4 regions and 20 weeks of history.")] = False,
 ) -> None:
     """Make a programme, or change the settings of one. Everything has a default."""
-    from .ingest import import_history, import_people
-    from .sample import history_file, people_file
+    from .ingest import how_many, import_history, import_people
+    from .sample import PEOPLE, history_file, people_file
     from .settings import Target, initialise
 
     database = _open(db)
@@ -100,6 +102,8 @@ def init(
         raise InvalidInput("--by needs the capacities too, such as --by region --capacity north=5,south=3")
     if "seed" not in changes and not database.exists():
         changes["seed"] = 0 if sample else secrets.randbits(48)
+    if sample and database.exists() and (number := how_many(database)) not in (0, PEOPLE):
+        raise InvalidInput(f"the programme has {number} people of its own; make the sample in another --db")
     settings, new = initialise(database, _software(), **changes)
     if sample:
         import_people(database, people_file(), _software())
@@ -117,24 +121,30 @@ def init(
 
 
 def _capacity(text: str) -> int | dict[str, int]:
+    if text.strip().isdecimal():
+        return int(text[:12])  # a longer one is refused all the same
     if Path(text).suffix.lower() == ".csv":
         import csv
 
         try:
-            with Path(text).open(newline="", encoding="utf-8-sig") as file:
-                pairs = [(row[0].strip(), row[1].strip()) for row in csv.reader(file) if len(row) == 2][1:]
+            lines = Path(text).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput(
                 f"cannot read {text} ({error}); give a CSV file with a group and its capacity on each line"
             ) from None
-    elif "=" in text:
-        pairs = [(name.strip(), number.strip()) for name, _, number in (part.partition("=") for part in text.split(","))]
+        delimiter = max(",;\t", key="".join(lines).count)
+        rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter) if any(row)]
+        if rows and len(rows[0]) == 2 and not rows[0][1].isdecimal():
+            rows = rows[1:]  # the heading
     else:
-        pairs = [("", text.strip())]
-    wrong = [name or number for name, number in pairs if not number.isdecimal()]
-    if wrong or not pairs:
-        raise InvalidInput(f"the capacity is {text!r}; give a whole number such as 30, or north=10,south=5")
-    return int(pairs[0][1]) if pairs[0][0] == "" else {name: int(number) for name, number in pairs}
+        rows = [[cell.strip() for cell in part.split("=")] for part in text.split(",")]
+    wrong = [row for row in rows if len(row) != 2 or not row[0] or not row[1].isdecimal() or len(row[1]) > 10]
+    if wrong or not rows:
+        told = f"{'='.join(wrong[0])!r} in {text!r}" if wrong else repr(text)
+        raise InvalidInput(f"the capacity is {told}; give a whole number such as 30, or each group's: north=10,south=5")
+    if len({name for name, _ in rows}) < len(rows):
+        raise InvalidInput(f"the capacities {text!r} name a group twice; give each one once")
+    return {name: int(number) for name, number in rows}
 
 
 @commands.command("import")
@@ -144,6 +154,7 @@ def import_(
     db: Database = "softfair.db",
     threshold: Threshold = None,
     add_people: Annotated[bool, typer.Option("--add-people", help="Enrol people whom the history names and nobody knows.")] = False,
+    again: Again = False,
     errors: Errors = None,
 ) -> None:
     """Import people (id, groups, enrolled, left, opted_out, reserved) or history (id, round, state or value, contacted)."""
@@ -152,9 +163,9 @@ def import_(
     database = _open(db)
     try:
         if kind == "people":
-            done = import_people(database, file, _software())
+            done = import_people(database, file, _software(), again)
         else:
-            done = import_history(database, file, _software(), threshold, add_people)
+            done = import_history(database, file, _software(), threshold, add_people, again)
     except BadRows as bad:
         _list(bad, errors)
         raise
@@ -166,9 +177,12 @@ def record(
     file: Annotated[
         str | None, typer.Argument(help="CSV or Parquet: id, contacted, state (or value) reached; - for standard input.")
     ] = None,
-    round: Annotated[int | None, typer.Option("--round", min=0, help="Which round.  [default: the last one planned]")] = None,
+    round: Annotated[
+        int | None, typer.Option("--round", min=0, max=LATEST, help="Which round.  [default: the last one planned]")
+    ] = None,
     db: Database = "softfair.db",
     threshold: Threshold = None,
+    again: Again = False,
     errors: Errors = None,
     sample: Annotated[bool, typer.Option("--sample", help="Make up what happened to the sample programme's people.")] = False,
 ) -> None:
@@ -180,7 +194,7 @@ def record(
     if (file is None) != sample:
         raise InvalidInput("give a file of what happened" if file is None else "give a file or --sample, not both")
     try:
-        done = take(database, outcome_file(database, round) if file is None else file, _software(), round, threshold)
+        done = take(database, outcome_file(database, round) if file is None else file, _software(), round, threshold, again)
     except BadRows as bad:
         _list(bad, errors)
         raise
@@ -203,8 +217,12 @@ def _list(bad: BadRows, errors: Path | None) -> None:
 def _say(done: Imported, kind: str) -> None:
     if done.before:
         print(f"The same {kind} was taken before ({done.rows:,} rows, batch {done.batch}); nothing changed.")
+        if done.superseded:
+            print(f"Look: {done.superseded:,} of its entries have been corrected since; to go back to what it says, add --again.")
         return
     print(f"{done.rows:,} rows of {kind} (batch {done.batch}): {done.added:,} new entries, {done.corrected:,} corrected.")
+    if done.groups:
+        print(f"Taken as groups: {', '.join(done.groups)}.")
     if many := done.details:
         print(
             f"Round {many['round']}: {many['contacted']} contacted; of {many['listed']} on the list {many['not_reached']} not reached; "
@@ -247,7 +265,7 @@ def fit(db: Database = "softfair.db", as_json: Json = False) -> None:
 @commands.command()
 def plan(
     db: Database = "softfair.db",
-    round: Annotated[int | None, typer.Option("--round", min=0, help="Which round.  [default: the next]")] = None,
+    round: Annotated[int | None, typer.Option("--round", min=0, max=LATEST, help="Which round.  [default: the next]")] = None,
     replan: Annotated[
         str | None, typer.Option("--replan", help="Why the plan of this round must be made anew; the old one is kept.")
     ] = None,
@@ -308,36 +326,34 @@ def _plan_json(plan: Plan, everyone: bool) -> dict[str, Any]:
 def _show_plan(plan: Plan, new: bool, sentences: list[str], everyone: bool) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    console = Console()
+    console = Console(markup=False, highlight=False)  # an identifier or a group may look like markup
     outlook = plan.outlook
     again = "" if new else " (as planned before)"
     version_ = f", version {plan.version}" if plan.version > 1 else ""
     console.print(
-        f"[bold]Round {plan.round}[/]{version_}{again}: {int(plan.listed.sum())} of {int((plan.status == 0).sum())} people in the draw, "
+        f"Round {plan.round}{version_}{again}: {int(plan.listed.sum())} of {int((plan.status == 0).sum())} people in the draw, "
         f"c = {plan.c:.3g}, model {plan.model}, seed {plan.seed}",
-        highlight=False,
+        style="bold",
     )
     if "target_said" in outlook:
-        console.print(f"Target met: {outlook['target_said']}.", highlight=False)
+        console.print(f"Target met: {outlook['target_said']}.")
     wait = f"the longest expected wait is {outlook['wait'] or 0:.1f} rounds"
     if outlook["wait"] is None or outlook["wait"] > plan.horizon:
-        wait = "somebody is expected to wait longer than that (a target such as wait=20 sees to it)"
+        wait = "somebody is expected to wait longer than that (a target such as wait=20 says how long at most)"
     console.print(
         f"Expected over the {plan.horizon} rounds left: {outlook['gained']:.1f} good rounds more than without contacts, "
-        f"{outlook['benefit']:.1%} of the most effective plan (fairness costs {1 - outlook['benefit']:.1%}); {wait}.",
-        highlight=False,
+        f"{outlook['benefit']:.1%} of the most effective plan (fairness costs {1 - outlook['benefit']:.1%}); {wait}."
     )
     if "group" in outlook:
-        console.print(
-            f"Lowest {outlook['group_column']}: {outlook['lowest_group']} at {outlook['group']:.0%} of the average rate.",
-            highlight=False,
-        )
+        lowest = outlook["lowest_group"] or "(none given)"
+        console.print(f"Lowest {outlook['group_column']}: {lowest} at {outlook['group']:.0%} of the average rate.")
     shown = Table("id", "chance", "why", title=None if everyone else "On the list")
     shown.columns[1].justify = "right"
     for i, number in enumerate(plan.person.tolist()):
         if everyone or plan.listed[i]:
-            shown.add_row(plan.names[number], f"{plan.probability[i]:.1%}", sentences[i])
+            shown.add_row(Text(plan.names[number]), f"{plan.probability[i]:.1%}", Text(sentences[i]))
     console.print(shown)
 
 
@@ -370,7 +386,7 @@ def export(
         Path, typer.Option("--out", help="File ending in .csv, .parquet or .json; - for CSV on standard output.")
     ] = Path("-"),
     db: Database = "softfair.db",
-    round: Annotated[int | None, typer.Option("--round", min=0, help="Which plan.  [default: the last]")] = None,
+    round: Annotated[int | None, typer.Option("--round", min=0, max=LATEST, help="Which plan.  [default: the last]")] = None,
     everyone: Annotated[bool, typer.Option("--all", help="Everybody, not only those on the list.")] = False,
 ) -> None:
     """Write a plan (a worksheet that `record` reads back once filled in), the audit's figures or everybody's estimates to a file."""

@@ -8,13 +8,14 @@ supersedes, and the earlier entry is kept.
 from __future__ import annotations
 
 import csv
+import difflib
 import hashlib
 import io
 import json
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,11 @@ Ints = NDArray[np.int64]
 
 UNKNOWN = -1  # a state or contact that was not observed, a round that is not set
 WRONG = -2
+CLEARED = -3  # said to be set no longer
+FAR = 1000  # rounds without any observation, beyond which a round is taken for a slip or a date
 FACTS = ("enrolled", "left", "opted_out", "reserved")
+COLUMNS = ("id", "round", "state", "value", "contacted", *FACTS)
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # controls, and marks that turn text around
 WORDS = {"1": 1, "yes": 1, "true": 1, "y": 1, "t": 1, "0": 0, "no": 0, "false": 0, "n": 0, "f": 0}
 WORKSHEET = ("round", "listed", "probability", "score", "state_now", "status", "site", "reason")  # of an exported plan; not read
 BATCH = 2**18  # batch * BATCH + state and contact: one number more
@@ -60,6 +65,8 @@ class Imported:
     corrected: int
     before: bool  # the same content was taken already, so that nothing changed
     details: Mapping[str, int] = field(default_factory=dict)
+    superseded: int = 0  # of a file that was taken before: entries that have been corrected since
+    groups: tuple[str, ...] = ()  # columns of people that were taken as groups
 
     @property
     def unchanged(self) -> int:
@@ -116,10 +123,10 @@ def read_table(source: str | Path | bytes, required: tuple[str, ...], known: tup
     except (pa.ArrowException, OSError, csv.Error, UnicodeDecodeError) as error:  # what a damaged Parquet file brings
         reason = " ".join(str(error).split())[:120]
         raise InvalidInput(f"{where} is not a CSV or Parquet table ({reason}); nothing was imported") from None
+    names = [_heading(name, where) for name in names]
     _check_columns(names, required, known, where)
     columns = {}
-    for name in names:
-        column = table[name]
+    for name, column in zip(names, table.columns, strict=True):
         try:
             text = pc.utf8_trim_whitespace(pc.fill_null(pc.cast(column, pa.string()), ""))
         except pa.ArrowException:
@@ -172,9 +179,13 @@ def _csv(data: bytes, where: str, faults: list[Fault]) -> tuple[Any, Ints]:
         raise InvalidInput(f"{where} does not begin with the names of its columns; nothing was imported")
     delimiter = max(",;\t", key=heading.count)
     names = [name.strip() for name in next(csv.reader([heading], delimiter=delimiter))]
-    if len(set(names)) < len(names):
+    if len(set(names)) < len(names) and all(names):
         again = next(name for name in names if names.count(name) > 1)
         raise InvalidInput(f"{where} has the column {again!r} twice; rename one")
+    if not all(names):
+        raise InvalidInput(
+            f"{where}: column {names.index('') + 1} of the heading has no name; name it, or remove it and a {delimiter!r}"
+        )
     skipped = []
 
     def note(row: Any) -> str:
@@ -199,16 +210,34 @@ def _csv(data: bytes, where: str, faults: list[Fault]) -> tuple[Any, Ints]:
     return table, lines
 
 
+def _heading(name: str, where: str) -> str:
+    """A column's name; one that is known counts whatever its case, spaces and hyphens, and one that is nearly known is refused."""
+    folded = re.sub(r"[\s_-]+", "_", name.strip().lower())
+    if folded in COLUMNS:
+        return folded
+    if near := difflib.get_close_matches(folded.replace("_", ""), [column.replace("_", "") for column in FACTS], 1, 0.8):
+        fact = next(column for column in FACTS if column.replace("_", "") == near[0])
+        raise InvalidInput(
+            f"{where} has a column {name!r}; is that {fact}? rename it to that, or to something else; nothing was imported"
+        )
+    if UNPRINTABLE.search(name):
+        raise InvalidInput(f"{where} has a column {name!r} with a control character; rename it; nothing was imported")
+    return name.strip()
+
+
 def _check_columns(found: list[str], required: tuple[str, ...], known: tuple[str, ...] | None, where: str) -> None:
     missing = [name for name in required if name not in found]
+    if not all(found):
+        raise InvalidInput(f"{where} has a column without a name; name it or remove it")
+    if len(set(found)) < len(found):
+        again = next(name for name in found if found.count(name) > 1)
+        raise InvalidInput(f"{where} has the column {again!r} twice; rename one")
     if missing:
         raise InvalidInput(f"{where} has no column {missing[0]!r} (it has {', '.join(map(repr, found[:8]))}); nothing was imported")
     extra = [] if known is None else [name for name in found if name not in (*required, *known)]
     if extra:
         expected = ", ".join((*required, *(known or ())))
         raise InvalidInput(f"{where} has a column {extra[0]!r} that is not known here; expected {expected}; nothing was imported")
-    if not all(found):
-        raise InvalidInput(f"{where} has a column without a name; name it or remove it")
 
 
 # One entry each. What is wrong is said as: the problem; what to do.
@@ -217,7 +246,7 @@ def _check_columns(found: list[str], required: tuple[str, ...], known: tuple[str
 def _identifier(text: str) -> int:
     if not text:
         raise ValueError("is empty; give each person an identifier")
-    if re.search(r"[\x00-\x1f\x7f]", text):
+    if UNPRINTABLE.search(text):
         raise ValueError("has a line break or control character; give plain text")
     return 0
 
@@ -234,6 +263,8 @@ def _round(text: str) -> int:
 
 
 def _optional_round(text: str) -> int:
+    if text.lower() == "none":
+        return CLEARED
     return _round(text) if text else UNKNOWN
 
 
@@ -246,13 +277,15 @@ def _flag(text: str) -> int:
 
 
 def _state_reader(states: tuple[str, ...]) -> Callable[[str], int]:
-    by_name = {name.lower(): s for s, name in enumerate(states)} | {str(s): s for s in range(len(states))}
+    by_name = {name.lower(): s for s, name in enumerate(states)}
+    if not any(re.fullmatch(r"[-+]?[0-9.]+", name) for name in states):  # else "1" is a name, and may be another state's number
+        by_name |= {str(s): s for s in range(len(states))}
 
     def read(text: str) -> int:
         if not text:
             return UNKNOWN
         if text.lower() not in by_name:
-            choices = ", ".join(f"{s} or {name}" for s, name in enumerate(states))
+            choices = ", ".join(f"{s} or {name}" if str(s) in by_name and str(s) != name else name for s, name in enumerate(states))
             raise ValueError(f"is no state; give {choices}, or nothing if it is not known")
         return by_name[text.lower()]
 
@@ -345,6 +378,12 @@ class History:
         return self.person * STRIDE + self.round
 
 
+def how_many(database: Store) -> int:
+    """People in the programme."""
+    with database.reading() as connection:
+        return int(connection.execute(sa.select(sa.func.count()).select_from(store.person)).scalar_one())
+
+
 def load_people(connection: Connection) -> People:
     names = list(connection.execute(sa.select(store.person.c.name).order_by(store.person.c.id)).scalars())
     f = store.person_fact
@@ -386,13 +425,19 @@ def load_history(connection: Connection, first: int = 0, last: int = STRIDE - 1)
 # Writing.
 
 
-def import_people(database: Store, source: str | Path | bytes, software: str) -> Imported:
-    """People: ``id``, group columns of any name, and optionally ``enrolled``, ``left``, ``opted_out``, ``reserved``."""
+def import_people(database: Store, source: str | Path | bytes, software: str, again: bool = False) -> Imported:
+    """People: ``id``, group columns of any name, and optionally ``enrolled``, ``left``, ``opted_out``, ``reserved`` (rounds, yes or no).
+
+    An empty entry leaves what was known as it was; ``none`` clears a round.
+    """
     table = read_table(source, ("id",))
     named = table.parse("id", _identifier)
-    given = [name for name in table.columns if name in FACTS]
-    grouping = [name for name in table.columns if name not in FACTS and name != "id"]
-    facts = {name: table.parse(name, _flag if name == "opted_out" else _optional_round) for name in given}
+    grouping = [name for name in table.columns if name not in COLUMNS]
+    if odd := [name for name in table.columns if name in COLUMNS and name != "id" and name not in FACTS]:
+        raise InvalidInput(
+            f"{table.where} has a column {odd[0]!r}, which is of history; import it as history, or rename the column"
+        )
+    facts = {name: table.parse(name, _flag if name == "opted_out" else _optional_round) for name in FACTS if name in table.columns}
     for name in grouping:
         table.parse(name, _group)
     names, codes = table.columns["id"]
@@ -400,8 +445,9 @@ def import_people(database: Store, source: str | Path | bytes, software: str) ->
     table.refuse()
     ids = [names[code] for code in codes]
     with database.writing() as connection:
-        if done := _known(connection, table, "people", {}):
-            return done
+        earlier, later = _known(connection, table, "people", {})
+        if earlier is not None and not later:
+            return earlier
         people = load_people(connection)
         number = {name: i for i, name in enumerate(people.names)}
         person = np.array([number.get(name, UNKNOWN) for name in ids], dtype=np.int64)
@@ -409,10 +455,10 @@ def import_people(database: Store, source: str | Path | bytes, software: str) ->
         person[new] = people.n + np.arange(new.sum())
 
         def merged(name: str, before: Ints) -> Ints:
-            """The fact for each row: what the file says if it has the column, else what was known."""
-            if name in facts:
-                return facts[name]
-            return np.where(new, UNKNOWN, before[np.minimum(person, people.n - 1)] if people.n else UNKNOWN)
+            """The fact for each row: what the file says, else what was known."""
+            was = np.where(new, UNKNOWN, before[np.minimum(person, people.n - 1)] if people.n else UNKNOWN)
+            said = facts.get(name, was)
+            return np.where(said == CLEARED, UNKNOWN, np.where(said == UNKNOWN, was, said))
 
         enrolled, left = merged("enrolled", people.enrolled), merged("left", people.departed)
         opted_out, reserved = np.maximum(merged("opted_out", people.opted_out), 0), merged("reserved", people.reserved)
@@ -422,6 +468,8 @@ def import_people(database: Store, source: str | Path | bytes, software: str) ->
             p = person[i]
             was = (people.groups[p], people.enrolled[p], people.departed[p], max(people.opted_out[p], 0), people.reserved[p])
             changed[i] = was != (groups[i], enrolled[i], left[i], opted_out[i], reserved[i])
+        if earlier is not None and not again:
+            return replace(earlier, superseded=int(changed.sum()))
         batch = _new_batch(connection, table, "people", {}, int(changed.sum()), None, software)
         fresh = np.flatnonzero(new)
         append(connection, store.person, {"id": person[fresh], "name": [ids[i] for i in fresh], "batch": [batch] * len(fresh)})
@@ -440,11 +488,16 @@ def import_people(database: Store, source: str | Path | bytes, software: str) ->
             },
             "people",
         )
-        return Imported(batch, len(table), int(new.sum()), int((changed & ~new).sum()), before=False)
+        return Imported(batch, len(table), int(new.sum()), int((changed & ~new).sum()), before=False, groups=tuple(grouping))
 
 
 def import_history(
-    database: Store, source: str | Path | bytes, software: str, threshold: str | None = None, add_people: bool = False
+    database: Store,
+    source: str | Path | bytes,
+    software: str,
+    threshold: str | None = None,
+    add_people: bool = False,
+    again: bool = False,
 ) -> Imported:
     """History: ``id``, ``round``, ``state`` (or ``value`` with a threshold) at its start, ``contacted`` during it; empty is unknown."""
     table = read_table(source, ("id", "round"), ("state", "value", "contacted"))
@@ -456,48 +509,58 @@ def import_history(
         _, settings = current_settings(connection)
         states = _states(table, settings, threshold)
         _refuse_repeats(table, named, rounds)
-        if done := _known(connection, table, "history", options):
-            return done
+        _refuse_far(connection, table, rounds)
+        earlier, later = _known(connection, table, "history", options)
+        if earlier is not None and not later:
+            return earlier
         person, added = _numbers_of(connection, table, add_people)
         table.refuse()
         state = states if states is not None else np.full(len(table), UNKNOWN, np.int64)
-        batch = _new_batch(connection, table, "history", options, 0, None, software)
+        news = _news(connection, person, rounds, state, contacted)
+        if earlier is not None and not again:
+            return replace(earlier, superseded=news.stored)
+        batch = _new_batch(connection, table, "history", options, news.stored, None, software)
         _enrol(connection, added, batch)
-        return _observe(connection, batch, len(table), person, rounds, state, contacted)
+        news.append(connection, batch)
+        return Imported(batch, len(table), news.stored - news.corrected, news.corrected, before=False)
 
 
 def record(
-    database: Store, source: str | Path | bytes, software: str, round: int | None = None, threshold: str | None = None
+    database: Store,
+    source: str | Path | bytes,
+    software: str,
+    round: int | None = None,
+    threshold: str | None = None,
+    again: bool = False,
 ) -> Imported:
-    """What happened in a round: ``id``, ``contacted`` (without the column: everybody named was), and ``state`` or ``value`` reached.
+    """What happened in a round: ``id``, ``contacted``, and ``state`` or ``value`` reached; a file of identifiers alone names the contacted.
 
     The first record of a round is taken to name all who were contacted: who is not in it was not. A later one corrects only whom it names.
+    The round is what a column ``round`` says (an exported plan has one), else the first that was planned and not recorded.
     """
     table = read_table(source, ("id",), ("contacted", "state", "value", *WORKSHEET))
     named = table.parse("id", _identifier)
-    contacted = table.parse("contacted", _flag) if "contacted" in table.columns else np.ones(len(table), np.int64)
+    said = table.parse("round", _optional_round) if "round" in table.columns else np.empty(0, np.int64)
+    implied = UNKNOWN if {"state", "value"} & set(table.columns) else 1
+    contacted = table.parse("contacted", _flag) if "contacted" in table.columns else np.full(len(table), implied, np.int64)
     with database.writing() as connection:
         _, settings = current_settings(connection)
         states = _states(table, settings, threshold)
         _refuse_repeats(table, named)
-        planned = connection.execute(sa.select(sa.func.max(store.plan.c.round))).scalar()
-        at = planned if round is None else round
-        if at is None:
-            raise InvalidInput("no round has been planned; say which round this was, such as --round 21")
+        at = _round_of(connection, table, said[said >= 0], round)
         options = {"threshold": threshold, "round": at}
-        if done := _known(connection, table, "record", options):
-            return done
+        earlier, later = _known(connection, table, "record", options)
+        if earlier is not None and not later:
+            return earlier
         person, _ = _numbers_of(connection, table, add_people=False)
         table.refuse()
         people = load_people(connection)
-        first = connection.execute(
-            sa.select(store.observation.c.person)
-            .where(store.observation.c.round == at, store.observation.c.contacted.is_not(None))
-            .limit(1)
-        ).first()
-        batch = _new_batch(connection, table, "record", options, 0, at, software)
+        o = store.observation
+        first = connection.execute(sa.select(o.c.person).where(o.c.round == at, o.c.contacted.is_not(None)).limit(1)).first()
         here = (people.enrolled <= at) & ((people.departed == UNKNOWN) | (people.departed > at))
         others = np.setdiff1d(np.flatnonzero(here), person) if first is None else np.empty(0, np.int64)
+        if first is None:
+            contacted = np.maximum(contacted, 0)
         rows = [
             (person, at, np.full(len(person), UNKNOWN), contacted),
             (others, at, np.full(len(others), UNKNOWN), np.zeros(len(others))),
@@ -508,14 +571,13 @@ def record(
         when = np.concatenate([np.full(len(row[0]), row[1]) for row in rows])
         state, contact = (np.concatenate([row[j] for row in rows]).astype(np.int64) for j in (2, 3))
         told = (state >= 0) | (contact >= 0)
-        result = _observe(connection, batch, len(table), who[told], when[told], state[told], contact[told])
-        listed = set(
-            connection.execute(
-                sa.select(store.plan_row.c.person)
-                .join(store.plan, store.plan.c.id == store.plan_row.c.plan)
-                .where(store.plan.c.round == at, store.plan_row.c.listed == 1, store.plan.c.id == _plan_in_force(at))
-            ).scalars()
-        )
+        news = _news(connection, who[told], when[told], state[told], contact[told])
+        if earlier is not None and not again:
+            return replace(earlier, superseded=news.stored)
+        batch = _new_batch(connection, table, "record", options, news.stored, at, software)
+        news.append(connection, batch)
+        r = store.plan_row
+        listed = set(connection.execute(sa.select(r.c.person).where(r.c.plan == _plan_in_force(at), r.c.listed == 1)).scalars())
         reached = set(person[contacted == 1].tolist())
         details = {
             "round": at,
@@ -525,7 +587,27 @@ def record(
             "off_list": len(reached - listed),
             "absent": len(others),
         }
-        return Imported(result.batch, result.rows, result.added, result.corrected, False, details)
+        return Imported(batch, len(table), news.stored - news.corrected, news.corrected, before=False, details=details)
+
+
+def _round_of(connection: Connection, table: Table, said: Ints, asked: int | None) -> int:
+    """The round that a record is of."""
+    if len(said) and said.min() != said.max():
+        raise InvalidInput(f"{table.where} is of rounds {said.min()} to {said.max()}; record one round at a time")
+    if len(said) and asked is not None and said[0] != asked:
+        raise InvalidInput(f"{table.where} is of round {said[0]}, not of round {asked}; leave --round out, or mend the file")
+    if len(said):
+        return int(said[0])
+    if asked is not None:
+        return asked
+    p, o = store.plan, store.observation
+    planned = connection.execute(sa.select(p.c.round).distinct().order_by(p.c.round)).scalars().all()
+    if not planned:
+        raise InvalidInput("no round has been planned; say which round this was, such as --round 21")
+    recorded = set(
+        connection.execute(sa.select(o.c.round).where(o.c.round >= planned[0], o.c.contacted.is_not(None)).distinct()).scalars()
+    )
+    return int(next((r for r in planned if r not in recorded), planned[-1]))
 
 
 def _plan_in_force(round: int) -> sa.ScalarSelect[Any]:
@@ -548,6 +630,20 @@ def _refuse_repeats(table: Table, ids: Ints, rounds: Ints | None = None) -> None
         table.faults.append(Fault(int(table.lines[row]), column, entries[codes[row]], problem))
 
 
+def _refuse_far(connection: Connection, table: Table, rounds: Ints) -> None:
+    """Rounds are consecutive numbers: one that lies far beyond all others is a slip, or a date."""
+    known = connection.execute(sa.select(sa.func.max(store.observation.c.round))).scalar()
+    distinct = np.unique(np.append(rounds[rounds >= 0], [] if known is None else [known])).astype(np.int64)
+    gaps = np.flatnonzero(np.diff(distinct) > FAR)
+    if not len(gaps):
+        return
+    last = int(distinct[gaps[0]])
+    entries, codes = table.columns["round"]
+    for row in np.flatnonzero(rounds > last + FAR):
+        problem = f"is more than {FAR} rounds after round {last}; number the rounds one after another"
+        table.faults.append(Fault(int(table.lines[row]), "round", entries[codes[row]], problem))
+
+
 def _numbers_of(connection: Connection, table: Table, add_people: bool) -> tuple[Ints, dict[str, int]]:
     """The number of the person of each row [rows], and who is new (if they may be added; else each is a fault)."""
     number: dict[str, int] = {row.name: row.id for row in connection.execute(sa.select(store.person.c.name, store.person.c.id))}
@@ -560,6 +656,10 @@ def _numbers_of(connection: Connection, table: Table, add_people: bool) -> tuple
         if name not in number and add_people:
             added[name] = number[name] = len(number)
         known[i] = number.get(name, UNKNOWN)
+    guarded = [i for i, name in enumerate(names) if name[:1] == "'" and known[i] >= 0 and np.count_nonzero(known == known[i]) > 1]
+    for row in np.flatnonzero(np.isin(codes, guarded)):
+        problem = "is there already without the apostrophe; keep one"
+        table.faults.append(Fault(int(table.lines[row]), "id", names[codes[row]], problem))
     person: Ints = known[codes]
     for row in np.flatnonzero(person == UNKNOWN):
         if names[codes[row]]:
@@ -574,42 +674,41 @@ def _enrol(connection: Connection, added: Mapping[str, int], batch: int) -> None
         append(connection, store.person, {"id": list(added.values()), "name": list(added), "batch": [batch] * len(added)})
 
 
-def _observe(connection: Connection, batch: int, rows: int, person: Ints, rounds: Ints, state: Ints, contacted: Ints) -> Imported:
-    """Store what is new or different; one entry a person and round."""
+@dataclass(frozen=True, eq=False)
+class _News:
+    """Entries that say something new or different, sorted by person and round; arrays [m]."""
+
+    person: Ints
+    round: Ints
+    state: Ints
+    contacted: Ints
+    corrected: int  # of these, how many contradict what was known
+
+    @property
+    def stored(self) -> int:
+        return len(self.person)
+
+    def append(self, connection: Connection, batch: int) -> None:
+        columns = {"person": self.person, "round": self.round, "batch": np.full(self.stored, batch)}
+        append(connection, store.observation, {**columns, "state": self.state, "contacted": self.contacted}, "history")
+
+
+def _news(connection: Connection, person: Ints, rounds: Ints, state: Ints, contacted: Ints) -> _News:
+    """What of these entries, one a person and round, is not known already."""
+    if not len(person):
+        return _News(person, rounds, state, contacted, 0)
     order = np.argsort(person * STRIDE + rounds, kind="stable")
     person, rounds, state, contacted = (column[order] for column in (person, rounds, state, contacted))
-    added = corrected = np.empty(0, np.int64)
-    if len(person):
-        before = load_history(connection, int(rounds.min()), int(rounds.max()))
-        key, known = person * STRIDE + rounds, before.key
-        place = np.minimum(np.searchsorted(known, key), max(len(known) - 1, 0))
-        there = known[place] == key if len(known) else np.zeros(len(key), bool)
-
-        def differs(now: Ints, then: Ints) -> NDArray[np.bool_]:
-            return (now >= 0) & (now != then[place]) if len(then) else now >= 0
-
-        changed = differs(state, before.state) | differs(contacted, before.contacted)
-        contradicts = np.zeros(len(key), bool)
-        if len(known):
-            for now_, then in ((state, before.state), (contacted, before.contacted)):
-                contradicts |= there & (now_ >= 0) & (then[place] >= 0) & (now_ != then[place])
-        stored = ~there | changed
-        added, corrected = np.flatnonzero(stored & ~contradicts), np.flatnonzero(stored & contradicts)
-        rows_ = np.flatnonzero(stored)
-        append(
-            connection,
-            store.observation,
-            {
-                "person": person[rows_],
-                "round": rounds[rows_],
-                "batch": np.full(len(rows_), batch),
-                "state": state[rows_],
-                "contacted": contacted[rows_],
-            },
-            "history",
-        )
-    connection.execute(store.batch.update().where(store.batch.c.id == batch).values(stored=len(added) + len(corrected)))
-    return Imported(batch, rows, len(added), len(corrected), before=False)
+    before = load_history(connection, int(rounds.min()), int(rounds.max()))
+    key, known = person * STRIDE + rounds, np.append(before.key, -1)  # the last one is nobody's: where no other matches
+    place = np.searchsorted(before.key, key)
+    place[known[place] != key] = len(known) - 1
+    new, corrected = place == len(known) - 1, np.zeros(len(key), bool)
+    for now, then in ((state, before.state), (contacted, before.contacted)):
+        was = np.append(then, UNKNOWN)[place]
+        new |= (now >= 0) & (now != was)
+        corrected |= (now >= 0) & (was >= 0) & (now != was)
+    return _News(person[new], rounds[new], state[new], contacted[new], int(np.count_nonzero(corrected)))
 
 
 def _merged_groups(table: Table, grouping: list[str], before: list[str]) -> list[str]:
@@ -622,8 +721,8 @@ def _merged_groups(table: Table, grouping: list[str], before: list[str]) -> list
         if combination not in made:
             old, *picked = combination
             new = {name: entries[i] for name, (entries, _), i in zip(grouping, columns, picked, strict=True)}
-            merged = {**json.loads(old), **new}
-            made[combination] = json.dumps({name: value for name, value in merged.items() if value}, ensure_ascii=False)
+            known = {name: value for name, value in new.items() if value}  # an empty entry leaves what was known
+            made[combination] = json.dumps({**json.loads(old), **known}, ensure_ascii=False)
         out.append(made[combination])
     return out
 
@@ -632,15 +731,23 @@ def _content(table: Table, kind: str, options: Mapping[str, Any]) -> str:
     return hashlib.sha256(f"{kind} {table.digest} {json.dumps(options, sort_keys=True)}".encode()).hexdigest()
 
 
-def _known(connection: Connection, table: Table, kind: str, options: Mapping[str, Any]) -> Imported | None:
-    """The batch of the same content, if there is one."""
-    row = connection.execute(sa.select(store.batch).where(store.batch.c.digest == _content(table, kind, options))).first()
-    return None if row is None else Imported(row.id, row.rows, 0, 0, before=True)
+def _known(connection: Connection, table: Table, kind: str, options: Mapping[str, Any]) -> tuple[Imported | None, bool]:
+    """The last batch of the same content, if there is one, and whether others came after it."""
+    same = store.batch.c.digest.startswith(_content(table, kind, options))
+    row = connection.execute(sa.select(store.batch).where(same).order_by(store.batch.c.id.desc()).limit(1)).first()
+    if row is None:
+        return None, False
+    latest = connection.execute(sa.select(sa.func.max(store.batch.c.id))).scalar_one()
+    return Imported(row.id, row.rows, 0, 0, before=True), latest > row.id
 
 
 def _new_batch(
     connection: Connection, table: Table, kind: str, options: Mapping[str, Any], stored: int, round: int | None, software: str
 ) -> int:
-    values = {"kind": kind, "digest": _content(table, kind, options), "rows": len(table), "stored": stored, "round": round}
+    digest = _content(table, kind, options)
+    taken = connection.execute(sa.select(sa.func.count()).select_from(store.batch).where(store.batch.c.digest.startswith(digest)))
+    if times := taken.scalar_one():  # the same content again, on purpose
+        digest += f"+{times}"
+    values = {"kind": kind, "digest": digest, "rows": len(table), "stored": stored, "round": round}
     result = connection.execute(store.batch.insert().values(created=store.now(), software=software, **values))
     return int(result.inserted_primary_key[0])  # type: ignore[index]

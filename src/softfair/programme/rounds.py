@@ -5,8 +5,9 @@ the distribution that follows from the last one), the rounds that are left. `Sof
 contact now. Among those in the draw the list is a set of k with probability proportional to the product of exp(c lambda) (design `joint`),
 so nobody has a lower chance than someone who would gain less. Where capacity goes by site, each site is a cohort and a draw of its own.
 
-The seed of a draw follows from the programme's seed, the round and the version, so that a command repeated gives the same list and nobody
-can draw until a list pleases. Scores are stored as they were used: the draw can be replayed from the database alone.
+The seed of a draw follows from the programme's seed and the round, so that a command repeated gives the same list and nobody can draw until
+a list pleases: a plan made anew has the same luck. Scores are stored as they were used: the draw can be replayed from the database alone.
+What is expected of a plan (the outlook) holds k on average in each round, which flatters sites of a few people by some per cent.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ __all__ = ["Plan", "Status", "explain", "load_plan", "make_plan", "next_round", 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+FORGOTTEN = 500  # rounds after which the last state seen no longer tells
 SLICE = 65_536  # people that are followed through the horizon at a time
 CLOSE = 1.02  # a target's c is found to within this factor
 
@@ -113,24 +115,30 @@ def make_plan(
     with database.writing() as connection:
         existing = _existing(connection, round) if replan is None else None
         if existing is not None and round is not None:
-            return load_plan(connection, existing), False
+            return _as_planned(load_plan(connection, existing), target), False
         now = look(connection)
         at = next_round(now) if round is None else round
         existing = _existing(connection, at)
         if existing is not None and replan is None:
-            return load_plan(connection, existing), False
+            return _as_planned(load_plan(connection, existing), target), False
         if replan is not None and (existing is None or not replan.strip()):
             raise InvalidInput(
                 f"round {at} has no plan to replace; leave --replan out"
                 if existing is None
                 else "a plan is replaced for a reason; say it, such as --replan 'capacity fell to 8'"
             )
-        if replan is not None and next_round(now) > at:
+        if next_round(now) > at:
             raise InvalidInput(f"round {at} is over, its contacts are recorded; plan round {next_round(now)}")
         if target is not None:
             now = replace(now, settings=replace(now.settings, target=target))
         model, _ = fit_in(connection, now, software)
         return _draw(connection, now, model, at, software, replan), True
+
+
+def _as_planned(plan: Plan, target: Target | None) -> Plan:
+    if target is not None and plan.outlook.get("target") != asdict(target):
+        raise InvalidInput(f"round {plan.round} is planned already, not for that target; make it anew with --replan REASON")
+    return plan
 
 
 def _existing(connection: Connection, round: int | None) -> int | None:
@@ -150,8 +158,9 @@ def _draw(connection: Connection, now: Round, model: Model, at: int, software: s
     if not waiting.any():
         raise InvalidInput(f"nobody is in the programme in round {at}; import people, or see who left or opted out")
     belief = _belief(now, model, at, state)
+    # Nobody is drawn again for r rounds, so no more than a share of 1 / (r + 1) of the people can be contacted a round for long.
     draws = [
-        _Site(Cohort(model.P[who], start=belief[who]), min(k, len(who)), horizon, who)
+        _Site(Cohort(model.P[who], start=belief[who]), min(k, max(1, len(who) // (settings.cooldown + 1))), horizon, who)
         for j, (_, k) in enumerate(sites)
         if len(who := np.flatnonzero(waiting & (site == j)))
     ]
@@ -166,7 +175,7 @@ def _draw(connection: Connection, now: Round, model: Model, at: int, software: s
         ).scalar_one()
         + 1
     )
-    seed = hashlib.sha256(f"{settings.seed} {at} {version}".encode()).hexdigest()[:16]
+    seed = _seed(settings, at)
     for j, (_, k) in enumerate(sites):
         who = np.flatnonzero((status == Status.IN_DRAW) & (site == j))
         probability[who], chosen = _select(score[who], c, k, seed, j)
@@ -196,11 +205,16 @@ def _draw(connection: Connection, now: Round, model: Model, at: int, software: s
     }
     person = np.arange(people.n)
     before = connection.execute(sa.select(store.plan.c.digest).order_by(store.plan.c.id.desc()).limit(1)).scalar()
-    header["digest"] = _digest(before or "", header, {"person": person, **rows})
+    header["digest"] = _digest(before or "", header, {"person": person, **rows}, people.names)
     number = connection.execute(store.plan.insert().values(**header)).inserted_primary_key
     assert number is not None
     append(connection, store.plan_row, {"plan": np.full(people.n, number[0]), "person": person, **rows}, "plan")
     return load_plan(connection, int(number[0]))
+
+
+def _seed(settings: Settings, at: int) -> str:
+    """The same for every version of a round's plan: who plans again does not get new luck."""
+    return hashlib.sha256(f"{settings.seed} {at}".encode()).hexdigest()[:16]
 
 
 def _rounds_left(connection: Connection, settings: Settings, at: int) -> int:
@@ -262,7 +276,7 @@ def _belief(now: Round, model: Model, at: int, state: Ints) -> Floats:
     """Distribution of everybody's state at the start of the round [n, S].
 
     Who was seen is in that state. Who was seen earlier is followed from there by the model, with the contacts that are known (an unknown
-    one counts as none). Who was never seen is taken to be like those who were.
+    one counts as none); after FORGOTTEN rounds nothing is left of the state. Who was never seen is taken to be like those who were.
     """
     history, n, S = now.history, now.people.n, model.P.shape[-1]
     past = np.flatnonzero((history.state >= 0) & (history.round <= at))
@@ -271,7 +285,7 @@ def _belief(now: Round, model: Model, at: int, state: Ints) -> Floats:
     seen_in[history.person[past]] = history.state[past]
     belief = np.eye(S)[seen_in]
     key = history.key
-    for r in range(int(last.min()), at):
+    for r in range(max(int(last.min()), at - FORGOTTEN), at):
         who = np.flatnonzero(last <= r)
         place = np.minimum(np.searchsorted(key, who * STRIDE + r), len(key) - 1)
         contacted = (key[place] == who * STRIDE + r) & (history.contacted[place] == 1)
@@ -368,12 +382,7 @@ def _choose(draws: list[_Site], settings: Settings, people: Any) -> tuple[float,
     kept, lost = (hard_end, fair_end) if target.goal == "benefit" else (fair_end, hard_end)
     if met(lost):
         found = lost
-    elif not met(kept):
-        raise Infeasible(
-            f"the target cannot be met: {target}; the nearest that can is {_said(target, kept)}, at c = {float(kept['c']):g}; "
-            "ask for that, or raise the capacity"
-        )
-    else:
+    elif met(kept):
         low, high = math.log(hardest) - math.log(1e6), math.log(hardest)
         found = kept
         for _ in track(range(math.ceil(math.log2((high - low) / math.log(CLOSE)))), "looking for c"):
@@ -385,6 +394,17 @@ def _choose(draws: list[_Site], settings: Settings, people: Any) -> tuple[float,
                 high = middle
             else:
                 low = middle
+    else:
+        # With capacities by site the lottery need not be the most even between groups: look at some c on the way.
+        between = [measure(float(c)) for c in np.geomspace(hardest / 1e4, hardest, 13)] if target.goal == "group" else []
+        serving = [tried for tried in between if met(tried)]
+        if not serving:
+            nearest = max([kept, *between], key=lambda tried: tried["group"]) if between else kept
+            raise Infeasible(
+                f"the target cannot be met: {target}; the nearest that can is {_said(target, nearest)}, at c = {float(nearest['c']):.3g}; "
+                "ask for that, or raise the capacity"
+            )
+        found = serving[-1]
     c = float(found["c"])
     return c, {**found, "target": asdict(target), "target_said": str(target), "most_effective_gained": best - none}
 
@@ -405,13 +425,14 @@ def _select(score: Floats, c: float, k: int, seed: str, site: int) -> tuple[Floa
     return rule.inclusion(score, k), rule.draw(score, k, np.random.default_rng([int(seed, 16), site]))
 
 
-def _digest(before: str, header: dict[str, Any], rows: dict[str, Any]) -> str:
-    """Of a plan, chained to the plan before it: nothing in either can change without a trace."""
+def _digest(before: str, header: dict[str, Any], rows: dict[str, Any], names: list[str]) -> str:
+    """Of a plan and whom it is about, chained to the plan before it: nothing in either can change without a trace."""
     told = {name: header[name] for name in sorted(header) if name not in ("id", "digest")}
     digest = hashlib.sha256(f"{before} {json.dumps(told, sort_keys=True)}".encode())
     for name in ("person", "status", "site", "state", "score", "probability", "listed"):
         kind = "<f8" if name in ("score", "probability") else "<i8"
         digest.update(np.ascontiguousarray(rows[name], dtype=kind).tobytes())
+    digest.update("\n".join(names[i] for i in rows["person"]).encode())
     return digest.hexdigest()
 
 
@@ -452,12 +473,18 @@ def verify(database: Store) -> list[tuple[int, int, list[str]]]:
     verdicts = []
     with database.reading() as connection:
         before = ""
+        names = list(connection.execute(sa.select(store.person.c.name).order_by(store.person.c.id)).scalars())
         numbers = connection.execute(sa.select(store.plan.c.id).order_by(store.plan.c.id)).scalars().all()
         for number in track(numbers, "replaying draws"):
             header = dict(connection.execute(sa.select(store.plan).where(store.plan.c.id == number)).one()._mapping)
             rows = plan_rows(connection, number)
             wrong = []
-            if _digest(before, header, rows) != header["digest"]:
+            settings = connection.execute(
+                sa.select(store.setting.c.content).where(store.setting.c.id == header["setting"])
+            ).scalar_one()
+            if header["seed"] != _seed(Settings.from_json(settings), header["round"]):
+                wrong.append("the seed does not follow from the programme's")
+            if _digest(before, header, rows, names) != header["digest"]:
                 wrong.append("what is stored is not what was committed")
             before = header["digest"]
             c = math.inf if header["c"] < 0 else header["c"]

@@ -16,6 +16,8 @@ from .store import Connection, Store
 
 __all__ = ["Settings", "Target", "current_settings", "initialise"]
 
+MOST = 2**31  # what a whole number in a database may reach
+
 GOALS = {  # what a target may ask for, and how it is said
     "benefit": "keep at least {:.3g} % of the benefit of the most effective plan",
     "wait": "nobody expected to wait more than {:g} rounds",
@@ -76,13 +78,13 @@ class Settings:
     def __post_init__(self) -> None:
         capacities = self.capacity if isinstance(self.capacity, Mapping) else {"capacity": self.capacity}
         for name, k in capacities.items():
-            if k is not None and (not isinstance(k, int) or k < 0):
+            if k is not None and (not isinstance(k, int) or not 0 <= k < MOST):
                 raise InvalidInput(f"the capacity {name!r} is {k!r}; give a whole number of people a round, at least 0")
         if (self.by is None) == isinstance(self.capacity, Mapping):
             raise InvalidInput("capacities by group need both a column and a table, such as --by region --capacity north=5,south=3")
-        if self.horizon < 1:
-            raise InvalidInput(f"the horizon is {self.horizon}; give a number of rounds of at least 1")
-        if len(self.states) < 2 or len(set(self.states)) < len(self.states) or not all(self.states):
+        if not 1 <= self.horizon < MOST:
+            raise InvalidInput(f"the horizon is {self.horizon}; give a number of rounds from 1 to {MOST - 1}")
+        if len(self.states) < 2 or len({name.lower() for name in self.states}) < len(self.states) or not all(self.states):
             raise InvalidInput(f"the states are {', '.join(self.states)}; give at least two different names, from worst to best")
         if not self.c >= 0:
             raise InvalidInput(f"c is {self.c}; give a number >= 0 (0: a lottery, inf: those who gain most)")
@@ -112,6 +114,8 @@ def initialise(database: Store, software: str, **changes: Any) -> tuple[Settings
 
     The states of a programme cannot change once it has people, for they are what its history is told in; nor its seed.
     """
+    if not database.exists():
+        Settings(**changes)  # what is wrong is refused before there is a file
     with database.creating() as connection:
         row = connection.execute(sa.select(store.setting).order_by(store.setting.c.id.desc()).limit(1)).first()
         before = Settings.from_json(row.content) if row else None

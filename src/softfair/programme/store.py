@@ -182,6 +182,8 @@ class Store:
             self.embedded = self.url.get_backend_name() == "sqlite"
             if self.url.get_backend_name() == "postgresql":
                 self.url = self.url.set(drivername="postgresql+psycopg")
+            elif self.embedded and self.url.database in (None, "", ":memory:"):
+                raise sa.exc.ArgumentError("nothing would be kept")
             elif not self.embedded:
                 raise sa.exc.ArgumentError(f"{self.url.get_backend_name()} is not known here")
             arguments = {"timeout": PATIENCE / 1000} if self.embedded else {"connect_timeout": 10}
@@ -199,7 +201,10 @@ class Store:
     @property
     def name(self) -> str:
         """The address without a password."""
-        return str(self.url.database) if self.embedded else self.url.render_as_string(hide_password=True)
+        if self.embedded:
+            return str(self.url.database)
+        public = {key: value for key, value in self.url.query.items() if "pass" not in key.lower()}
+        return self.url.set(query=public).render_as_string(hide_password=True)
 
     def reading(self) -> AbstractContextManager[Connection]:
         """A transaction that sees one moment of the database."""
@@ -276,14 +281,14 @@ class Store:
         """What a database complains of, in one line and without a password."""
         try:
             yield
-        except sa.exc.DBAPIError as error:
-            text = _first_line(error.orig)
-            for sign, remedy in REMEDIES.items():
-                if sign in text.lower():
-                    raise StoreError(f"{self.name}: {text}; {remedy}") from None
-            raise StoreError(f"{self.name}: {text}; nothing was changed") from None
-        except sqlite3.Error as error:  # from the bulk path, which speaks to the driver itself
-            text = _first_line(error)
+        except Exception as error:
+            # The bulk path speaks to the drivers themselves, and psycopg need not be there to be named.
+            if isinstance(error, sa.exc.DBAPIError):
+                text = _first_line(error.orig)
+            elif isinstance(error, (sqlite3.Error, OverflowError)) or type(error).__module__.startswith("psycopg"):
+                text = _first_line(error)
+            else:
+                raise
             remedy = next((remedy for sign, remedy in REMEDIES.items() if sign in text.lower()), "nothing was changed")
             raise StoreError(f"{self.name}: {text}; {remedy}") from None
 
@@ -313,7 +318,7 @@ def _first_line(error: object) -> str:
 def _hidden(url: str) -> str:
     """An address that could not be read, without what may be a password."""
     scheme, separator, rest = url.partition("://")
-    return scheme + separator + rest.rpartition("@")[2] if separator else url
+    return scheme + separator + rest.rpartition("@")[2].partition("?")[0] if separator else url
 
 
 def _prepare_sqlite(connection: Any, _: Any) -> None:

@@ -73,7 +73,7 @@ def audit_columns(found: Mapping[str, Any]) -> dict[str, list[Any]]:
             rows.append((path, value))
 
     walk("", found)
-    return {"figure": [path for path, _ in rows], "value": [None if value is None else str(value) for _, value in rows]}
+    return {"figure": [path for path, _ in rows], "value": [value for _, value in rows]}
 
 
 def write_table(columns: Mapping[str, list[Any]], out: Path) -> None:
@@ -90,8 +90,14 @@ def write_table(columns: Mapping[str, list[Any]], out: Path) -> None:
         import pyarrow as pa
         import pyarrow.parquet
 
+        def column(values: list[Any]) -> Any:
+            """Parquet has one type a column: where numbers and words stand together, all become words."""
+            kinds = {type(value) for value in values if value is not None}
+            mixed = len(kinds) > 1 and not kinds <= {int, float}
+            return pa.array([value if value is None or not mixed else str(value) for value in values])
+
         buffer = io.BytesIO()
-        pyarrow.parquet.write_table(pa.table(dict(columns)), buffer)
+        pyarrow.parquet.write_table(pa.table({name: column(values) for name, values in columns.items()}), buffer)
         write_whole(out, buffer.getvalue())
     else:
         raise InvalidInput(f"cannot tell what {out.name} should be; end it in .csv, .parquet or .json")
