@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..errors import BadRows, Fault, InvalidInput
+from ..progress import say
 from . import store
 from .settings import Settings, current_settings
 from .store import Connection, Store, append, fetch
@@ -52,6 +53,7 @@ UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2
 WORDS = {"1": 1, "yes": 1, "true": 1, "y": 1, "t": 1, "0": 0, "no": 0, "false": 0, "n": 0, "f": 0}
 WORKSHEET = ("round", "listed", "probability", "score", "state_now", "status", "site", "reason")  # of an exported plan; not read
 BATCH = 2**18  # batch * BATCH + state and contact: one number more
+MANY = 1_000_000  # rows, from which on they take seconds
 STRIDE = 2**31  # person * STRIDE + round: one number a person and round
 
 
@@ -113,6 +115,8 @@ class Table:
 def read_table(source: str | Path | bytes, required: tuple[str, ...], known: tuple[str, ...] | None = None) -> Table:
     """A CSV or Parquet file, standard input for ``-``, or its bytes. ``known``: the only columns allowed besides; None: any."""
     where, data = _bytes(source)
+    if len(data) > 20 * MANY:  # bytes, of which a row has some twenty
+        say(f"checking {where}, {len(data) / 2**20:.0f} MiB ...")
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -402,6 +406,8 @@ def load_people(connection: Connection) -> People:
 def load_history(connection: Connection, first: int = 0, last: int = STRIDE - 1) -> History:
     """Observations of rounds first to last, each as the latest batch that knew it says."""
     o = store.observation
+    if (many := connection.execute(sa.select(sa.func.count()).select_from(o)).scalar_one()) > MANY:
+        say(f"reading {many:,} entries of history ...")
     key = sa.cast(o.c.person, sa.BigInteger) * STRIDE + o.c.round
     told = (sa.func.coalesce(o.c.state, UNKNOWN) + 1) * 4 + sa.func.coalesce(o.c.contacted, UNKNOWN) + 1
     packed = sa.cast(o.c.batch, sa.BigInteger) * BATCH + told

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from .. import estimate
 from ..errors import InvalidInput
+from ..progress import say
 from . import store
-from .ingest import History, People, load_history, load_people
+from .ingest import MANY, History, People, load_history, load_people
 from .settings import Settings, current_settings
 from .store import Connection, Store
 
@@ -88,6 +89,8 @@ def fit_in(connection: Connection, now: Round, software: str) -> tuple[Model, bo
     if latest is not None:
         return load_model(connection, latest), False
     names, groups = people.group(shrink) if shrink is not None else ([], None)
+    if len(history.person) > MANY:
+        say(f"estimating for {people.n:,} people ...")
     counts = estimate.count_transitions(history.person, history.round, history.state, history.contacted, people.n, settings.S)
     found = estimate.estimate(counts, groups, level=settings.level, monotone=settings.monotone)
     own = found.seen.sum(axis=(1, 2)) > 0

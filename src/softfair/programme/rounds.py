@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ..cohort import Cohort
 from ..errors import Infeasible, InvalidInput, NotConverged
 from ..policies.base import Rule
-from ..progress import track
+from ..progress import say, track
 from ..solvers import solve_priced
 from ..solvers.priced import hard_multiplier
 from ..solvers.values import PriceValues
@@ -336,6 +336,8 @@ class _Site:
 
 def _choose(draws: list[_Site], settings: Settings, people: Any) -> tuple[float, dict[str, Any]]:
     """c, given or found for the target, and what is expected of the plan."""
+    if sum(drawn.cohort.n for drawn in draws) > SLICE:
+        say("weighing what a contact brings to each ...")
     hardest = max(hard_multiplier(drawn.cohort) for drawn in draws)
     none = sum(drawn.follow(None)[0] for drawn in draws)
     best = sum(drawn.follow(math.inf)[0] for drawn in draws)
