@@ -556,6 +556,13 @@ def test_a_model_is_made_once(programme):
     assert third.summary["monotone_bound"] == third.bound.sum() > 0
 
 
+def test_a_column_of_telephone_numbers_is_no_group(small):
+    people = csv("id,phone,region", [[f"p{i}", 1000 + i, "ns"[i % 2]] for i in range(60)])
+    assert fit(small(people), NAME)[0].summary["group_column"] == "region"
+    assert fit(small(people, shrink="phone"), NAME)[0].summary["group_column"] == "phone"
+    assert fit(small(csv("id,phone", [["a", 1], ["b", 2]])), NAME)[0].summary["group_column"] is None
+
+
 def test_who_has_no_history_has_the_group_s_estimate(programme):
     import_people(programme, csv("id,region", [["new", "north"]]), NAME)
     model, _ = fit(programme, NAME)

@@ -66,7 +66,7 @@ def init(
     ] = None,
     cooldown: Annotated[int | None, typer.Option(help="Rounds after a contact without another.  [default: 0]")] = None,
     shrink: Annotated[
-        str | None, typer.Option(help="Group column towards which estimates are drawn.  [default: the first]")
+        str | None, typer.Option(help="Group column towards which estimates are drawn.  [default: the first with few values]")
     ] = None,
     monotone: Annotated[
         bool | None, typer.Option("--monotone/--free", help="Whether contact cannot harm and the good state persists.")

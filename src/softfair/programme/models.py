@@ -22,6 +22,10 @@ from .store import Connection, Store
 
 __all__ = ["Model", "Round", "fit", "fit_in", "latest_model", "load_model", "look"]
 
+CROWD = (
+    20  # people a value that a group column has on average, if it is to be shrunk towards unasked: a telephone number is no group
+)
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -75,8 +79,8 @@ def fit(database: Store, software: str) -> tuple[Model, bool]:
 
 def fit_in(connection: Connection, now: Round, software: str) -> tuple[Model, bool]:
     settings, people, history = now.settings, now.people, now.history
-    columns = people.columns()
-    shrink = settings.shrink if settings.shrink is not None else (columns[0] if columns else None)
+    telling = (column for column in people.columns() if len(people.group(column)[0]) * CROWD <= people.n)
+    shrink = settings.shrink if settings.shrink is not None else next(telling, None)
     asked = json.dumps(
         {"shrink": shrink, "monotone": settings.monotone, "level": settings.level, "software": software}, sort_keys=True
     )

@@ -70,7 +70,7 @@ class Settings:
     c: float = 10.0  # how strongly gain counts; inf: the k who gain most
     target: Target | None = None  # instead of c
     cooldown: int = 0  # rounds after a contact in which a person is not drawn again
-    shrink: str | None = None  # group column towards whose mean estimates are drawn; None: the cohort's alone
+    shrink: str | None = None  # group column towards whose mean estimates are drawn; None: the first that has few values
     monotone: bool = False  # contact does not harm, the good state persists
     level: float = 0.9  # of intervals
     seed: int = 0  # from which the seed of every draw follows
