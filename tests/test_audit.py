@@ -592,3 +592,17 @@ def test_other_multipliers_on_request(tmp_path):
     names = [row["policy"] for row in audit(database, cs=(0.5, math.inf)).off_policy]
     assert names == ["as drawn", "nobody listed", "Random", "most effective", "c = 0.5", "c = inf"]
     assert [row["policy"] for row in audit(database).off_policy][-2:] == ["half of c", "twice c"]
+
+
+def test_plans_made_anew_are_told(tmp_path):
+    database = Store(str(tmp_path / "anew.db"))
+    initialise(database, SOFTWARE)
+    small(database, tmp_path)
+    make_plan(database, SOFTWARE)
+    assert not any("more than once" in sentence for sentence in audit(database).findings)
+    make_plan(database, SOFTWARE, replan="somebody fell ill")
+    told = [sentence for sentence in audit(database).findings if "more than once" in sentence]
+    assert len(told) == 1
+    assert told[0].startswith("Look:")
+    assert "(2 versions)" in told[0]
+    assert "ill" not in told[0]  # a reason may name people

@@ -921,6 +921,9 @@ def _findings(found: Audit) -> Iterator[str]:
         yield f"Look: the lists do not agree with the stated probabilities ({_chance(test['p'])}); {REPLAY}."
     else:
         yield f"The lists agree with the stated probabilities ({size}, {_chance(test['p'])})."
+    if anew := [row for row in found.rounds if row["version"] > 1]:
+        which = ", ".join(f"{row['round']} ({row['version']} versions)" for row in anew[:5]) + (", ..." if len(anew) > 5 else "")
+        yield f"Look: planned more than once, each time for a reason that is kept: round {which}."
     if not any(row["recorded"] for row in found.rounds):
         yield "Nothing has been recorded of the planned rounds yet; tell what happened with: softfair record FILE."
     else:
