@@ -395,8 +395,8 @@ def drift_of(history, n, T):
 
     rounds = []
     for t in range(T // 2 + 1, T + 1):
-        state, contacted = auditing._seen_in(history, t, n)
-        after, _ = auditing._seen_in(history, t + 1, n)
+        state, contacted = history.of(t, n)
+        after, _ = history.of(t + 1, n)
         rounds.append(planned(np.full(n, 0.5), np.zeros(n), state=state, contacted=contacted, after=after, round=t, model=t))
     return auditing._drift(auditing._predictions(rounds, model_of, 2), history, n, ["bad", "good"], Z)
 

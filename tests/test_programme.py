@@ -146,7 +146,7 @@ def test_who_was_not_seen_is_followed_by_the_model(small):
     fit(database, NAME)
     with database.reading() as connection:
         now, model = look(connection), load_model(connection, 1)
-    belief = _belief(now, model, 3, np.array([-1, 0, -1, -1]))
+    belief = _belief(now, model, 3)
     P = model.P
     np.testing.assert_allclose(belief[0], [0, 1] @ P[0, 1] @ P[0, 0])  # contacted in round 1, not in round 2
     np.testing.assert_allclose(belief[1], [1, 0])  # seen
@@ -439,7 +439,7 @@ def test_the_outlook_is_what_simulation_finds(programme):
     with programme.reading() as connection:
         now, model = look(connection), load_model(connection, plan.model)
         who = np.flatnonzero(plan.status == Status.IN_DRAW)
-        belief = _belief(now, model, plan.round, plan.state)
+        belief = _belief(now, model, plan.round)
     cohort = sf.Cohort(model.P[who], start=belief[who])
     policies = [sf.SoftFair(c=10.0), sf.NoIntervention()]
     rewards = [sf.simulate(policy.fit(cohort, 30, plan.horizon), runs=200, seed=1).rewards.sum(axis=1) for policy in policies]

@@ -268,6 +268,25 @@ def test_disk_full(tmp_path):
     import_people(database, sample.people_file(), NAME)
 
 
+def said_in_a_child(hinder, path):
+    """What a process says that hinders itself and then imports people."""
+    answers = fork.Queue()
+
+    def hindered():
+        hinder()
+        try:
+            import_people(Store(path), sample.people_file(), NAME)
+            answers.put("it was written")
+        except StoreError as error:
+            answers.put(str(error))
+
+    child = fork.Process(target=hindered)
+    child.start()
+    told = answers.get(timeout=60)
+    child.join()
+    return told
+
+
 def test_a_write_that_the_system_refuses(tmp_path):
     """A limit on the size of files stands for a disk that fails."""
     import resource
@@ -275,21 +294,13 @@ def test_a_write_that_the_system_refuses(tmp_path):
     path = str(tmp_path / "limited.db")
     database = Store(path)
     initialise(database, NAME, seed=0)
-    before, answers = sizes(database), fork.Queue()
+    before = sizes(database)
 
     def limited():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
-        try:
-            import_people(Store(path), sample.people_file(), NAME)
-            answers.put("it was written")
-        except StoreError as error:
-            answers.put(str(error))
 
-    child = fork.Process(target=limited)
-    child.start()
-    told = answers.get(timeout=60)
-    child.join()
+    told = said_in_a_child(limited, path)
     assert "nothing was changed" in told
     assert "\n" not in told
     assert sizes(database) == before
@@ -301,8 +312,7 @@ def test_a_read_only_file(tmp_path):
     path = folder / "programme.db"
     database = Store(str(path))
     initialise(database, NAME, seed=0)
-    before, answers = sizes(database), fork.Queue()
-    content = path.read_bytes()
+    before, content = sizes(database), path.read_bytes()
     for parent in (tmp_path, *tmp_path.parents[:3]):
         parent.chmod(0o755)
     path.chmod(0o444)
@@ -311,16 +321,8 @@ def test_a_read_only_file(tmp_path):
     def somebody():
         if os.geteuid() == 0:
             os.seteuid(65534)  # root may write anything; nobody may not
-        try:
-            import_people(Store(str(path)), b"id\na\n", NAME)
-            answers.put("it was written")
-        except StoreError as error:
-            answers.put(str(error))
 
-    child = fork.Process(target=somebody)
-    child.start()
-    told = answers.get(timeout=60)
-    child.join()
+    told = said_in_a_child(somebody, str(path))
     folder.chmod(0o755)
     path.chmod(0o644)
     assert "writable" in told or "may be written" in told, told

@@ -118,11 +118,7 @@ def frontier(
     curve = trace(read_cohort(cohort), k, horizon, [_number("c", text) for text in c] if c else None, gamma, runs, seed)
     _show(curve, as_json, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
-        from .figures import draw_frontier, new_figure
-
-        figure, axes = new_figure()
-        draw_frontier(axes[0], {"SoftFair": curve})
-        _save(figure, png)
+        _draw(png, {"SoftFair": curve})
 
 
 @app.command()
@@ -150,11 +146,7 @@ def simulate(
     table = compare([_policy(name) for name in names], read_cohort(cohort), k, horizon, gamma, runs, seed)
     _show(table, as_json, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
-        from .figures import draw_frontier, new_figure
-
-        figure, axes = new_figure()
-        draw_frontier(axes[0], {}, table)
-        _save(figure, png)
+        _draw(png, {}, table)
 
 
 @app.command()
@@ -245,11 +237,15 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
     console.print("wait: longest in decisions; unfair: % of pairs where who would gain less has the better chance", style="dim")
 
 
-def _save(figure: Any, path: Path) -> None:
+def _draw(path: Path, curves: dict[str, pd.DataFrame], policies: pd.DataFrame | None = None) -> None:
+    """Benefit against fairness, as a picture in a file."""
     import io
 
+    from .figures import draw_frontier, new_figure
     from .files import write_whole
 
+    figure, axes = new_figure()
+    draw_frontier(axes[0], curves, policies)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150)
     write_whole(path, buffer.getvalue())

@@ -189,8 +189,8 @@ def _read(connection: Connection, people: People, history: History) -> list[Plan
     for row in track(connection.execute(query).all(), "reading plans"):
         rows = plan_rows(connection, row.id)
         who = rows["person"]
-        state, contacted = _seen_in(history, row.round, people.n)
-        after, _ = _seen_in(history, row.round + 1, people.n)
+        state, contacted = history.of(row.round, people.n)
+        after, _ = history.of(row.round + 1, people.n)
         found.append(
             Planned(
                 round=row.round,
@@ -210,14 +210,6 @@ def _read(connection: Connection, people: People, history: History) -> list[Plan
             )
         )
     return found
-
-
-def _seen_in(history: History, round: int, n: int) -> tuple[Ints, Ints]:
-    """State and contact of everybody in a round [n]; UNKNOWN where there is none."""
-    rows = np.flatnonzero(history.round == round)
-    state, contacted = np.full(n, UNKNOWN, np.int64), np.full(n, UNKNOWN, np.int64)
-    state[history.person[rows]], contacted[history.person[rows]] = history.state[rows], history.contacted[rows]
-    return state, contacted
 
 
 # Figures with their doubt.

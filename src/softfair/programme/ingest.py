@@ -27,7 +27,7 @@ from ..errors import BadRows, Fault, InvalidInput
 from ..progress import say
 from . import store
 from .settings import Settings, current_settings
-from .store import Connection, Store, append, fetch
+from .store import Connection, Store, append, fetch, names_of, plan_in_force
 
 __all__ = [
     "History",
@@ -381,6 +381,13 @@ class History:
     def key(self) -> Ints:
         return self.person * STRIDE + self.round
 
+    def of(self, round: int, n: int) -> tuple[Ints, Ints]:
+        """State and contact of each of n people in a round [n]; UNKNOWN where there is none."""
+        rows = np.flatnonzero(self.round == round)
+        state, contacted = np.full(n, UNKNOWN, np.int64), np.full(n, UNKNOWN, np.int64)
+        state[self.person[rows]], contacted[self.person[rows]] = self.state[rows], self.contacted[rows]
+        return state, contacted
+
 
 def how_many(database: Store) -> int:
     """People in the programme."""
@@ -389,7 +396,7 @@ def how_many(database: Store) -> int:
 
 
 def load_people(connection: Connection) -> People:
-    names = list(connection.execute(sa.select(store.person.c.name).order_by(store.person.c.id)).scalars())
+    names = names_of(connection)
     f = store.person_fact
     groups = ["{}"] * len(names)
     facts = [[UNKNOWN] * 4 for _ in names]
@@ -583,7 +590,9 @@ def record(
         batch = _new_batch(connection, table, "record", options, news.stored, at, software)
         news.append(connection, batch)
         r = store.plan_row
-        listed = set(connection.execute(sa.select(r.c.person).where(r.c.plan == _plan_in_force(at), r.c.listed == 1)).scalars())
+        listed = set(
+            connection.execute(sa.select(r.c.person).where(r.c.plan == plan_in_force(connection, at), r.c.listed == 1)).scalars()
+        )
         reached = set(person[contacted == 1].tolist())
         details = {
             "round": at,
@@ -614,11 +623,6 @@ def _round_of(connection: Connection, table: Table, said: Ints, asked: int | Non
         connection.execute(sa.select(o.c.round).where(o.c.round >= planned[0], o.c.contacted.is_not(None)).distinct()).scalars()
     )
     return int(next((r for r in planned if r not in recorded), planned[-1]))
-
-
-def _plan_in_force(round: int) -> sa.ScalarSelect[Any]:
-    p = store.plan
-    return sa.select(p.c.id).where(p.c.round == round).order_by(p.c.version.desc()).limit(1).scalar_subquery()
 
 
 def _refuse_repeats(table: Table, ids: Ints, rounds: Ints | None = None) -> None:

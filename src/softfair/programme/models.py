@@ -18,7 +18,7 @@ from ..progress import say
 from . import store
 from .ingest import MANY, History, People, load_history, load_people
 from .settings import Settings, current_settings
-from .store import Connection, Store
+from .store import Connection, Store, names_of
 
 __all__ = ["Model", "Round", "fit", "fit_in", "latest_model", "load_model", "look"]
 
@@ -133,8 +133,7 @@ def latest_model(database: Store) -> tuple[Model, list[str]]:
         number = connection.execute(sa.select(sa.func.max(store.model.c.id))).scalar()
         if number is None:
             raise InvalidInput("there is no model yet; make one with: softfair fit")
-        names = connection.execute(sa.select(store.person.c.name).order_by(store.person.c.id)).scalars()
-        return load_model(connection, number), list(names)
+        return load_model(connection, number), names_of(connection)
 
 
 def load_model(connection: Connection, number: int) -> Model:

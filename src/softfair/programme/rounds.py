@@ -35,7 +35,7 @@ from . import store
 from .ingest import STRIDE, UNKNOWN
 from .models import Model, Round, fit_in, load_model, look
 from .settings import Settings, Target
-from .store import Connection, Store, append, fetch
+from .store import Connection, Store, append, fetch, names_of, plan_in_force
 
 __all__ = ["Plan", "Status", "explain", "load_plan", "make_plan", "next_round", "plan_of", "plan_rows", "verify"]
 
@@ -113,12 +113,12 @@ def make_plan(
     ``replan`` is the reason to make another version; the earlier ones are kept. ``target`` overrides the one in the settings.
     """
     with database.writing() as connection:
-        existing = _existing(connection, round) if replan is None else None
+        existing = plan_in_force(connection, round) if replan is None else None
         if existing is not None and round is not None:
             return _as_planned(load_plan(connection, existing), target), False
         now = look(connection)
         at = next_round(now) if round is None else round
-        existing = _existing(connection, at)
+        existing = plan_in_force(connection, at)
         if existing is not None and replan is None:
             return _as_planned(load_plan(connection, existing), target), False
         if replan is not None and (existing is None or not replan.strip()):
@@ -141,23 +141,16 @@ def _as_planned(plan: Plan, target: Target | None) -> Plan:
     return plan
 
 
-def _existing(connection: Connection, round: int | None) -> int | None:
-    p = store.plan
-    query = sa.select(p.c.id).where(p.c.round == round).order_by(p.c.version.desc()).limit(1)
-    found: int | None = connection.execute(query).scalar()
-    return found
-
-
 def _draw(connection: Connection, now: Round, model: Model, at: int, software: str, reason: str | None) -> Plan:
     settings, people = now.settings, now.people
     horizon = _rounds_left(connection, settings, at)
     sites, site = _sites(now)
-    state = _states_at(now, at)
+    state, _ = now.history.of(at, people.n)
     status = _status(now, at, site)
     waiting = np.isin(status, WAITING)
     if not waiting.any():
         raise InvalidInput(f"nobody is in the programme in round {at}; import people, or see who left or opted out")
-    belief = _belief(now, model, at, state)
+    belief = _belief(now, model, at)
     # Nobody is drawn again for r rounds, so no more than a share of 1 / (r + 1) of the people can be contacted a round for long.
     draws = [
         _Site(Cohort(model.P[who], start=belief[who]), min(k, max(1, len(who) // (settings.cooldown + 1))), horizon, who)
@@ -219,7 +212,7 @@ def _seed(settings: Settings, at: int) -> str:
 
 def _rounds_left(connection: Connection, settings: Settings, at: int) -> int:
     first = connection.execute(sa.select(sa.func.min(store.plan.c.round))).scalar()
-    left = settings.horizon - (at - min(at, at if first is None else first))
+    left = settings.horizon - (0 if first is None else max(0, at - first))
     if left < 1:
         raise InvalidInput(
             f"the programme's {settings.horizon} rounds ended with round {at + left - 1}; "
@@ -264,15 +257,7 @@ def _status(now: Round, at: int, site: Ints) -> Ints:
     return np.select([mask for mask, _ in reasons], [int(code) for _, code in reasons], int(Status.IN_DRAW))
 
 
-def _states_at(now: Round, at: int) -> Ints:
-    """The state observed at the start of the round [n]; UNKNOWN where it was not."""
-    state = np.full(now.people.n, UNKNOWN, np.int64)
-    here = now.history.round == at
-    state[now.history.person[here]] = now.history.state[here]
-    return state
-
-
-def _belief(now: Round, model: Model, at: int, state: Ints) -> Floats:
+def _belief(now: Round, model: Model, at: int) -> Floats:
     """Distribution of everybody's state at the start of the round [n, S].
 
     Who was seen is in that state. Who was seen earlier is followed from there by the model, with the contacts that are known (an unknown
@@ -442,7 +427,7 @@ def plan_of(database: Store, round: int | None = None) -> Plan:
     """The plan in force of a round; None: of the last one planned."""
     with database.reading() as connection:
         at = connection.execute(sa.select(sa.func.max(store.plan.c.round))).scalar() if round is None else round
-        number = _existing(connection, at)
+        number = plan_in_force(connection, at)
         if number is None:
             raise InvalidInput("there is no plan yet; make one with: softfair plan" if round is None else f"round {at} has no plan")
         return load_plan(connection, number)
@@ -455,7 +440,7 @@ def load_plan(connection: Connection, number: int) -> Plan:
         "sites": [(name, k) for name, k in json.loads(header["sites"])],
         "outlook": json.loads(header["outlook"]),
     }
-    names = list(connection.execute(sa.select(store.person.c.name).order_by(store.person.c.id)).scalars())
+    names = names_of(connection)
     rows = plan_rows(connection, number)
     return Plan(**header, names=names, **rows, unseen=load_model(connection, header["model"]).unseen[rows["person"]])
 
@@ -475,7 +460,7 @@ def verify(database: Store) -> list[tuple[int, int, list[str]]]:
     verdicts = []
     with database.reading() as connection:
         before = ""
-        names = list(connection.execute(sa.select(store.person.c.name).order_by(store.person.c.id)).scalars())
+        names = names_of(connection)
         numbers = connection.execute(sa.select(store.plan.c.id).order_by(store.plan.c.id)).scalars().all()
         for number in track(numbers, "replaying draws"):
             header = dict(connection.execute(sa.select(store.plan).where(store.plan.c.id == number)).one()._mapping)

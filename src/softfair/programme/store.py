@@ -44,11 +44,13 @@ __all__ = [
     "fetch",
     "meta",
     "model",
+    "names_of",
     "now",
     "observation",
     "person",
     "person_fact",
     "plan",
+    "plan_in_force",
     "plan_row",
     "setting",
 ]
@@ -336,6 +338,18 @@ def _begin(connection: Connection) -> None:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
     else:
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+
+
+def names_of(connection: Connection) -> list[str]:
+    """Everybody's identifier, in the order of their number."""
+    return list(connection.execute(sa.select(person.c.name).order_by(person.c.id)).scalars())
+
+
+def plan_in_force(connection: Connection, round: int | None) -> int | None:
+    """The number of a round's latest plan; None if it has none."""
+    query = sa.select(plan.c.id).where(plan.c.round == round).order_by(plan.c.version.desc()).limit(1)
+    found: int | None = connection.execute(query).scalar()
+    return found
 
 
 def append(connection: Connection, table: sa.Table, columns: Mapping[str, Any], description: str = "writing") -> None:
