@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 import tempfile
@@ -51,7 +52,9 @@ def files(folder: Path, people: int = PEOPLE, rounds: int = ROUNDS) -> tuple[Pat
     return folder / "people.csv", folder / "history.csv", folder / "record.csv"
 
 
-def programme(url: str | None = None) -> list[Row]:
+def programme() -> list[Row]:
+    """In a SQLite file, or in the empty PostgreSQL database whose address SOFTFAIR_BENCH_DB has."""
+    url = os.environ.get("SOFTFAIR_BENCH_DB")
     with tempfile.TemporaryDirectory() as folder:
         people, history, outcome = files(Path(folder))
         return timed(Store(url or f"{folder}/programme.db"), people, history, outcome)
