@@ -37,13 +37,27 @@ def plan(small: bool) -> list[Row]:
     table = sf.compare([paper, priced], cohort, k, T, runs=20)
     worth = ", ".join(f"{row.policy} {row.benefit:.0f} %" for row in table.itertuples())
     return [
-        (f"plan by prices against {episodes} episodes of loops, n = {n}", episodes * loop / fast, f"times faster ({worth})", -1000),
-        ("`paper` solver against the loops, an arm-step", episodes * loop / compiled, "times faster", -100),
+        (
+            f"plan by prices against {episodes} episodes of loops, n = {n}",
+            episodes * loop / fast,
+            f"times faster ({worth})",
+            -1000,
+        ),
+        (
+            "`paper` solver against the loops, an arm-step",
+            episodes * loop / compiled,
+            "times faster",
+            -100,
+        ),
     ]
 
 
 def simulation(small: bool) -> list[Row]:
-    return [against_numpy(n, design, goal) for n, goal in ((100, -10.0), (1000, -5.0)) for design in ("joint", "successive")]
+    return [
+        against_numpy(n, design, goal)
+        for n, goal in ((100, -10.0), (1000, -5.0))
+        for design in ("joint", "successive")
+    ]
 
 
 def against_numpy(n: int, design: Any, goal: float) -> Row:
@@ -52,8 +66,15 @@ def against_numpy(n: int, design: Any, goal: float) -> Row:
     fitted = sf.SoftFair(c=c, design=design).fit(cohort, k, T)
     gains = solve_priced(cohort, k, T, 1.0, c).rows(0, T)
     ours = best(lambda: sf.simulate(fitted, runs=runs))
-    theirs = best(lambda: loops.simulate_by_numpy(cohort.P, gains, c, k, few, 0, design), 3) * runs / few
-    return f"simulate, {runs} runs, T = {T}, n = {n}, {design}", theirs / ours, "times faster than NumPy steps", goal
+    theirs = (
+        best(lambda: loops.simulate_by_numpy(cohort.P, gains, c, k, few, 0, design), 3) * runs / few
+    )
+    return (
+        f"simulate, {runs} runs, T = {T}, n = {n}, {design}",
+        theirs / ours,
+        "times faster than NumPy steps",
+        goal,
+    )
 
 
 def indices(small: bool) -> list[Row]:
@@ -68,14 +89,21 @@ def indices(small: bool) -> list[Row]:
         for i in range(few):
             P = cohort.P[i]
             R0, R1 = P[0] @ [0.0, 1.0], P[1] @ [0.0, 1.0]
-            markovianbandit.restless_bandit_from_P0P1_R0R1(P[0], P[1], R0 + R, R1 + R).whittle_indices(discount=0.99)
+            markovianbandit.restless_bandit_from_P0P1_R0R1(
+                P[0], P[1], R0 + R, R1 + R
+            ).whittle_indices(discount=0.99)
 
     their = best(theirs, 2) / few
     ours = best(lambda: sf.indices.whittle(cohort, gamma=0.99)) / n
     finite = best(lambda: sf.indices.whittle(cohort, horizon=T), 2)
     one = best(lambda: sweep(cohort, np.full(T, 5.0), 10.0, 1.0, recursion.PRICED))
     return [
-        ("Whittle index for ever, two states, an arm", their / ours, "times faster than markovianbandit", -100),
+        (
+            "Whittle index for ever, two states, an arm",
+            their / ours,
+            "times faster than markovianbandit",
+            -100,
+        ),
         (f"exact finite-horizon indices, n = {n:,}, T = {T}", finite / one, "priced passes", 50),
     ]
 
@@ -94,9 +122,13 @@ PARTS: dict[str, Part] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="*", choices=[*PARTS, []], help="which parts; all if none is named")
+    parser.add_argument(
+        "part", nargs="*", choices=[*PARTS, []], help="which parts; all if none is named"
+    )
     warnings.simplefilter("ignore", sf.NotConverged)
-    bench.show(bench.measure(PARTS, parser.parse_args().part, small=bool(os.environ.get("BENCH_SMALL"))))
+    bench.show(
+        bench.measure(PARTS, parser.parse_args().part, small=bool(os.environ.get("BENCH_SMALL")))
+    )
     print(f"highest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB")
 
 

@@ -26,7 +26,14 @@ from softfair.policies.base import Fitted
 
 SMALL = bool(os.environ.get("BENCH_SMALL"))
 WEEKS = (10, 30, 100)
-STEEPER = (10.0, 14.0, 20.0, 30.0, 50.0, 80.0)  # c at which the plan from estimates is tried, from more even to less
+STEEPER = (
+    10.0,
+    14.0,
+    20.0,
+    30.0,
+    50.0,
+    80.0,
+)  # c at which the plan from estimates is tried, from more even to less
 Row = tuple[str, float, str, float | None]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -43,16 +50,28 @@ def estimation() -> list[Row]:
             counts = count_transitions(*history(truth, weeks, k, seed), n=n, S=2)
             fitted = estimate(counts, np.arange(n) % 4, level=level)
             covered.append(((fitted.low <= truth.P) & (fitted.high >= truth.P)).mean())
-            none = float(sf.simulate(sf.NoIntervention().fit(truth, k, T), runs, seed).totals.mean())
+            none = float(
+                sf.simulate(sf.NoIntervention().fit(truth, k, T), runs, seed).totals.mean()
+            )
             best, evenness = outcome(truth, truth, k, T, STEEPER[0], runs, seed)
-            for believed, losses in ((fitted.P, as_even), (posterior_mean(counts, 2_000 if SMALL else 20_000), unavoidable)):
+            for believed, losses in (
+                (fitted.P, as_even),
+                (posterior_mean(counts, 2_000 if SMALL else 20_000), unavoidable),
+            ):
                 tried = [outcome(truth, sf.Cohort(believed), k, T, c, runs, seed) for c in STEEPER]
-                losses.append(1 - (np.interp(evenness, *np.array(tried[::-1]).T[::-1]) - none) / (best - none))
+                losses.append(
+                    1 - (np.interp(evenness, *np.array(tried[::-1]).T[::-1]) - none) / (best - none)
+                )
                 if losses is as_even:
                     worse.append(1 - tried[0][0] / best)
                     lost.append(1 - (tried[0][0] - none) / (best - none))
         rows += [
-            (f"coverage of {level:.0%} intervals, CPAP, {weeks} weeks", 100 * float(np.mean(covered)), "% of probabilities", None),
+            (
+                f"coverage of {level:.0%} intervals, CPAP, {weeks} weeks",
+                100 * float(np.mean(covered)),
+                "% of probabilities",
+                None,
+            ),
             (
                 f"good rounds lost to not knowing, same c, {weeks} weeks",
                 100 * float(np.mean(worse)),
@@ -66,8 +85,18 @@ def estimation() -> list[Row]:
                 None,
             ),
             ("   the same, equally even", 100 * float(np.mean(as_even)), "%", None),
-            ("   by the exact posterior, equally even", 100 * float(np.mean(unavoidable)), "%", None),
-            ("   by this estimator beyond that", 100 * float(np.mean(as_even) - np.mean(unavoidable)), "points", None),
+            (
+                "   by the exact posterior, equally even",
+                100 * float(np.mean(unavoidable)),
+                "%",
+                None,
+            ),
+            (
+                "   by this estimator beyond that",
+                100 * float(np.mean(as_even) - np.mean(unavoidable)),
+                "points",
+                None,
+            ),
         ]
     return [*rows, speed()]
 
@@ -78,7 +107,12 @@ def speed() -> Row:
     estimate(count_transitions(*recorded, n=n, S=2), np.arange(n) % 4)  # compiles
     begun = time.perf_counter()
     estimate(count_transitions(*recorded, n=n, S=2), np.arange(n) % 4)
-    return f"count and estimate, n = {n:,}, {weeks} weeks", time.perf_counter() - begun, "seconds", 5
+    return (
+        f"count and estimate, n = {n:,}, {weeks} weeks",
+        time.perf_counter() - begun,
+        "seconds",
+        5,
+    )
 
 
 def history(truth: sf.Cohort, weeks: int, k: int, seed: int) -> tuple[Ints, Ints, Ints, Ints]:
@@ -90,11 +124,20 @@ def history(truth: sf.Cohort, weeks: int, k: int, seed: int) -> tuple[Ints, Ints
     for week in range(weeks):
         contacted[rng.choice(n, k, replace=False), week] = 1
         if week + 1 < weeks:
-            state[:, week + 1] = rng.random(n) < truth.p[np.arange(n), contacted[:, week], state[:, week]]
-    return np.repeat(np.arange(n), weeks), np.tile(np.arange(weeks), n), state.ravel(), contacted.ravel()
+            state[:, week + 1] = (
+                rng.random(n) < truth.p[np.arange(n), contacted[:, week], state[:, week]]
+            )
+    return (
+        np.repeat(np.arange(n), weeks),
+        np.tile(np.arange(weeks), n),
+        state.ravel(),
+        contacted.ravel(),
+    )
 
 
-def outcome(truth: sf.Cohort, believed: sf.Cohort, k: int, T: int, c: float, runs: int, seed: int) -> tuple[float, float]:
+def outcome(
+    truth: sf.Cohort, believed: sf.Cohort, k: int, T: int, c: float, runs: int, seed: int
+) -> tuple[float, float]:
     """On the true cohort, of the plan made for the cohort believed in: mean total reward, and mean entropy of who was contacted."""
     plan = sf.SoftFair(c=c).fit(believed, k, T)
     acting = Fitted(plan.policy, truth, k, T, 1.0, plan.rule, plan._scorer)

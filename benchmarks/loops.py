@@ -63,7 +63,9 @@ def successive_draws(log_weights: list[float], k: int, rng: random.Random) -> se
     return active
 
 
-def algorithm_1(P: Floats, k: int, T: int, c: float, episodes: int, seed: int) -> list[list[list[float]]]:
+def algorithm_1(
+    P: Floats, k: int, T: int, c: float, episodes: int, seed: int
+) -> list[list[list[float]]]:
     """Algorithm 1 of the paper, two states, gamma = 1: V[t][i][s]."""
     n = len(P)
     p = [[[float(P[i, a, s, 1]) for s in (0, 1)] for a in (0, 1)] for i in range(n)]
@@ -104,7 +106,9 @@ def draw_joint_by_numpy(log_weights: Floats, k: int, rng: np.random.Generator) -
             return chosen
 
 
-def draw_successive_by_numpy(log_weights: Floats, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def draw_successive_by_numpy(
+    log_weights: Floats, k: int, rng: np.random.Generator
+) -> NDArray[np.bool_]:
     chosen = np.zeros(len(log_weights), bool)
     chosen[np.argpartition(-(log_weights + rng.gumbel(size=len(log_weights))), k)[:k]] = True
     return chosen

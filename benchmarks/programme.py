@@ -38,14 +38,20 @@ def files(folder: Path, people: int = PEOPLE, rounds: int = ROUNDS) -> tuple[Pat
     columns: dict[str, list[Any]] = {"id": [], "round": [], "state": [], "contacted": []}
     for r in range(1, rounds + 1):
         contacted = (rng.random(people) < 0.1).astype(np.int64)
-        for name, values in zip(columns, (names, np.full(people, r), state, contacted), strict=True):
+        for name, values in zip(
+            columns, (names, np.full(people, r), state, contacted), strict=True
+        ):
             columns[name].append(values)
         state = (rng.random(people) < p[np.arange(people), contacted, state]).astype(np.int64)
     region = rng.choice(["north", "east", "south", "west"], people)
     tables = {
         "people.csv": {"id": names, "region": region},
         "history.csv": {name: np.concatenate(values) for name, values in columns.items()},
-        "record.csv": {"id": names, "contacted": (rng.random(people) < 0.1).astype(np.int64), "state": state},
+        "record.csv": {
+            "id": names,
+            "contacted": (rng.random(people) < 0.1).astype(np.int64),
+            "state": state,
+        },
     }
     for name, table in tables.items():
         pyarrow.csv.write_csv(pa.table(table), folder / name)
@@ -77,12 +83,26 @@ def timed(database: Store, people: Path, history: Path, outcome: Path) -> list[R
         rows.append((f"{kind}: {what}, of the import", 100 * seconds / whole, "%", None))
 
     time(f"import of {PEOPLE:,} people", lambda: import_people(database, people, SOFTWARE))
-    whole = time(f"import of {PEOPLE * ROUNDS:,} rows of history", lambda: import_history(database, history, SOFTWARE))
-    rows.append((f"{kind}: import of a million rows", whole * 1e6 / (PEOPLE * ROUNDS), "s", 15 if database.embedded else 20))
+    whole = time(
+        f"import of {PEOPLE * ROUNDS:,} rows of history",
+        lambda: import_history(database, history, SOFTWARE),
+    )
+    rows.append(
+        (
+            f"{kind}: import of a million rows",
+            whole * 1e6 / (PEOPLE * ROUNDS),
+            "s",
+            15 if database.embedded else 20,
+        )
+    )
     named("fit", lambda: fit(database, SOFTWARE), 10, whole)
     named("plan", lambda: make_plan(database, SOFTWARE), 10, whole)
     named("record", lambda: record(database, outcome, SOFTWARE), None, whole)
     named("audit", lambda: audit(database), 10, whole)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 2**30
+    memory = (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        * (1 if sys.platform == "darwin" else 1024)
+        / 2**30
+    )
     rows.append((f"{kind}: highest memory of all of it", memory, "GiB", 2))
     return rows

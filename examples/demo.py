@@ -49,7 +49,12 @@ def main() -> None:
     console = Console()
     frontier, axes = new_figure(columns=2)
     for ax, (name, cohort) in zip(
-        axes, {"synthetic": sf.datasets.synthetic(N, seed=0), "CPAP": sf.datasets.cpap(N, seed=0)}.items(), strict=True
+        axes,
+        {
+            "synthetic": sf.datasets.synthetic(N, seed=0),
+            "CPAP": sf.datasets.cpap(N, seed=0),
+        }.items(),
+        strict=True,
     ):
         figures = sf.compare(POLICIES, cohort, k=K, horizon=HORIZON)
         table = Table(title=f"{name}: n = {N}, k = {K}, {HORIZON} decisions, 50 runs (± sd)")
@@ -57,19 +62,31 @@ def main() -> None:
         for heading, _ in COLUMNS.values():
             table.add_column(heading, justify="right", no_wrap=True)
         for _, row in figures.iterrows():
-            cells = [text.format(row[column], row[f"{column}_sd"] if "±" in text else 0) for column, (_, text) in COLUMNS.items()]
+            cells = [
+                text.format(row[column], row[f"{column}_sd"] if "±" in text else 0)
+                for column, (_, text) in COLUMNS.items()
+            ]
             table.add_row(row["policy"], *cells)
         console.print(table)
         console.print(
-            "benefit: % of the Oracle's; bound: % of what no policy can exceed; never: share of people never helped\n", style="dim"
+            "benefit: % of the Oracle's; bound: % of what no policy can exceed; never: share of people never helped\n",
+            style="dim",
         )
         curves = {
             "SoftFair, priced": sf.frontier(cohort, k=K, horizon=HORIZON),
             "SoftFair, the paper's coupled c": sf.frontier(
-                cohort, k=K, horizon=HORIZON, cs=(0, 1, 2, 3, 5, 7, 9), policy=sf.SoftFair(solver="meanfield", design="successive")
+                cohort,
+                k=K,
+                horizon=HORIZON,
+                cs=(0, 1, 2, 3, 5, 7, 9),
+                policy=sf.SoftFair(solver="meanfield", design="successive"),
             ),
         }
-        draw_frontier(ax, curves, figures[figures["policy"].isin(["Random", "Myopic", "FairMyopic", "Oracle"])])
+        draw_frontier(
+            ax,
+            curves,
+            figures[figures["policy"].isin(["Random", "Myopic", "FairMyopic", "Oracle"])],
+        )
         ax.set_title(f"{name} cohort")
     frontier.savefig(out / "frontier.png", dpi=150)
 
@@ -77,12 +94,19 @@ def main() -> None:
     cohort = sf.datasets.synthetic(N, seed=0)
     starved, axes = new_figure(columns=2, height=3.2)
     counts = {}
-    for label, policy in {"Threshold Whittle": sf.ThresholdWhittle(), "SoftFair, c = 2": sf.SoftFair(c=2)}.items():
+    for label, policy in {
+        "Threshold Whittle": sf.ThresholdWhittle(),
+        "SoftFair, c = 2": sf.SoftFair(c=2),
+    }.items():
         counts[label] = sf.simulate(policy.fit(cohort, k=K, horizon=100), runs=1).counts[0]
     draw_histograms(axes, counts)
     starved.savefig(out / "selections.png", dpi=150)
-    console.print(f"Pictures: {out / 'frontier.png'} (benefit against fairness), {out / 'selections.png'} (who is ever helped)")
-    console.print("The paper's figures and tables in little; `softfair reproduce` makes them in full. Report:")
+    console.print(
+        f"Pictures: {out / 'frontier.png'} (benefit against fairness), {out / 'selections.png'} (who is ever helped)"
+    )
+    console.print(
+        "The paper's figures and tables in little; `softfair reproduce` makes them in full. Report:"
+    )
     reproduce(quick=True, out=out)
 
 

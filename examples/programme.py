@@ -25,7 +25,18 @@ def main() -> None:
         os.remove(old)
     (folder / "people.csv").write_bytes(sample.people_file())
     (folder / "history.csv").write_bytes(sample.history_file())
-    type_in(folder, "init", "--capacity", "12", "--target", "benefit=80%", "--cooldown", "1", "--seed", "0")
+    type_in(
+        folder,
+        "init",
+        "--capacity",
+        "12",
+        "--target",
+        "benefit=80%",
+        "--cooldown",
+        "1",
+        "--seed",
+        "0",
+    )
     type_in(folder, "import", "people", "people.csv")
     type_in(folder, "import", "history", "history.csv")
     type_in(folder, "fit")

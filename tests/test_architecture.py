@@ -25,6 +25,7 @@ ORDER = (
     "simulation",
     "comparison",
     "figures",
+    "page",
     "files",
     "estimate",
     "theory",
@@ -74,31 +75,41 @@ def faults(package: Path, order: tuple[str, ...]) -> list[str]:
             continue  # the front door may import every room
         room = module.split(".")[1]
         if room not in order:
-            said.append(f"{module}: the room {room!r} is not in the order: add it to ORDER in {Path(__file__).name}")
+            said.append(
+                f"{module}: the room {room!r} is not in the order: add it to ORDER in {Path(__file__).name}"
+            )
             continue
         for line, target in imported(file, module, set(files)):
             where = f"{file.relative_to(package.parent).as_posix()}:{line}"
             if target == top:
-                said.append(f"{where}: {room} imports the front door {top}, which stands above every room")
+                said.append(
+                    f"{where}: {room} imports the front door {top}, which stands above every room"
+                )
             elif target.startswith(f"{top}."):
                 other = target.split(".")[1]
                 if other == room:
                     inside.setdefault(module, set()).add(target)
                 elif other not in order:
-                    said.append(f"{where}: {other!r} is not in the order: add it to ORDER in {Path(__file__).name}")
+                    said.append(
+                        f"{where}: {other!r} is not in the order: add it to ORDER in {Path(__file__).name}"
+                    )
                 elif order.index(other) > order.index(room):
                     said.append(f"{where}: {room} imports {other}, which stands above it")
     try:
         graphlib.TopologicalSorter(inside).prepare()
     except graphlib.CycleError as error:
-        said.append("a cycle: " + " imports ".join(reversed(error.args[1])))  # graphlib lists the imported one first
+        said.append(
+            "a cycle: " + " imports ".join(reversed(error.args[1]))
+        )  # graphlib lists the imported one first
     return said
 
 
 def heavy_after(statement: str) -> set[str]:
     """Which heavy libraries a fresh interpreter has loaded after the statement."""
     code = f"{statement}\nimport sys\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True
+    )
     return HEAVY & set(done.stdout.split())
 
 

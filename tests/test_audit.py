@@ -17,7 +17,15 @@ from softfair import metrics, sampling
 from softfair.errors import InvalidInput
 from softfair.estimate import count_transitions, estimate
 from softfair.programme import audit as auditing
-from softfair.programme.audit import Planned, audit, design_variance, off_policy, sections, show, write_page
+from softfair.programme.audit import (
+    Planned,
+    audit,
+    design_variance,
+    off_policy,
+    sections,
+    show,
+    write_page,
+)
 from softfair.programme.ingest import History, People, import_history, import_people, record
 from softfair.programme.models import Model
 from softfair.programme.rounds import Status, load_plan, make_plan, plan_of
@@ -29,7 +37,18 @@ Z = stats.norm.ppf(0.95)  # of a 90 % interval
 
 
 def planned(
-    probability, listed, *, k=None, score=None, contacted=None, after=None, state=None, status=None, site=None, sites=None, **more
+    probability,
+    listed,
+    *,
+    k=None,
+    score=None,
+    contacted=None,
+    after=None,
+    state=None,
+    status=None,
+    site=None,
+    sites=None,
+    **more,
 ):
     """A round by hand; nothing recorded unless said."""
     m = len(probability)
@@ -64,8 +83,13 @@ def drawn(rng, score, k, c=1.0, **more):
 
 
 def people_of(n, **facts):
-    columns = {name: np.asarray(facts.get(name, np.full(n, -1))) for name in ("enrolled", "departed", "opted_out", "reserved")}
-    return People(names=[f"P{i}" for i in range(n)], groups=facts.get("groups", ["{}"] * n), **columns)
+    columns = {
+        name: np.asarray(facts.get(name, np.full(n, -1)))
+        for name in ("enrolled", "departed", "opted_out", "reserved")
+    }
+    return People(
+        names=[f"P{i}" for i in range(n)], groups=facts.get("groups", ["{}"] * n), **columns
+    )
 
 
 def history_of(rows):
@@ -90,7 +114,9 @@ def tell(database, tmp_path, text, round=None):
 def small(database, tmp_path, n=12, weeks=6, **settings):
     """n people, half of them in each of two regions, with made-up weeks."""
     rng = np.random.default_rng(3)
-    people = "id,region\n" + "".join(f"name-{i},{'north' if i % 2 else 'south'}\n" for i in range(n))
+    people = "id,region\n" + "".join(
+        f"name-{i},{'north' if i % 2 else 'south'}\n" for i in range(n)
+    )
     history = "id,round,state,contacted\n" + "".join(
         f"name-{i},{t},{rng.integers(2)},{'' if t == weeks else int(rng.random() < 0.2)}\n"
         for i in range(n)
@@ -106,7 +132,9 @@ def test_a_lottery_and_a_list_of_one_have_their_textbook_variance():
     np.testing.assert_allclose(design_variance(np.full(5, 2 / 5)), 0.4 * 0.6 * 5 / 4, rtol=1e-10)
     for p in ([0.7, 0.2, 0.1], [0.98, 0.019, 0.001], [0.4, 0.3, 0.3], [0.25] * 4):
         np.testing.assert_allclose(design_variance(np.array(p)), p, rtol=1e-8)
-    np.testing.assert_allclose(design_variance(np.array([0.6, 0.4])), 0.48)  # for two, any b that gives them Cov = -.24
+    np.testing.assert_allclose(
+        design_variance(np.array([0.6, 0.4])), 0.48
+    )  # for two, any b that gives them Cov = -.24
     np.testing.assert_allclose(design_variance(np.array([1.0, 1.0, 0.0])), 0.0)
     # Two of four by lottery, two in the set: hypergeometric, 2 * 1/2 * 1/2 * 2/3.
     tally = auditing._Tally.of([planned([0.5] * 4, [1, 0, 1, 0])], [np.array([0, 0, 1, 1])], 2)
@@ -117,7 +145,9 @@ def test_a_lottery_and_a_list_of_one_have_their_textbook_variance():
 @pytest.mark.parametrize("freedom", [1, 2, 3, 8, 9])
 @pytest.mark.parametrize("x", [0.0, 0.3, 4.0, 60.0])
 def test_the_tail_of_chi_square(x, freedom):
-    assert auditing._chi_square_tail(x, freedom) == pytest.approx(stats.chi2.sf(x, freedom), rel=1e-10, abs=1e-300)
+    assert auditing._chi_square_tail(x, freedom) == pytest.approx(
+        stats.chi2.sf(x, freedom), rel=1e-10, abs=1e-300
+    )
 
 
 def test_wilson():
@@ -131,7 +161,12 @@ def test_wilson():
 def test_waits():
     calls = {0: (2, 5), 1: (), 2: (), 3: (1,), 4: (6,), 5: ()}
     rows = [(i, t, 0, int(t in calls[i])) for i in range(6) for t in range(1, 7)]
-    people = people_of(6, enrolled=[-1, -1, 4, -1, -1, -1], departed=[-1, -1, -1, 4, -1, -1], opted_out=[0, 0, 0, 0, 0, 1])
+    people = people_of(
+        6,
+        enrolled=[-1, -1, 4, -1, -1, -1],
+        departed=[-1, -1, -1, 4, -1, -1],
+        opted_out=[0, 0, 0, 0, 0, 1],
+    )
     longest, now, here, span = auditing._waits(people, history_of(rows))
     # 0: rounds 3, 4 then 6; 1: all six; 2: 4 to 6; 3: 2 and 3, then left; 4: five before the call; 5 opted out.
     assert longest.tolist() == [2, 6, 3, 2, 5, 6]
@@ -156,7 +191,10 @@ def test_off_policy_by_hand(monkeypatch):
     policies = auditing._policies([], ())
     one = planned(p, listed, after=Y, c=math.nan)
     found = {
-        row["policy"]: row for row in off_policy([one], {name: policies[name] for name in ("nobody listed", "Random")}, 4, 2, Z)
+        row["policy"]: row
+        for row in off_policy(
+            [one], {name: policies[name] for name in ("nobody listed", "Random")}, 4, 2, Z
+        )
     }
     nobody, lottery = found["nobody listed"], found["Random"]
     assert nobody["unnormalised"] == pytest.approx(1 / 0.8 / 4)
@@ -166,7 +204,9 @@ def test_off_policy_by_hand(monkeypatch):
     assert lottery["difference"] == pytest.approx(2 / 3 - 3 / 4)
     gap = w * (Y - 2 / 3) / 3.75 - (Y - 0.75) / 4
     half = Z * math.sqrt(np.sum(gap**2) * 4 / 3)
-    assert (lottery["difference_low"], lottery["difference_high"]) == pytest.approx((2 / 3 - 3 / 4 - half, 2 / 3 - 3 / 4 + half))
+    assert (lottery["difference_low"], lottery["difference_high"]) == pytest.approx(
+        (2 / 3 - 3 / 4 - half, 2 / 3 - 3 / 4 + half)
+    )
     assert lottery["effective_listed"] == pytest.approx(1.875**2 / (0.625**2 + 1.25**2))
 
 
@@ -174,9 +214,16 @@ def test_a_policy_beyond_what_was_drawn_is_not_estimated():
     rng = np.random.default_rng(0)
     score, after = rng.normal(size=200), rng.integers(2, size=200)
     hard = planned(
-        sampling.inclusion_of_top(score, 40), sampling.inclusion_of_top(score, 40).astype(int), score=score, c=math.inf, after=after
+        sampling.inclusion_of_top(score, 40),
+        sampling.inclusion_of_top(score, 40).astype(int),
+        score=score,
+        c=math.inf,
+        after=after,
     )
-    rows = {row["policy"]: row for row in off_policy([hard], auditing._policies([hard], (2.0,)), 200, 2, Z)}
+    rows = {
+        row["policy"]: row
+        for row in off_policy([hard], auditing._policies([hard], (2.0,)), 200, 2, Z)
+    }
     assert rows["as drawn"]["estimate"] == pytest.approx(after.mean())
     assert rows["most effective"]["estimate"] == pytest.approx(after.mean())
     for name in ("nobody listed", "Random", "c = 2"):
@@ -185,7 +232,10 @@ def test_a_policy_beyond_what_was_drawn_is_not_estimated():
         assert math.isnan(rows[name]["estimate"])
         assert "never drawn" in rows[name]["why_not"]
     few = drawn(rng, score[:6], 2, after=after[:6])
-    assert "rounds of people" in off_policy([few], auditing._policies([few], ()), 6, 2, Z)[2]["why_not"]
+    assert (
+        "rounds of people"
+        in off_policy([few], auditing._policies([few], ()), 6, 2, Z)[2]["why_not"]
+    )
 
 
 def test_engagement_by_hand():
@@ -220,7 +270,10 @@ def test_the_design_variance_against_all_lists():
     rng = np.random.default_rng(1)
     for _ in range(5):
         score, n, k = rng.normal(size=10), 10, 3
-        lists = np.array([[i in chosen for i in range(n)] for chosen in itertools.combinations(range(n), k)], dtype=float)
+        lists = np.array(
+            [[i in chosen for i in range(n)] for chosen in itertools.combinations(range(n), k)],
+            dtype=float,
+        )
         chance = np.exp(lists @ score)
         chance /= chance.sum()
         p = chance @ lists
@@ -252,7 +305,12 @@ def test_waits_and_rates_against_loops():
     for j in (0, 1):
         mine = label == j
         rate = x[mine].sum() / m[mine].sum()
-        variance = sum((x[i] - rate * m[i]) ** 2 for i in np.flatnonzero(mine)) / m[mine].sum() ** 2 * mine.sum() / (mine.sum() - 1)
+        variance = (
+            sum((x[i] - rate * m[i]) ** 2 for i in np.flatnonzero(mine))
+            / m[mine].sum() ** 2
+            * mine.sum()
+            / (mine.sum() - 1)
+        )
         assert (found.low[j], found.high[j]) == pytest.approx(
             auditing._wilson(rate, min(rate * (1 - rate) / variance, m[mine].sum()), Z)
         )
@@ -264,8 +322,18 @@ def test_unfair_pairs_by_site_against_a_double_loop():
     rng = np.random.default_rng(4)
     score, p, site = rng.integers(0, 4, 30) / 4, rng.random(30), rng.integers(0, 2, 30)
     status = np.where(rng.random(30) < 0.2, Status.COOLING, Status.IN_DRAW)
-    (row,) = auditing._fairness([planned(p, np.zeros(30), score=score, site=site, sites=[("a", 3), ("b", 3)], status=status)])
-    pairs = [(i, j) for i, j in itertools.permutations(range(30), 2) if site[i] == site[j] and status[i] == status[j] == 0]
+    (row,) = auditing._fairness(
+        [
+            planned(
+                p, np.zeros(30), score=score, site=site, sites=[("a", 3), ("b", 3)], status=status
+            )
+        ]
+    )
+    pairs = [
+        (i, j)
+        for i, j in itertools.permutations(range(30), 2)
+        if site[i] == site[j] and status[i] == status[j] == 0
+    ]
     gaps = [p[i] - p[j] for i, j in pairs if score[i] < score[j] and p[i] > p[j]]
     assert row["pairs"] == len(pairs) // 2
     assert row["unfair_pairs"] == len(gaps) > 0
@@ -276,14 +344,23 @@ def test_unfair_pairs_by_site_against_a_double_loop():
 
 def test_off_policy_against_loops():
     rng = np.random.default_rng(5)
-    rounds = [drawn(rng, rng.normal(size=50), 15, c=0.7, after=rng.integers(-1, 3, 50)) for _ in range(3)]
-    rows = {row["policy"]: row for row in off_policy(rounds, auditing._policies(rounds, (0.2,)), 50, 3, Z)}
+    rounds = [
+        drawn(rng, rng.normal(size=50), 15, c=0.7, after=rng.integers(-1, 3, 50)) for _ in range(3)
+    ]
+    rows = {
+        row["policy"]: row
+        for row in off_policy(rounds, auditing._policies(rounds, (0.2,)), 50, 3, Z)
+    }
     w, Y, who = [], [], []
     for one in rounds:
         q = sampling.inclusion(0.2 * one.score, 15, "joint")
         for i in range(50):
             if one.after[i] >= 0:
-                w.append(q[i] / one.probability[i] if one.listed[i] else (1 - q[i]) / (1 - one.probability[i]))
+                w.append(
+                    q[i] / one.probability[i]
+                    if one.listed[i]
+                    else (1 - q[i]) / (1 - one.probability[i])
+                )
                 Y.append(one.after[i] / 2)
                 who.append(i)
     w, Y = np.array(w), np.array(Y)
@@ -291,7 +368,9 @@ def test_off_policy_against_loops():
     assert rows["c = 0.2"]["estimate"] == pytest.approx(V)
     assert rows["c = 0.2"]["unnormalised"] == pytest.approx(w @ Y / len(Y))
     pull = np.bincount(who, w * (Y - V), 50) / w.sum()
-    assert rows["c = 0.2"]["high"] == pytest.approx(V + Z * math.sqrt(pull @ pull * (m := len(set(who))) / (m - 1)))
+    assert rows["c = 0.2"]["high"] == pytest.approx(
+        V + Z * math.sqrt(pull @ pull * (m := len(set(who))) / (m - 1))
+    )
     assert rows["as drawn"]["estimate"] == pytest.approx(Y.mean())
     assert abs(rows["as drawn"]["difference_high"]) < 1e-9
 
@@ -315,15 +394,23 @@ def test_honest_lists_pass_and_others_do_not():
         assert abs(np.mean(z)) < 4 / 20
         assert abs(np.var(z) - 1) < 4 * math.sqrt(2) / 20
     # Somebody lists those most likely and leaves nothing to chance; or favours a group.
-    cheating = [planned(one.probability, sampling.inclusion_of_top(one.score, 24).astype(int)) for one in rounds]
+    cheating = [
+        planned(one.probability, sampling.inclusion_of_top(one.score, 24).astype(int))
+        for one in rounds
+    ]
     assert auditing._lists(cheating, Z)[1]["p"] < 1e-6
     favoured = []
     for one in rounds:
         listed = one.listed.copy()
-        off, on = np.flatnonzero((label == 0) & (listed == 0)), np.flatnonzero((label != 0) & (listed == 1))
+        off, on = (
+            np.flatnonzero((label == 0) & (listed == 0)),
+            np.flatnonzero((label != 0) & (listed == 1)),
+        )
         listed[off[:5]], listed[on[:5]] = 1, 0
         favoured.append(planned(one.probability, listed))
-    rows = auditing._groups(favoured, people_of(80, groups=[json.dumps({"region": str(j)}) for j in label]), 2, Z)
+    rows = auditing._groups(
+        favoured, people_of(80, groups=[json.dumps({"region": str(j)}) for j in label]), 2, Z
+    )
     assert [row["value"] for row in rows if row["flagged"] and row["z"] > 0] == ["0"]
     impossible = planned([1.0, 0.0, 0.5, 0.5], [0, 1, 1, 0])
     assert auditing._lists([impossible], Z)[1]["impossible"] == 2
@@ -359,11 +446,15 @@ def test_the_off_policy_estimate_is_right_on_average_and_its_interval_covers():
             if (name := row["policy"]) in errors:
                 true = np.mean(truth[name])
                 errors[name].append((row["unnormalised"] - true, row["estimate"] - true))
-                covered[name] += row["difference_low"] <= true - np.mean(own) <= row["difference_high"]
+                covered[name] += (
+                    row["difference_low"] <= true - np.mean(own) <= row["difference_high"]
+                )
     for name, found in errors.items():
         plain, normalised = np.array(found).T
         assert abs(plain.mean()) < 4 * plain.std() / 20, name
-        assert abs(normalised.mean()) < 4 * normalised.std() / 20 + 0.002, name  # a ratio's bias is of the order 1 / 480
+        assert abs(normalised.mean()) < 4 * normalised.std() / 20 + 0.002, (
+            name
+        )  # a ratio's bias is of the order 1 / 480
         assert covered[name] / 400 > 0.84, name
 
 
@@ -375,8 +466,14 @@ def simulated(rng, n, T, drift=0.0):
     helped = np.zeros(n)
     for t in range(1, T + 1):
         late = t > T // 2
-        chosen = (rng.random(n) < 0.3).astype(int) if not late else (helped + rng.normal(size=n) > 0.5).astype(int)
-        after = (rng.random(n) < np.clip(p[np.arange(n), chosen, state] - late * drift, 0, 1)).astype(int)
+        chosen = (
+            (rng.random(n) < 0.3).astype(int)
+            if not late
+            else (helped + rng.normal(size=n) > 0.5).astype(int)
+        )
+        after = (
+            rng.random(n) < np.clip(p[np.arange(n), chosen, state] - late * drift, 0, 1)
+        ).astype(int)
         rows += zip(range(n), [t] * n, state, chosen, strict=True)
         helped += chosen * (2 * after - 1)
         state = after
@@ -397,8 +494,20 @@ def drift_of(history, n, T):
     for t in range(T // 2 + 1, T + 1):
         state, contacted = history.of(t, n)
         after, _ = history.of(t + 1, n)
-        rounds.append(planned(np.full(n, 0.5), np.zeros(n), state=state, contacted=contacted, after=after, round=t, model=t))
-    return auditing._drift(auditing._predictions(rounds, model_of, 2), history, n, ["bad", "good"], Z)
+        rounds.append(
+            planned(
+                np.full(n, 0.5),
+                np.zeros(n),
+                state=state,
+                contacted=contacted,
+                after=after,
+                round=t,
+                model=t,
+            )
+        )
+    return auditing._drift(
+        auditing._predictions(rounds, model_of, 2), history, n, ["bad", "good"], Z
+    )
 
 
 def test_drift_is_seen_and_a_change_of_whom_is_contacted_is_not_taken_for_it():
@@ -415,11 +524,18 @@ def test_drift_is_seen_and_a_change_of_whom_is_contacted_is_not_taken_for_it():
     assert flagged <= 6
     assert np.var(scores) < 1 + 4 * math.sqrt(2 / 80)
     rows, _ = drift_of(simulated(rng, 1000, T, drift=0.2), 1000, T)
-    assert all(row["flagged"] and row["observed"] < row["expected"] for row in rows if not row["contacted"])
+    assert all(
+        row["flagged"] and row["observed"] < row["expected"] for row in rows if not row["contacted"]
+    )
     # Many people: plain frequencies differ by far more than chance allows, and yet nothing has changed but who is contacted.
     rows, _ = drift_of(simulated(rng, 4000, T), 4000, T)
     assert (
-        max(abs(row["observed"] - row["earlier"]) / (0.5 / math.sqrt(min(row["moves"], row["earlier_moves"]))) for row in rows) > 4
+        max(
+            abs(row["observed"] - row["earlier"])
+            / (0.5 / math.sqrt(min(row["moves"], row["earlier_moves"])))
+            for row in rows
+        )
+        > 4
     )
     assert all(abs(row["z"]) < 4 for row in rows)
 
@@ -428,7 +544,9 @@ def test_drift_is_seen_and_a_change_of_whom_is_contacted_is_not_taken_for_it():
 
 
 def test_lists_contacts_and_outcomes_are_counted(database, tmp_path):
-    people = "id,region,reserved,opted_out\n" + "".join(f"p{i},r{i % 2},{3 if i == 8 else ''},{int(i == 9)}\n" for i in range(10))
+    people = "id,region,reserved,opted_out\n" + "".join(
+        f"p{i},r{i % 2},{3 if i == 8 else ''},{int(i == 9)}\n" for i in range(10)
+    )
     history = "id,round,state,contacted\n" + "".join(
         f"p{i},{t},{(i + t) % 2},{'' if t == 3 else 0}\n" for i in range(10) for t in (1, 2, 3)
     )
@@ -444,10 +562,15 @@ def test_lists_contacts_and_outcomes_are_counted(database, tmp_path):
     assert (row["round"], row["in_draw"], row["listed"]) == (3, 8, 3)
     assert (row["contacted"], row["reached"], row["not_reached"], row["arranged"]) == (5, 2, 1, 1)
     assert (row["off_list"], row["opted_out_contacted"]) == (2, 1)
-    assert any(sentence.startswith("Look: 1 contact with people who had opted out") for sentence in found.findings)
+    assert any(
+        sentence.startswith("Look: 1 contact with people who had opted out")
+        for sentence in found.findings
+    )
     everybody, r0, r1 = found.groups
     assert everybody["stated_rate"] == pytest.approx(3 / 8)
-    assert everybody["contact_rate"] == pytest.approx(4 / 9)  # nine in the programme, without the one opted out
+    assert everybody["contact_rate"] == pytest.approx(
+        4 / 9
+    )  # nine in the programme, without the one opted out
     assert everybody["outcome_rate"] == pytest.approx(5 / 9)
     assert r0["people"] + r1["people"] == 8
     expected = plan.probability[[i for i in range(8) if i % 2 == 0]].sum() / 4
@@ -537,7 +660,9 @@ def test_nobody_left_in_the_draw(tmp_path):
     assert found.spread["never_listed"] == 0
     assert any("nothing was left to chance" in sentence for sentence in found.findings)
     read(found, tmp_path)
-    (tmp_path / "people.csv").write_text("id,opted_out\n" + "".join(f"name-{i},1\n" for i in range(12)))
+    (tmp_path / "people.csv").write_text(
+        "id,opted_out\n" + "".join(f"name-{i},1\n" for i in range(12))
+    )
     import_people(database, tmp_path / "people.csv", SOFTWARE)
     tell(database, tmp_path, "id,contacted\nname-0,0\n")
     with pytest.raises(InvalidInput):
@@ -550,10 +675,14 @@ def test_nobody_left_in_the_draw(tmp_path):
 
 def test_the_page_stands_alone_names_nobody_and_escapes(tmp_path):
     database = Store(str(tmp_path / "a.db"))
-    people = "id,region\n" + "".join(f"secret-{i},{'<b>[red]a</b>' if i % 2 else 'b'}\n" for i in range(40))
+    people = "id,region\n" + "".join(
+        f"secret-{i},{'<b>[red]a</b>' if i % 2 else 'b'}\n" for i in range(40)
+    )
     rng = np.random.default_rng(9)
     history = "id,round,state,contacted\n" + "".join(
-        f"secret-{i},{t},{rng.integers(2)},{'' if t == 5 else int(rng.random() < 0.2)}\n" for i in range(40) for t in range(1, 6)
+        f"secret-{i},{t},{rng.integers(2)},{'' if t == 5 else int(rng.random() < 0.2)}\n"
+        for i in range(40)
+        for t in range(1, 6)
     )
     fill(database, tmp_path, people, history, capacity=10, c=2.0)
     for _ in range(3):
@@ -561,11 +690,20 @@ def test_the_page_stands_alone_names_nobody_and_escapes(tmp_path):
         tell(
             database,
             tmp_path,
-            "id,contacted,state\n" + "".join(f"secret-{i},{plan.listed[i]},{rng.integers(2)}\n" for i in range(40)),
+            "id,contacted,state\n"
+            + "".join(f"secret-{i},{plan.listed[i]},{rng.integers(2)}\n" for i in range(40)),
         )
     found = audit(database)
     text, terminal, page = read(found, tmp_path)
-    assert {part.key for part in sections(found)} == {"lists", "rounds", "spread", "groups", "off_policy", "calibration", "drift"}
+    assert {part.key for part in sections(found)} == {
+        "lists",
+        "rounds",
+        "spread",
+        "groups",
+        "off_policy",
+        "calibration",
+        "drift",
+    }
     for told in (text, terminal, page):
         assert "secret-" not in told
     assert not re.search(r"(src|href)=\"(?!data:)|https?://|<script|@import|url\(", page)
@@ -578,7 +716,9 @@ def test_the_page_stands_alone_names_nobody_and_escapes(tmp_path):
     named = audit(database, names=3)
     assert [person["id"][:7] for person in named.spread["waiting_people"]] == ["secret-"] * 3
     assert "secret-" in read(named, tmp_path)[2]
-    with database.reading() as connection:  # and the entropy is the library's, of the lists as stored
+    with (
+        database.reading() as connection
+    ):  # and the entropy is the library's, of the lists as stored
         counts = sum(load_plan(connection, number).listed for number in (1, 2, 3))
     assert found.spread["entropy_listed"] == pytest.approx(metrics.action_entropy(counts))
     assert found.spread["gini_listed"] == pytest.approx(metrics.gini(counts))

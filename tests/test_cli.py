@@ -32,7 +32,9 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.mark.parametrize("command", [[], ["reproduce"], ["verify"], ["frontier"], ["simulate"], ["bench"]])
+@pytest.mark.parametrize(
+    "command", [[], ["reproduce"], ["verify"], ["frontier"], ["simulate"], ["bench"]]
+)
 def test_help(command: list[str]) -> None:
     done = softfair(*command, "--help")
     assert done.returncode == 0
@@ -65,7 +67,12 @@ def test_policies_by_name(text: str, policy: policies.Policy) -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     code = "import sys\ntry:\n    import softfair.cli\nfinally:\n    print({'numba', 'pandas', 'matplotlib', 'scipy'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "set()"
+    )
 
 
 def test_frontier_as_json_and_picture(people: Path, tmp_path: Path) -> None:
@@ -96,7 +103,18 @@ def test_frontier_as_json_and_picture(people: Path, tmp_path: Path) -> None:
 
 def test_simulate_as_a_table(people: Path) -> None:
     done = softfair(
-        "simulate", str(people), "--k", "3", "--horizon", "10", "--runs", "3", "--policy", "Random", "--policy", "Whittle:finite"
+        "simulate",
+        str(people),
+        "--k",
+        "3",
+        "--horizon",
+        "10",
+        "--runs",
+        "3",
+        "--policy",
+        "Random",
+        "--policy",
+        "Whittle:finite",
     )
     assert done.returncode == 0, done.stderr
     assert "Random" in done.stdout
@@ -111,14 +129,32 @@ def test_simulate_as_a_table(people: Path) -> None:
         (["simulate", "nobody.csv", "--k", "3"], "there is no file nobody.csv"),
         (["simulate", "{people}", "--k", "31"], "k is 31, the cohort has 30 arms"),
         (["simulate", "{people}", "--k", "3", "--policy", "Best"], "no policy 'Best'"),
-        (["simulate", "{people}", "--k", "3", "--policy", "FaWT:inf"], "window is inf; give a whole number"),
-        (["simulate", "{people}", "--k", "3", "--policy", "FaWT:nan"], "window is nan; give a whole number"),
-        (["simulate", "{people}", "--k", "3", "--policy", "FaWT:10.7"], "window is 10.7; give a whole number"),
-        (["simulate", "{people}", "--k", "3", "--policy", "FaWT:long"], "window of FaWT is 'long'; give a number"),
-        (["simulate", "{people}", "--k", "3", "--policy", "SoftFair:"], "c of SoftFair is ''; give a number"),
+        (
+            ["simulate", "{people}", "--k", "3", "--policy", "FaWT:inf"],
+            "window is inf; give a whole number",
+        ),
+        (
+            ["simulate", "{people}", "--k", "3", "--policy", "FaWT:nan"],
+            "window is nan; give a whole number",
+        ),
+        (
+            ["simulate", "{people}", "--k", "3", "--policy", "FaWT:10.7"],
+            "window is 10.7; give a whole number",
+        ),
+        (
+            ["simulate", "{people}", "--k", "3", "--policy", "FaWT:long"],
+            "window of FaWT is 'long'; give a number",
+        ),
+        (
+            ["simulate", "{people}", "--k", "3", "--policy", "SoftFair:"],
+            "c of SoftFair is ''; give a number",
+        ),
         (["simulate", "{people}", "--k", "3", "--policy", "SoftFair:nan"], "c is nan"),
         (["simulate", "{people}", "--k", "3", "--policy", "Whittle:long"], "horizon is 'long'"),
-        (["simulate", "{people}", "--k", "3", "--policy", "Random:5"], "Random takes nothing after its name, and '5' was given"),
+        (
+            ["simulate", "{people}", "--k", "3", "--policy", "Random:5"],
+            "Random takes nothing after its name, and '5' was given",
+        ),
         (["frontier", "{people}", "--k", "3", "--c", "much"], "c is 'much'"),
         (["frontier", "{people}", "--k", "3", "--c", "-1"], "c is -1"),
         (["frontier", "{people}"], "Missing option"),
@@ -126,7 +162,9 @@ def test_simulate_as_a_table(people: Path) -> None:
         (["frobnicate"], "No such command"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_2(people: Path, tmp_path: Path, words: list[str], said: str) -> None:
+def test_bad_input_is_one_line_and_exit_2(
+    people: Path, tmp_path: Path, words: list[str], said: str
+) -> None:
     done = softfair(*[word.format(people=people) for word in words], folder=tmp_path)
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
@@ -168,9 +206,7 @@ def test_goals_are_met_from_the_right_side() -> None:
 
 
 def test_an_interrupted_command_says_so(tmp_path: Path) -> None:
-    code = (
-        "import softfair.experiments as e\ndef run(*_): raise KeyboardInterrupt\ne.run = run\nfrom softfair.cli import main; main()"
-    )
+    code = "import softfair.experiments as e\ndef run(*_): raise KeyboardInterrupt\ne.run = run\nfrom softfair.cli import main; main()"
     words = [sys.executable, "-c", code, "reproduce", "fig2a/10"]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 130

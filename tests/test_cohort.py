@@ -113,13 +113,18 @@ def test_immediate_gain():
 def test_p_needs_two_states():
     with pytest.raises(InvalidInput) as error:
         _ = Cohort(np.full((1, 2, 3, 3), 1 / 3)).p
-    assert str(error.value) == "this needs arms with two states, the cohort has 3; choose a policy for S states"
+    assert (
+        str(error.value)
+        == "this needs arms with two states, the cohort has 3; choose a policy for S states"
+    )
 
 
 @pytest.mark.parametrize("pick", [[2, 0], np.array([2, 0]), (2, 0), [-1, -3]])
 def test_subset_by_index(pick):
     P = random_P(np.random.default_rng(0), 3, 2)
-    whole = Cohort(P, reward=[[0, 1], [0, 2], [0, 3]], ids=["a", "b", "c"], groups=[7, 8, 9], start=[0, 1, 0])
+    whole = Cohort(
+        P, reward=[[0, 1], [0, 2], [0, 3]], ids=["a", "b", "c"], groups=[7, 8, 9], start=[0, 1, 0]
+    )
     part = Cohort(P[[2, 0]], reward=[[0, 3], [0, 1]], ids=["c", "a"], groups=[9, 7], start=[0, 0])
     same(whole.subset(pick), part)
 
@@ -137,8 +142,14 @@ REFUSED = {
     "P a number": (lambda: Cohort(0.5), f"P has shape (), {SHAPE}"),
     "P flat": (lambda: Cohort(FAIR[0]), f"P has shape (2, 2, 2), {SHAPE}"),
     "P empty": (lambda: Cohort(FAIR[:0]), f"P has shape (0, 2, 2, 2), {SHAPE}"),
-    "P three actions": (lambda: Cohort(np.full((1, 3, 2, 2), 0.5)), f"P has shape (1, 3, 2, 2), {SHAPE}"),
-    "P not square": (lambda: Cohort(np.full((1, 2, 2, 3), 1 / 3)), f"P has shape (1, 2, 2, 3), {SHAPE}"),
+    "P three actions": (
+        lambda: Cohort(np.full((1, 3, 2, 2), 0.5)),
+        f"P has shape (1, 3, 2, 2), {SHAPE}",
+    ),
+    "P not square": (
+        lambda: Cohort(np.full((1, 2, 2, 3), 1 / 3)),
+        f"P has shape (1, 2, 2, 3), {SHAPE}",
+    ),
     "P one state": (lambda: Cohort(np.ones((1, 2, 1, 1))), f"P has shape (1, 2, 1, 1), {SHAPE}"),
     "P NaN": (
         lambda: Cohort(put(FAIR, (1, 0, 1, 0), np.nan)),
@@ -236,7 +247,10 @@ REFUSED = {
         lambda: Cohort(FAIR, groups="abc"),
         "groups has shape (), the cohort has 3 arms; give one label an arm",
     ),
-    "subset empty": (lambda: Cohort(FAIR).subset([False, False, False]), f"P has shape (0, 2, 2, 2), {SHAPE}"),
+    "subset empty": (
+        lambda: Cohort(FAIR).subset([False, False, False]),
+        f"P has shape (0, 2, 2, 2), {SHAPE}",
+    ),
     "subset repeated": (
         lambda: Cohort(FAIR).subset([1, 1]),
         "ids[1] repeats ids[0] (1 of 2 ids are duplicates); give each arm an id of its own",
@@ -257,8 +271,14 @@ ODD = {
     "P ragged": (lambda: Cohort([[1], [1, 2]]), "P is not an array of numbers"),
     "P an object": (lambda: Cohort(object()), "P is not an array of numbers"),
     "p words": (lambda: Cohort.two_state("half"), "p is not an array of numbers"),
-    "reward words": (lambda: Cohort(FAIR, reward=["bad", "good"]), "reward is not an array of numbers"),
-    "start words": (lambda: Cohort(FAIR, start=["bad", "good", "bad"]), "start is not an array of numbers"),
+    "reward words": (
+        lambda: Cohort(FAIR, reward=["bad", "good"]),
+        "reward is not an array of numbers",
+    ),
+    "start words": (
+        lambda: Cohort(FAIR, start=["bad", "good", "bad"]),
+        "start is not an array of numbers",
+    ),
     "ids ragged": (lambda: Cohort(FAIR, ids=[[1], [1, 2], 3]), "ids"),
     "ids NaN": (lambda: Cohort(FAIR, ids=[1.0, np.nan, np.nan]), "ids[1]"),
     "ids None": (lambda: Cohort(FAIR, ids=[None, 1, 2]), "ids[0]"),
@@ -279,7 +299,9 @@ def test_odd_input_is_refused_in_one_line(build, says):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("off", "taken"), [(0.9e-8, True), (1.1e-8, False), (-0.9e-8, True), (-1.1e-8, False)])
+@pytest.mark.parametrize(
+    ("off", "taken"), [(0.9e-8, True), (1.1e-8, False), (-0.9e-8, True), (-1.1e-8, False)]
+)
 def test_row_sums_may_be_off_by_rounding_only(off, taken):
     P = put(FAIR, (1, 1, 1, 0), 0.5 + off)
     start = [[0.5, 0.5 + off], [0.5, 0.5], [0.5, 0.5]]
@@ -304,7 +326,9 @@ def test_the_remedy_for_rounded_rows_works():
 # Frozen, read-only, apart from the input
 
 
-@pytest.mark.parametrize("name", ["P", "reward", "ids", "groups", "start", "reward_rows", "start_rows"])
+@pytest.mark.parametrize(
+    "name", ["P", "reward", "ids", "groups", "start", "reward_rows", "start_rows"]
+)
 def test_frozen_and_read_only(name):
     cohort = Cohort(FAIR, reward=[0, 2], ids=[4, 5, 6], groups=[1, 1, 2], start=[0, 1, 1])
     array = getattr(cohort, name)
@@ -353,7 +377,12 @@ def test_read_only_P_is_not_copied():
 
 @pytest.mark.parametrize(
     "form",
-    [np.asfortranarray, lambda P: P[::-1].copy()[::-1], lambda P: P.astype(np.float32), np.ndarray.tolist],
+    [
+        np.asfortranarray,
+        lambda P: P[::-1].copy()[::-1],
+        lambda P: P.astype(np.float32),
+        np.ndarray.tolist,
+    ],
 )
 def test_any_layout_becomes_contiguous_float64(form):
     eighths = np.arange(1, 9).reshape(2, 2, 2) / 8  # exact in float32
@@ -364,13 +393,20 @@ def test_any_layout_becomes_contiguous_float64(form):
     np.testing.assert_array_equal(cohort.P, P)
 
 
-@pytest.mark.parametrize("again", [lambda c: pickle.loads(pickle.dumps(c)), copy.deepcopy, copy.copy])
+@pytest.mark.parametrize(
+    "again", [lambda c: pickle.loads(pickle.dumps(c)), copy.deepcopy, copy.copy]
+)
 @pytest.mark.parametrize(
     "fields",
     [
         {},
         {"reward": [0, 2], "start": [1, 1, 1]},
-        {"reward": [[0, 1], [0, 2], [0, 3]], "ids": ["a", "b", "c"], "groups": [1, 1, 2], "start": [0, 1, 0]},
+        {
+            "reward": [[0, 1], [0, 2], [0, 3]],
+            "ids": ["a", "b", "c"],
+            "groups": [1, 1, 2],
+            "start": [0, 1, 0],
+        },
     ],
 )
 def test_round_trip(again, fields):
@@ -425,7 +461,9 @@ def test_any_single_corrupted_entry_is_refused(n, S, seed, where, corrupt):
 @given(**SIZES, data=st.data())
 def test_subset_of_subset(n, S, seed, data):
     rng = np.random.default_rng(seed)
-    cohort = Cohort(random_P(rng, n, S), reward=rng.normal(size=(n, S)), start=rng.integers(S, size=n))
+    cohort = Cohort(
+        random_P(rng, n, S), reward=rng.normal(size=(n, S)), start=rng.integers(S, size=n)
+    )
     first = data.draw(st.permutations(range(n)))
     second = data.draw(st.lists(st.integers(0, n - 1), min_size=1, unique=True))
     same(cohort.subset(first).subset(second), cohort.subset([first[j] for j in second]))

@@ -46,12 +46,17 @@ def test_the_whole_loop(url, tmp_path):
     (tmp_path / "people.csv").write_bytes(sample.people_file())
     assert "Made the programme" in well("init", "--capacity", 20, "--seed", 5, **here)
     assert "300 new entries" in well("import", "people", "people.csv", **here)
-    assert "6,300 new entries" in well("import", "history", "-", text=sample.history_file().decode(), **here)
+    assert "6,300 new entries" in well(
+        "import", "history", "-", text=sample.history_file().decode(), **here
+    )
     assert "nothing changed" in well("import", "people", "people.csv", **here)
     assert "Model 1: 5,374 transitions of 300 people" in well("fit", **here)
     plan = json.loads(well("plan", "--json", **here))
     assert (plan["round"], len(plan["people"])) == (21, 20)
-    assert all(0 < person["probability"] <= 1 and person["reason"].startswith("Drawn") for person in plan["people"])
+    assert all(
+        0 < person["probability"] <= 1 and person["reason"].startswith("Drawn")
+        for person in plan["people"]
+    )
     assert json.loads(well("plan", "--json", "--round", 21, **here)) == plan
     assert "Round 21" in (shown := well("plan", **here))
     assert all(person["id"] in shown for person in plan["people"])
@@ -133,7 +138,15 @@ def test_bad_words_are_one_line(sample_folder, words, said):
 
 def test_bad_rows_are_listed_and_no_name_goes_to_the_log(sample_folder, tmp_path):
     rows = "".join(f"stranger-{i},1,1\n" for i in range(30))
-    done = run("import", "history", "-", "--errors", tmp_path / "all.csv", folder=sample_folder, text=f"id,round,state\n{rows}")
+    done = run(
+        "import",
+        "history",
+        "-",
+        "--errors",
+        tmp_path / "all.csv",
+        folder=sample_folder,
+        text=f"id,round,state\n{rows}",
+    )
     assert done.returncode == 2
     assert done.stdout.count("stranger-") == 20
     assert "and 10 more" in done.stdout
@@ -152,14 +165,18 @@ def test_names_that_look_like_markup(tmp_path):
     assert all(name in shown for name in names)
     well("record", "-", text="id\n12[a]\n", folder=tmp_path)
     well("audit", "--html", "audit.html", folder=tmp_path)
-    assert "12[a]" not in well("export", "audit", folder=tmp_path).replace("region", "")  # a group of one is not told
+    assert "12[a]" not in well("export", "audit", folder=tmp_path).replace(
+        "region", ""
+    )  # a group of one is not told
 
 
 def test_a_worksheet_goes_to_its_own_round(tmp_path):
     well("init", "--sample", folder=tmp_path)
     well("plan", folder=tmp_path)
     well("export", "plan", "--out", "first.csv", folder=tmp_path)
-    assert "round 21, not of round 22" in refused("record", "first.csv", "--round", 22, folder=tmp_path)
+    assert "round 21, not of round 22" in refused(
+        "record", "first.csv", "--round", 22, folder=tmp_path
+    )
     assert "Round 21:" in well("record", "first.csv", folder=tmp_path)
     well("plan", folder=tmp_path)
     assert "Round 22:" in well("record", "--sample", folder=tmp_path)
@@ -174,7 +191,9 @@ def test_the_sample_is_not_put_among_real_people(tmp_path):
 def test_exports_follow_the_mask(sample_folder):
     command = "import os; os.umask(0o077); from softfair.cli import main; main()"
     words = ["export", "audit", "--out", "secret.csv"]
-    subprocess.run([sys.executable, "-c", command, *words], cwd=sample_folder, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", command, *words], cwd=sample_folder, check=True, capture_output=True
+    )
     assert (sample_folder / "secret.csv").stat().st_mode & 0o777 == 0o600
 
 
@@ -193,8 +212,17 @@ def test_a_reader_who_has_seen_enough(sample_folder):
     many = "".join(f"q{i}\n" for i in range(20_000))
     well("import", "people", "-", folder=sample_folder, text=f"id\n{many}")
     well("plan", "--json", folder=sample_folder)
-    command = [sys.executable, "-c", "from softfair.cli import main; main()", "export", "plan", "--all"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=sample_folder) as running:
+    command = [
+        sys.executable,
+        "-c",
+        "from softfair.cli import main; main()",
+        "export",
+        "plan",
+        "--all",
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=sample_folder
+    ) as running:
         assert running.stdout.readline().startswith("id,")
         running.stdout.close()
         assert running.stderr.read() == ""
@@ -203,6 +231,8 @@ def test_a_reader_who_has_seen_enough(sample_folder):
 
 def test_every_command_is_documented():
     listed = re.findall(r"^│ (\w+) ", well("--help"), re.M)
-    assert {"init", "import", "fit", "plan", "record", "audit", "export", "reproduce"} <= set(listed)
+    assert {"init", "import", "fit", "plan", "record", "audit", "export", "reproduce"} <= set(
+        listed
+    )
     readme = (ROOT / "README.md").read_text()
     assert [name for name in listed if f"softfair {name}" not in readme] == []

@@ -24,7 +24,11 @@ from softfair.solvers import solve_priced, upper_bound
 
 SETTING = {"k": 5, "horizon": 12, "gamma": 0.95}
 FIGURES = ["benefit", "of_bound", "reward", "entropy", "never_selected", "longest_wait", "gini"]
-COLUMNS = ["policy", *(column for figure in FIGURES for column in (figure, f"{figure}_sd")), "unfair"]
+COLUMNS = [
+    "policy",
+    *(column for figure in FIGURES for column in (figure, f"{figure}_sd")),
+    "unfair",
+]
 EVERYBODY = [
     sf.NoIntervention(),
     sf.Oracle(),
@@ -83,23 +87,39 @@ def test_the_yardsticks_are_0_and_100(table):
     assert table.benefit_sd["NoIntervention"] == 0
     assert table.of_bound["NoIntervention"] == 0
     assert table.benefit["Oracle"] == pytest.approx(100, abs=1e-9)
-    assert table.benefit_sd["Oracle"] > 0  # each run against the mean gap, so runs scatter about 100
+    assert (
+        table.benefit_sd["Oracle"] > 0
+    )  # each run against the mean gap, so runs scatter about 100
 
 
 def test_figures_that_need_no_chance(table):
     """Nobody helped: entropy 0, everybody waits throughout. In turn, 60 places for 40 arms: 20 arms twice, 20 once."""
     nobody, turns = table.loc["NoIntervention"], table.loc["RoundRobin"]
-    assert (nobody.entropy, nobody.never_selected, nobody.longest_wait, nobody.gini) == (0, 1, SETTING["horizon"], 0)
-    assert turns.entropy == pytest.approx(-20 * (2 / 60 * math.log(2 / 60) + 1 / 60 * math.log(1 / 60)))
+    assert (nobody.entropy, nobody.never_selected, nobody.longest_wait, nobody.gini) == (
+        0,
+        1,
+        SETTING["horizon"],
+        0,
+    )
+    assert turns.entropy == pytest.approx(
+        -20 * (2 / 60 * math.log(2 / 60) + 1 / 60 * math.log(1 / 60))
+    )
     assert turns.never_selected == 0
     assert turns.longest_wait == 7  # 40 arms, 5 a decision: 7 decisions between two turns
-    assert turns.gini == pytest.approx(20 * 20 / (40 * 60))  # 400 pairs differ by 1: 2 * 400 / (2 * 40 * 60)
+    assert turns.gini == pytest.approx(
+        20 * 20 / (40 * 60)
+    )  # 400 pairs differ by 1: 2 * 400 / (2 * 40 * 60)
     assert turns.entropy_sd == pytest.approx(0, abs=1e-12)
 
 
 def test_unfair_pairs_from_none_to_all_there_can_be(cohort):
     """The best k by the judge's own gains: none. A lottery: none. The worst k: each of them over each of the n - k others."""
-    table = sf.compare([sf.Random(), sf.SoftFair(c=math.inf), sf.NoIntervention(), Perverse()], cohort, **SETTING, runs=2)
+    table = sf.compare(
+        [sf.Random(), sf.SoftFair(c=math.inf), sf.NoIntervention(), Perverse()],
+        cohort,
+        **SETTING,
+        runs=2,
+    )
     unfair = table.set_index("policy").unfair
     assert unfair["Random"] == 0
     assert unfair["SoftFair(c=inf)"] == 0
@@ -152,8 +172,12 @@ def test_every_figure_is_that_of_the_simulated_runs(policy, table, cohort):
         "gini": sf.metrics.gini(result.counts),
     }
     for figure, values in expected.items():
-        assert table[figure][policy.label] == pytest.approx(np.mean(values), rel=1e-12, abs=1e-12), figure
-        assert table[f"{figure}_sd"][policy.label] == pytest.approx(np.std(values, ddof=1), rel=1e-9, abs=1e-12), figure
+        assert table[figure][policy.label] == pytest.approx(
+            np.mean(values), rel=1e-12, abs=1e-12
+        ), figure
+        assert table[f"{figure}_sd"][policy.label] == pytest.approx(
+            np.std(values, ddof=1), rel=1e-9, abs=1e-12
+        ), figure
 
 
 def test_one_run_has_no_spread(cohort):
@@ -165,9 +189,13 @@ def test_one_run_has_no_spread(cohort):
 
 def test_a_row_depends_on_its_policy_and_the_seed_alone(table, cohort):
     """Alone, twice, or in other company: the same row; another seed, another."""
-    twice = sf.compare([sf.SoftFair(c=5.0), sf.SoftFair(c=5.0), sf.Oracle()], cohort, **SETTING, runs=10, seed=3)
+    twice = sf.compare(
+        [sf.SoftFair(c=5.0), sf.SoftFair(c=5.0), sf.Oracle()], cohort, **SETTING, runs=10, seed=3
+    )
     pd.testing.assert_series_equal(twice.iloc[0], twice.iloc[1], check_names=False)
-    pd.testing.assert_series_equal(twice.set_index("policy").iloc[0], table.loc["SoftFair(c=5)"], check_exact=True)
+    pd.testing.assert_series_equal(
+        twice.set_index("policy").iloc[0], table.loc["SoftFair(c=5)"], check_exact=True
+    )
     other = sf.compare([sf.SoftFair(c=5.0)], cohort, **SETTING, runs=10, seed=4)
     assert other.reward[0] != table.reward["SoftFair(c=5)"]
 
@@ -183,9 +211,14 @@ def test_wrong_comparisons_are_refused(cohort):
     with pytest.raises(InvalidInput, match=r"policies is Random\(\); give a list: \[Random\(\)\]"):
         sf.compare(sf.Random(), cohort, **SETTING)
     for wrong in (sf.Random, "Random", sf.Random().fit(cohort, **SETTING)):
-        with pytest.raises(InvalidInput, match=r"policies\[1\] is .*; give policies, made but not fitted, such as sf\.Random\(\)"):
+        with pytest.raises(
+            InvalidInput,
+            match=r"policies\[1\] is .*; give policies, made but not fitted, such as sf\.Random\(\)",
+        ):
             sf.compare([sf.Random(), wrong], cohort, **SETTING)
-    with pytest.raises(InvalidInput, match=r"cs is 5\.0; give a list of multipliers, such as \[5\.0\]"):
+    with pytest.raises(
+        InvalidInput, match=r"cs is 5\.0; give a list of multipliers, such as \[5\.0\]"
+    ):
         sf.frontier(cohort, **SETTING, cs=5.0)
     with pytest.raises(InvalidInput, match=r"policy is Random\(\); give a SoftFair"):
         sf.frontier(cohort, **SETTING, policy=sf.Random())
@@ -212,18 +245,27 @@ def test_arms_without_an_index_leave_the_benefit_open():
         lambda: sf.frontier(cohort, k=3, horizon=10, cs=[1.0, 5.0], runs=4),
     ]
     for call in calls:
-        with pytest.warns(UserWarning, match="benefit is nan, because the Oracle cannot be fitted: 20 of 20 arms") as said:
+        with pytest.warns(
+            UserWarning, match="benefit is nan, because the Oracle cannot be fitted: 20 of 20 arms"
+        ) as said:
             table = call()
         assert len(said) == 1
         assert said[0].filename == __file__
         assert table.benefit.isna().all()
         assert table.drop(columns=["benefit", "benefit_sd"]).notna().all(axis=None)
         assert (table.of_bound > 0).all()
-    with pytest.warns(match="benefit is nan"), pytest.raises(InvalidInput, match="recurrent class"):  # asked for, it is missed
+    with (
+        pytest.warns(match="benefit is nan"),
+        pytest.raises(InvalidInput, match="recurrent class"),
+    ):  # asked for, it is missed
         sf.compare([sf.Oracle()], cohort, k=3, horizon=10, runs=4)
 
 
-@pytest.mark.parametrize("policy", [sf.FaWT(window=10), sf.RoundRobin(), sf.ThresholdWhittle()], ids=lambda policy: policy.label)
+@pytest.mark.parametrize(
+    "policy",
+    [sf.FaWT(window=10), sf.RoundRobin(), sf.ThresholdWhittle()],
+    ids=lambda policy: policy.label,
+)
 def test_unfair_pairs_of_policies_that_remember(policy):
     """Against runs walked by the public calls, memory and all. The share at a decision has a standard deviation of at most 5 points over
     the decisions: a mean over 32 of them and one over 150 then differ by less than 4, which is four standard errors."""
@@ -237,7 +279,13 @@ def test_unfair_pairs_of_policies_that_remember(policy):
         states, memory = rng.integers(0, 2, 100), fitted.memory()
         for t in range(horizon):
             chance, gain = fitted.inclusion(t, states, memory), judge.scores(t, states)
-            found.append(sum(np.sum((gain < gain[j] - 1e-9) & (chance > chance[j] + 1e-9)) for j in range(100)) / 4950)
+            found.append(
+                sum(
+                    np.sum((gain < gain[j] - 1e-9) & (chance > chance[j] + 1e-9))
+                    for j in range(100)
+                )
+                / 4950
+            )
             arms = fitted.draw(t, states, rng, memory)
             memory = fitted.remember(memory, t, states, arms)
             helped = np.isin(np.arange(100), arms).astype(int)
@@ -267,15 +315,22 @@ def test_frontier_is_a_comparison_of_multipliers(cohort):
     assert list(curve.columns) == ["c", *COLUMNS]
     assert list(curve.c) == [0.0, 5.0, math.inf]
     policies = [sf.SoftFair(c=0.0), sf.SoftFair(c=5.0), sf.SoftFair(c=math.inf)]
-    pd.testing.assert_frame_equal(curve.drop(columns="c"), sf.compare(policies, cohort, **SETTING, runs=10, seed=3))
+    pd.testing.assert_frame_equal(
+        curve.drop(columns="c"), sf.compare(policies, cohort, **SETTING, runs=10, seed=3)
+    )
 
 
 def test_frontier_of_another_softfair(cohort):
     """`policy` says everything but c."""
     base = sf.SoftFair(c=123.0, solver="paper", design="successive", c_value=1.0, episodes=300)
     curve = sf.frontier(cohort, **SETTING, cs=[2.0, 8.0], runs=3, seed=1, policy=base)
-    policies = [sf.SoftFair(c=c, solver="paper", design="successive", c_value=1.0, episodes=300) for c in (2.0, 8.0)]
-    pd.testing.assert_frame_equal(curve.drop(columns="c"), sf.compare(policies, cohort, **SETTING, runs=3, seed=1))
+    policies = [
+        sf.SoftFair(c=c, solver="paper", design="successive", c_value=1.0, episodes=300)
+        for c in (2.0, 8.0)
+    ]
+    pd.testing.assert_frame_equal(
+        curve.drop(columns="c"), sf.compare(policies, cohort, **SETTING, runs=3, seed=1)
+    )
 
 
 def test_frontier_goes_from_a_lottery_to_the_best_k_by_itself(cohort):
@@ -298,9 +353,17 @@ def test_benefit_rises_and_entropy_falls_with_c(dataset):
     """
     runs, cs = 40, [0.0, 1.0, 3.0, 10.0, 30.0, 200.0, math.inf]
     curve = sf.frontier(dataset(n=100, seed=5), k=10, horizon=50, cs=cs, runs=runs, seed=6)
-    for figure, sign in (("benefit", 1), ("reward", 1), ("entropy", -1), ("never_selected", 1), ("gini", 1)):
+    for figure, sign in (
+        ("benefit", 1),
+        ("reward", 1),
+        ("entropy", -1),
+        ("never_selected", 1),
+        ("gini", 1),
+    ):
         step = sign * np.diff(curve[figure])
-        error = np.sqrt(curve[f"{figure}_sd"].to_numpy()[1:] ** 2 + curve[f"{figure}_sd"].to_numpy()[:-1] ** 2) / np.sqrt(runs)
+        error = np.sqrt(
+            curve[f"{figure}_sd"].to_numpy()[1:] ** 2 + curve[f"{figure}_sd"].to_numpy()[:-1] ** 2
+        ) / np.sqrt(runs)
         assert (step >= -4 * error - 1e-9).all(), figure
         assert step.sum() > 8 * error.max(), figure
     assert (curve.of_bound <= 100 + 4 * curve.of_bound_sd / math.sqrt(runs)).all()
@@ -326,8 +389,12 @@ def test_nobody_expects_more_than_the_bound(n, share, horizon, gamma, seed):
     cohort, k, runs = sf.datasets.synthetic(n=n, seed=seed), max(1, round(share * n)), 60
     policies = [sf.Oracle(), sf.SoftFair(c=math.inf), sf.SoftFair(c=20.0), sf.Myopic()]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)  # at six arms the steepest prices may stay rough; the bound holds for any
-        table = sf.compare(policies, cohort, k=k, horizon=horizon, gamma=gamma, runs=runs, seed=seed)
+        warnings.simplefilter(
+            "ignore", NotConverged
+        )  # at six arms the steepest prices may stay rough; the bound holds for any
+        table = sf.compare(
+            policies, cohort, k=k, horizon=horizon, gamma=gamma, runs=runs, seed=seed
+        )
     headroom = upper_bound(cohort, k, horizon, gamma) - upper_bound(cohort, 0, horizon, gamma)
     error = (table.of_bound_sd + 100 / headroom) / math.sqrt(runs)
     assert (table.of_bound <= 100 + 6 * error).all()

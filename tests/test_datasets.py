@@ -43,7 +43,9 @@ def test_published_matrices():
 def test_cpap_without_noise_is_the_published_chain(name):
     cohort = cpap(n=5, mix={name: 1.0}, noise=0.0, effect=(0.0, 0.0))
     for action in (0, 1):
-        np.testing.assert_allclose(cohort.P[:, action], np.broadcast_to(CPAP_MATRICES[name], (5, 2, 2)), atol=1e-15)
+        np.testing.assert_allclose(
+            cohort.P[:, action], np.broadcast_to(CPAP_MATRICES[name], (5, 2, 2)), atol=1e-15
+        )
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,13 @@ def test_cpap_effect(kind, active):
 @pytest.mark.parametrize("kind", ["relative", "added"])
 def test_cpap_clips_at_the_margin(kind):
     certain = {"never": [[1, 0], [1, 0]], "always": [[0, 1], [0, 1]]}
-    cohort = cpap(n=40, mix={"never": 0.5, "always": 0.5}, matrices=certain, effect=(3.0, 4.0), effect_kind=kind)
+    cohort = cpap(
+        n=40,
+        mix={"never": 0.5, "always": 0.5},
+        matrices=certain,
+        effect=(3.0, 4.0),
+        effect_kind=kind,
+    )
     assert cohort.p.min() == CPAP_MARGIN
     assert cohort.p.max() == 1 - CPAP_MARGIN
     assert (cohort.P > 0).all()
@@ -69,9 +77,21 @@ def test_cpap_clips_at_the_margin(kind):
     ("n", "mix", "counts"),
     [
         (100, {"adherent": 0.5, "non-adherent": 0.5}, {"adherent": 50, "non-adherent": 50}),
-        (100, {"male": 0.29, "female": 0.71}, {"male": 29, "female": 71}),  # .29 * 100 is below 29 in floating point
-        (10, {"all": 0.26, "male": 0.37, "female": 0.37}, {"all": 2, "male": 4, "female": 4}),  # largest remainders
-        (1, {"adherent": 0.5, "non-adherent": 0.5}, {"adherent": 1}),  # a tie goes to the one named first
+        (
+            100,
+            {"male": 0.29, "female": 0.71},
+            {"male": 29, "female": 71},
+        ),  # .29 * 100 is below 29 in floating point
+        (
+            10,
+            {"all": 0.26, "male": 0.37, "female": 0.37},
+            {"all": 2, "male": 4, "female": 4},
+        ),  # largest remainders
+        (
+            1,
+            {"adherent": 0.5, "non-adherent": 0.5},
+            {"adherent": 1},
+        ),  # a tie goes to the one named first
         (7, {"adherent": 0.0, "non-adherent": 1.0}, {"non-adherent": 7}),
         (3, {"male": 1 / 3, "female": 1 / 3, "all": 1 / 3}, {"male": 1, "female": 1, "all": 1}),
     ],
@@ -86,11 +106,15 @@ def test_cpap_groups_tell_the_cluster():
     for name in ("adherent", "non-adherent"):
         expected = np.array(CPAP_MATRICES[name])[:, 1]
         assert (np.abs(cohort.p[cohort.groups == name, 0] - expected) <= 0.02 + 1e-12).all()
-    assert cohort.groups.tolist() != sorted(cohort.groups.tolist())  # shuffled: an arm's number tells nothing
+    assert cohort.groups.tolist() != sorted(
+        cohort.groups.tolist()
+    )  # shuffled: an arm's number tells nothing
 
 
 def test_cpap_takes_other_matrices():
-    cohort = cpap(n=4, mix={"mine": 1.0}, matrices={"mine": np.array([[0.5, 0.5], [0.25, 0.75]])}, noise=0)
+    cohort = cpap(
+        n=4, mix={"mine": 1.0}, matrices={"mine": np.array([[0.5, 0.5], [0.25, 0.75]])}, noise=0
+    )
     np.testing.assert_array_equal(cohort.p[:, 0], [[0.5, 0.75]] * 4)
     assert set(cohort.groups) == {"mine"}
 
@@ -101,12 +125,16 @@ def test_the_seed_decides(make):
     np.testing.assert_array_equal(make(n=50, seed=7).P, again.P)
     assert (make(n=50, seed=8).P != again.P).any()
     np.testing.assert_array_equal(make().P, make(n=100, seed=0).P)
-    np.testing.assert_array_equal(again.start, np.full((50, 2), 0.5))  # the state at decision 0 is random
+    np.testing.assert_array_equal(
+        again.start, np.full((50, 2), 0.5)
+    )  # the state at decision 0 is random
     np.testing.assert_array_equal(again.reward, [[0, 1]] * 50)
 
 
 def test_numpy_integers_are_integers():
-    np.testing.assert_array_equal(synthetic(np.int32(5), seed=np.uint64(3)).P, synthetic(5, seed=3).P)
+    np.testing.assert_array_equal(
+        synthetic(np.int32(5), seed=np.uint64(3)).P, synthetic(5, seed=3).P
+    )
 
 
 def test_synthetic_draws_again_what_is_not_strict(monkeypatch):
@@ -292,11 +320,15 @@ def test_cpap_noise_and_effect_have_the_stated_laws():
     passive, active = cohort.p[:, 0], cohort.p[:, 1]  # [n, 2]
     for state, chance in ((0, 0.214), (1, 0.791)):
         assert kstest(passive[:, state], uniform(chance - 0.02, 0.04).cdf).pvalue > 1e-6
-    assert abs(np.corrcoef(passive.T)[0, 1]) < 5 / math.sqrt(DRAWS)  # sd of the correlation of independent numbers
+    assert abs(np.corrcoef(passive.T)[0, 1]) < 5 / math.sqrt(
+        DRAWS
+    )  # sd of the correlation of independent numbers
     lift = active[:, 0] / passive[:, 0] - 1  # state 0 never reaches the ceiling: .234 * 1.5 < 1
     assert kstest(lift, uniform(0.05, 0.45).cdf).pvalue > 1e-6
     below = active[:, 1] < 1 - CPAP_MARGIN
-    np.testing.assert_allclose((active[:, 1] / passive[:, 1] - 1)[below], lift[below], atol=1e-12)  # one effect a patient
+    np.testing.assert_allclose(
+        (active[:, 1] / passive[:, 1] - 1)[below], lift[below], atol=1e-12
+    )  # one effect a patient
 
 
 def rewards(p, k, T, runs, rng, *, myopic):
@@ -309,7 +341,9 @@ def rewards(p, k, T, runs, rng, *, myopic):
     for _ in range(T):
         key = rng.random((runs, n))
         if myopic:
-            key = gain[arm, states] + 1e-9 * key  # ties, as among arms at the ceiling, are broken at random
+            key = (
+                gain[arm, states] + 1e-9 * key
+            )  # ties, as among arms at the ceiling, are broken at random
         chosen = np.argpartition(-key, k, axis=1)[:, :k]
         action = np.zeros((runs, n), dtype=int)
         action[np.arange(runs)[:, None], chosen] = 1
@@ -327,7 +361,9 @@ def test_cpap_leaves_room_for_a_choice():
     for _ in range(T):
         good = (1 - good) * p[:, 0, 0] + good * p[:, 0, 1]
         nothing += good.sum()
-    random, myopic = (rewards(p, 10, T, runs, rng, myopic=choice) - nothing for choice in (False, True))
+    random, myopic = (
+        rewards(p, 10, T, runs, rng, myopic=choice) - nothing for choice in (False, True)
+    )
     random_error, myopic_error = (gains.std() / math.sqrt(runs) for gains in (random, myopic))
     assert random.mean() > 4 * random_error
     assert myopic.mean() - 2 * random.mean() > 4 * math.hypot(myopic_error, 2 * random_error)

@@ -12,7 +12,10 @@ from scipy.stats import kstest
 from softfair.kernels.elementary import exp_, log1p_, log_, mix, uniform
 
 # The kernels allow fused multiply-add; the stated errors must hold with and without it.
-COMPILE = {"exact": {"error_model": "numpy"}, "contract": {"error_model": "numpy", "fastmath": {"contract"}}}
+COMPILE = {
+    "exact": {"error_model": "numpy"},
+    "contract": {"error_model": "numpy", "fastmath": {"contract"}},
+}
 
 
 def over_arrays(function, flags):
@@ -53,7 +56,9 @@ def uniforms(keys, counters):
 
 def errors(got, truth, unit):
     """|got - truth| / unit(truth) [n], truth in mpmath numbers."""
-    return np.array([float(abs(mpmath.mpf(float(g)) - t) / unit(t)) for g, t in zip(got, truth, strict=True)])
+    return np.array(
+        [float(abs(mpmath.mpf(float(g)) - t) / unit(t)) for g, t in zip(got, truth, strict=True)]
+    )
 
 
 def ulp(truth):
@@ -104,7 +109,9 @@ PUBLISHED = [
 
 
 def test_mix_gives_the_published_outputs():
-    counters = np.arange(1, 6, dtype=np.uint64)  # SplitMix64 steps before it answers: its first output is number 1
+    counters = np.arange(
+        1, 6, dtype=np.uint64
+    )  # SplitMix64 steps before it answers: its first output is number 1
     assert mixed(np.full(5, 1234567, dtype=np.uint64), counters).tolist() == PUBLISHED
 
 
@@ -138,7 +145,9 @@ def test_uniform_is_the_centre_of_its_cell(bits):
 
 def test_exp_is_within_two_ulp(compiled):
     rng = np.random.default_rng(0)
-    half_steps = (np.arange(-1021, 1023) + 0.5) * math.log(2)  # where the reduction changes from one multiple of ln 2 to the next
+    half_steps = (np.arange(-1021, 1023) + 0.5) * math.log(
+        2
+    )  # where the reduction changes from one multiple of ln 2 to the next
     x = np.concatenate(
         [
             rng.uniform(-708, 709, 4000),
@@ -154,7 +163,9 @@ def test_exp_is_within_two_ulp(compiled):
 
 def test_log1p_is_within_its_stated_error(compiled):
     rng = np.random.default_rng(1)
-    u = np.concatenate([rng.random(6000), 10.0 ** rng.uniform(-307, 0, 2000), near([2.0**-53, 0.5]), [1.0]])
+    u = np.concatenate(
+        [rng.random(6000), 10.0 ** rng.uniform(-307, 0, 2000), near([2.0**-53, 0.5]), [1.0]]
+    )
     assert errors(compiled["log1p_"](u), correct(mpmath.log1p, u), abs).max() <= 3e-16
 
 
@@ -206,7 +217,9 @@ def test_mix_is_splitmix64_in_any_order(seed):
 
 def test_signed_arguments_mean_the_same_bits():
     # Kernels count in int64; a key or counter of that type must not turn into a float on the way.
-    unsigned = mixed(np.array([2**64 - 1, 5], dtype=np.uint64), np.array([2**64 - 3, 2**62], dtype=np.uint64))
+    unsigned = mixed(
+        np.array([2**64 - 1, 5], dtype=np.uint64), np.array([2**64 - 3, 2**62], dtype=np.uint64)
+    )
     signed = mixed(np.array([-1, 5]), np.array([-3, 2**62]))
     assert signed.tolist() == unsigned.tolist()
 
@@ -275,7 +288,9 @@ def test_departures_are_seen():
     assert {"variance", "law"} <= departures(0.5 + (u - 0.5) * 0.98)
     assert "lag 1" in departures((np.arange(DRAWS) + 0.5) / DRAWS)
     assert "lag 7" in departures(
-        np.concatenate([np.repeat(u[i : i + 7][None], 2, axis=0).ravel() for i in range(0, DRAWS // 2, 7)])
+        np.concatenate(
+            [np.repeat(u[i : i + 7][None], 2, axis=0).ravel() for i in range(0, DRAWS // 2, 7)]
+        )
     )
     assert "repeats" in departures(np.round(u, 4))
     assert "range" in departures(np.append(u, 1.0))

@@ -72,7 +72,8 @@ def test_moves_of_a_known_history():
 
 
 @pytest.mark.parametrize(
-    ("state", "contacted", "left"), [([0, -1, 1], [0, 0, 0], 0), ([0, 1, 1], [-1, 0, 0], 1), ([0, 1, 1], [0, 0, -1], 2)]
+    ("state", "contacted", "left"),
+    [([0, -1, 1], [0, 0, 0], 0), ([0, 1, 1], [-1, 0, 0], 1), ([0, 1, 1], [0, 0, -1], 2)],
 )
 def test_missing_is_missing_not_bad(state, contacted, left):
     assert count_transitions([0, 0, 0], [1, 2, 3], state, contacted, n=1, S=2).sum() == left
@@ -129,7 +130,9 @@ def test_equal_persons_are_pooled(rng):
 def test_a_long_history_speaks_for_itself(rng):
     p = np.array([[[0.2, 0.9], [0.6, 0.95]], [[0.5, 0.6], [0.7, 0.8]]])
     counts = moves(p, 200_000, 0.5, rng)
-    np.testing.assert_allclose(estimate(counts).P[..., 1], counts[..., 1] / counts.sum(axis=3), atol=1e-4)
+    np.testing.assert_allclose(
+        estimate(counts).P[..., 1], counts[..., 1] / counts.sum(axis=3), atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("tail", [0.0005, 0.05, 0.25, 0.5])
@@ -147,7 +150,11 @@ def test_beta_quantiles(tail):
 def test_quantiles_of_mixtures(tail):
     laws = [
         ([0.5, 0.5], [2.0, 90.0], [80.0, 2.0]),  # two far apart
-        ([0.96, 0.04], [500.0, 0.2], [500.0, 0.2]),  # one inside the other, so that the tail belongs to the second
+        (
+            [0.96, 0.04],
+            [500.0, 0.2],
+            [500.0, 0.2],
+        ),  # one inside the other, so that the tail belongs to the second
         ([0.3, 0.3, 0.4], [1.0, 5.0, 1e4], [3.0, 5.0, 10.0]),
     ]
     for weight, a, b in (tuple(map(np.array, law)) for law in laws):
@@ -162,7 +169,9 @@ def test_beta_distribution(u):
             x = special.expit(u)
             below, slope = est.beta_below(a, b, special.betaln(a, b), u)
             assert below == pytest.approx(special.betainc(a, b, x), rel=1e-9, abs=1e-14)
-            assert slope == pytest.approx(stats.beta.pdf(x, a, b) * x * special.expit(-u), rel=1e-9, abs=1e-300)
+            assert slope == pytest.approx(
+                stats.beta.pdf(x, a, b) * x * special.expit(-u), rel=1e-9, abs=1e-300
+            )
 
 
 # Brute force
@@ -170,7 +179,22 @@ def test_beta_distribution(u):
 
 def test_one_group_against_the_exact_posterior():
     """alpha and m integrated out on a fine grid, nothing approximated; 12 persons, one row."""
-    y = np.array([[3, 0], [1, 4], [0, 2], [5, 5], [2, 0], [0, 0], [1, 1], [0, 6], [4, 1], [3, 3], [1, 0], [2, 7]])
+    y = np.array(
+        [
+            [3, 0],
+            [1, 4],
+            [0, 2],
+            [5, 5],
+            [2, 0],
+            [0, 0],
+            [1, 1],
+            [0, 6],
+            [4, 1],
+            [3, 3],
+            [1, 0],
+            [2, 7],
+        ]
+    )
     counts = np.zeros((12, 2, 2, 2), int)
     counts[:, 0, 0] = y
     fitted = estimate(counts)
@@ -187,7 +211,9 @@ def test_one_group_against_the_exact_posterior():
         a, b = A + good, B + bad
         mean = (weight * a / (a + b)).sum()
         assert fitted.P[i, 0, 0, 1] == pytest.approx(mean, abs=0.01)
-        inside = special.betainc(a, b, fitted.high[i, 0, 0, 1]) - special.betainc(a, b, fitted.low[i, 0, 0, 1])
+        inside = special.betainc(a, b, fitted.high[i, 0, 0, 1]) - special.betainc(
+            a, b, fitted.low[i, 0, 0, 1]
+        )
         assert (weight * inside).sum() == pytest.approx(0.9, abs=0.015)
 
 
@@ -206,7 +232,9 @@ def test_membership_against_bayes_rule(rng):
                 top = np.argmax(fit.weight)
                 alpha, (bad, good) = fit.alpha[top], fit.alpha[top] * fit.mean[top, group[i]]
                 y = counts[i, row // 2, row % 2]
-                log_joint[k] += stats.dirichlet_multinomial.logpmf(y, [bad, good], y.sum()) - np.log(special.binom(y.sum(), y[1]))
+                log_joint[k] += stats.dirichlet_multinomial.logpmf(
+                    y, [bad, good], y.sum()
+                ) - np.log(special.binom(y.sum(), y[1]))
                 assert bad + good == pytest.approx(alpha)
         np.testing.assert_allclose(fitted.membership[i], special.softmax(log_joint), atol=1e-9)
 
@@ -229,7 +257,9 @@ def test_projection_against_alternating_projections(rng):
     p, w = rng.random((40, 2, 2)), rng.exponential(size=(40, 2, 2)) + 0.05
     found, _ = project(p, w)
     for i in range(40):
-        np.testing.assert_allclose(found[i].ravel(), nearest_by_search(p[i].ravel(), w[i].ravel()), atol=1e-8)
+        np.testing.assert_allclose(
+            found[i].ravel(), nearest_by_search(p[i].ravel(), w[i].ravel()), atol=1e-8
+        )
 
 
 # Properties
@@ -253,7 +283,9 @@ def test_projection_keeps_order_and_meets_the_constraints(p, q, w):
 
 
 COUNTS = st.integers(2, 4).flatmap(
-    lambda S: st.integers(1, 6).flatmap(lambda n: hnp.arrays(np.int64, (n, 2, S, S), elements=st.integers(0, 30)))
+    lambda S: st.integers(1, 6).flatmap(
+        lambda n: hnp.arrays(np.int64, (n, 2, S, S), elements=st.integers(0, 30))
+    )
 )
 
 
@@ -264,7 +296,12 @@ def test_estimates_are_chances_inside_their_intervals(counts, data, level):
     group = data.draw(hnp.arrays(np.int64, n, elements=st.integers(0, 3)))
     fitted = estimate(counts, group, level=level, monotone=S == 2 and data.draw(st.booleans()))
     sf.Cohort(fitted.P)
-    assert ((fitted.low >= 0) & (fitted.low <= fitted.P) & (fitted.high >= fitted.P) & (fitted.high <= 1)).all()
+    assert (
+        (fitted.low >= 0)
+        & (fitted.low <= fitted.P)
+        & (fitted.high >= fitted.P)
+        & (fitted.high <= 1)
+    ).all()
     assert np.isfinite(fitted.strength).all()
     np.testing.assert_allclose(fitted.group_mean.sum(axis=-1), 1)
     np.testing.assert_allclose(fitted.cohort_mean.sum(axis=-1), 1)
@@ -273,7 +310,11 @@ def test_estimates_are_chances_inside_their_intervals(counts, data, level):
 
 
 @settings(max_examples=25, deadline=None)
-@given(hnp.arrays(np.int64, (6, 2, 3, 3), elements=st.integers(0, 9)), st.permutations(range(6)), st.permutations(range(3)))
+@given(
+    hnp.arrays(np.int64, (6, 2, 3, 3), elements=st.integers(0, 9)),
+    st.permutations(range(6)),
+    st.permutations(range(3)),
+)
 def test_names_do_not_matter(counts, persons, states):
     group = np.array([0, 0, 0, 1, 1, 1])
     fitted = estimate(counts, group)
@@ -281,7 +322,9 @@ def test_names_do_not_matter(counts, persons, states):
     np.testing.assert_allclose(shuffled.P, fitted.P[persons], rtol=1e-9)
     renamed = estimate(counts[:, :, states][:, :, :, states], group)
     np.testing.assert_allclose(renamed.P, fitted.P[:, :, states][:, :, :, states], rtol=1e-9)
-    np.testing.assert_allclose(renamed.low, fitted.low[:, :, states][:, :, :, states], rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(
+        renamed.low, fitted.low[:, :, states][:, :, :, states], rtol=1e-6, atol=1e-12
+    )
 
 
 def test_estimates_lie_between_own_and_group(rng):
@@ -405,7 +448,9 @@ def test_a_class_tells_of_what_was_not_seen(rng):
     counts[:500, 1] = 0
     with_classes, without = estimate(counts), estimate(counts, classes=1)
     assert (with_classes.source[:500, 1] != OWN).all()
-    error, plain = ((((fitted.P[:500, 1, :, 1] - p[:500, 1]) ** 2).mean()) for fitted in (with_classes, without))
+    error, plain = (
+        (((fitted.P[:500, 1, :, 1] - p[:500, 1]) ** 2).mean()) for fitted in (with_classes, without)
+    )
     assert error < plain / 2
 
 
@@ -439,7 +484,14 @@ def test_shrinkage_beats_frequencies_and_pooling(rng):
     ],
 )
 def test_bad_histories_are_refused(change, said):
-    sound = {"person": [0, 0, 1], "rounds": [1, 2, 1], "state": [0, 1, 0], "contacted": [0, 1, 0], "n": 2, "S": 2}
+    sound = {
+        "person": [0, 0, 1],
+        "rounds": [1, 2, 1],
+        "state": [0, 1, 0],
+        "contacted": [0, 1, 0],
+        "n": 2,
+        "S": 2,
+    }
     count_transitions(**sound)
     with pytest.raises(InvalidInput, match=said):
         count_transitions(**{**sound, **change})

@@ -48,7 +48,9 @@ def walk(fitted, decisions, rng, states_of=None, runs=1):
 
 def fewest(helped, window):
     """The least number of times that any arm was helped in any window of decisions."""
-    total = np.concatenate([np.zeros_like(helped[:1], np.int64), np.cumsum(helped, axis=0, dtype=np.int64)])
+    total = np.concatenate(
+        [np.zeros_like(helped[:1], np.int64), np.cumsum(helped, axis=0, dtype=np.int64)]
+    )
     return (total[window:] - total[:-window]).min()
 
 
@@ -56,7 +58,9 @@ def test_everybody_in_turn_where_there_is_just_room():
     gain = [0.3, 0.7, 0.1, 0.5]
     fitted = FaWT(window=4).fit(constant_gain(gain), k=1, horizon=1)
     helped = walk(fitted, 12, np.random.default_rng(0))[:, 0]
-    assert_array_equal(helped.argmax(axis=1), [1, 3, 0, 2] * 3)  # by index, and then for ever in that order
+    assert_array_equal(
+        helped.argmax(axis=1), [1, 3, 0, 2] * 3
+    )  # by index, and then for ever in that order
 
 
 @pytest.mark.parametrize(
@@ -82,7 +86,10 @@ def test_without_need_it_is_the_index_policy():
 
 def after(ages, chosen):
     """Memory of one run, as tuples an arm, latest first, after helping the chosen."""
-    return tuple(tuple(x + 1 for x in ((0, *ages_of[:-1]) if i in chosen else ages_of)) for i, ages_of in enumerate(ages))
+    return tuple(
+        tuple(x + 1 for x in ((0, *ages_of[:-1]) if i in chosen else ages_of))
+        for i, ages_of in enumerate(ages)
+    )
 
 
 def safe_memories(n, k, window, least):
@@ -145,7 +152,9 @@ def test_promise_is_kept_at_and_near_equality(window, part, k, spare, seed):
     fitted = FaWT(window, least).fit(cohort, k, horizon=1, gamma=0.95)
     index = whittle(cohort, 0.95)
 
-    def spiteful(memory):  # who was helped last is in the state with the higher index, all others in the other
+    def spiteful(
+        memory,
+    ):  # who was helped last is in the state with the higher index, all others in the other
         lately = memory[:, :, 0] <= 2
         return np.where(lately, index.argmax(axis=1), index.argmin(axis=1))
 
@@ -168,7 +177,9 @@ def test_promise_is_kept_for_hundreds_of_decisions():
         taste = rng.normal(size=(4, n))
         helped = np.zeros((400, 4, n), np.uint8)
         for t in range(400):
-            index = [taste, rng.normal(size=(4, n)), np.round(taste), -1.0 * ages[:, :, 0]][t // 100]  # last: whom you just helped
+            index = [taste, rng.normal(size=(4, n)), np.round(taste), -1.0 * ages[:, :, 0]][
+                t // 100
+            ]  # last: whom you just helped
             scores = np.where(_must_help(index, ages, k, window), 1e9, index)
             np.put_along_axis(helped[t], np.argsort(-scores, axis=1)[:, :k], 1, axis=1)
             shifted = np.concatenate([np.zeros((4, n, 1), np.int64), ages[:, :, :-1]], axis=2)
@@ -205,13 +216,18 @@ def test_scores_inclusion_and_draws_agree():
         assert (inclusion[arms] > 0).all()
         assert np.isin(np.flatnonzero(inclusion == 1), arms).all()
         memory = fitted.remember(memory, t, states, arms)
-    assert 60 < lifted < 240  # some places were forced and some were free, so that both were checked
+    assert (
+        60 < lifted < 240
+    )  # some places were forced and some were free, so that both were checked
 
 
 def test_infinite_indices():
     # Passive keeps an arm where it is for ever (l_0 = 1), so at gamma = 1 helping in state 0 is beyond price.
     frozen = [[0.0, 1.0], [0.5, 1.0]]
-    harmful = [[0.3, 0.8], [0.0, 1.0]]  # active does (l_1 = 1): no subsidy is too small to leave it alone in state 0
+    harmful = [
+        [0.3, 0.8],
+        [0.0, 1.0],
+    ]  # active does (l_1 = 1): no subsidy is too small to leave it alone in state 0
     usual = [[0.2, 0.6], [0.4, 0.7]]
     cohort = Cohort.two_state([frozen, harmful, usual, usual, frozen, usual])
     index = whittle(cohort, 1.0)
@@ -231,22 +247,35 @@ def test_equal_arms_in_need_go_by_deadline():
     fitted = FaWT(window=6).fit(constant_gain([0.4] * 4), k=1, horizon=1)
     ages = np.array([[[4], [5], [4], [1]]])
     assert_array_equal(_must_help(np.full((1, 4), 0.4), ages, 1, 6), [[False, True, False, False]])
-    assert_array_equal(_must_help(np.array([[0.4, 0.4, 0.5, 0.9]]), ages, 1, 6), [[False, False, True, False]])
+    assert_array_equal(
+        _must_help(np.array([[0.4, 0.4, 0.5, 0.9]]), ages, 1, 6), [[False, False, True, False]]
+    )
     assert fitted.inclusion(0, [0, 0, 0, 0], ages)[1] == 1
 
 
 def test_a_promise_broken_by_others_is_mended_within_k():
     fitted = FaWT(window=3, least=2).fit(constant_gain([0.1, 0.2, 0.3, 0.4]), k=3, horizon=1)
     states = np.zeros((1, 4), np.int64)
-    ages = np.array([[[7, 9], [5, 6], [1, 2], [1, 2]]])  # the first two should have been helped long ago
+    ages = np.array(
+        [[[7, 9], [5, 6], [1, 2], [1, 2]]]
+    )  # the first two should have been helped long ago
     scores = fitted._scores(0, states, ages)[0]
     assert set(np.argsort(-scores)[:2]) == {0, 1}
     everybody_overdue = np.full((1, 4, 2), 50)
-    assert len(fitted.rule.draw(fitted._scores(0, states, everybody_overdue)[0], 3, np.random.default_rng(0))) == 3
+    assert (
+        len(
+            fitted.rule.draw(
+                fitted._scores(0, states, everybody_overdue)[0], 3, np.random.default_rng(0)
+            )
+        )
+        == 3
+    )
 
 
 def test_ties_are_broken_by_chance_where_nobody_is_in_need():
-    fitted = FaWT(window=4).fit(constant_gain([0.4] * 4), k=1, horizon=1)  # eta n = k L, yet anybody may go first
+    fitted = FaWT(window=4).fit(
+        constant_gain([0.4] * 4), k=1, horizon=1
+    )  # eta n = k L, yet anybody may go first
     assert_allclose(fitted.inclusion(0, [0, 1, 0, 1]), 0.25, rtol=1e-12)
 
 
@@ -268,7 +297,10 @@ def test_memory_is_not_changed_in_place():
 
 def test_no_room_for_the_promise():
     cohort = synthetic(n=100, seed=0)
-    with pytest.raises(Infeasible, match=r"least n <= k window, but 200 > 190; take k=11 or more, or window=20 or more$"):
+    with pytest.raises(
+        Infeasible,
+        match=r"least n <= k window, but 200 > 190; take k=11 or more, or window=20 or more$",
+    ):
         FaWT(window=19, least=2).fit(cohort, k=10, horizon=5)
     with pytest.raises(Infeasible, match=r"but 100 > 99;"):  # one too many
         FaWT(window=9).fit(cohort, k=11, horizon=5)
@@ -306,7 +338,9 @@ def test_labels():
 
 def any_arms(n, rng, rewards=True):
     """Arms of every kind: help may harm, and the bad state may be worth more."""
-    return Cohort.two_state(rng.random((n, 2, 2)), reward=rng.normal(size=(n, 2)) if rewards else None)
+    return Cohort.two_state(
+        rng.random((n, 2, 2)), reward=rng.normal(size=(n, 2)) if rewards else None
+    )
 
 
 def arms_that_bend(n, rng, concave):
@@ -334,7 +368,9 @@ def test_share_is_the_stationary_law_of_the_mixed_chain():
     total = 0.0
     for i, p in enumerate(fitted.chances):
         chain = (1 - p) * cohort.P[i, 0] + p * cohort.P[i, 1]
-        law = np.linalg.solve(np.vstack([(chain.T - np.eye(2))[:1], np.ones(2)]), [0, 1])  # law chain = law, sum 1
+        law = np.linalg.solve(
+            np.vstack([(chain.T - np.eye(2))[:1], np.ones(2)]), [0, 1]
+        )  # law chain = law, sum 1
         assert_allclose(law @ chain, law, atol=1e-12)
         assert_allclose(long_run(cohort, i, p), law @ cohort.reward[i], rtol=1e-10)
         total += law @ cohort.reward[i]
@@ -356,20 +392,30 @@ def test_equal_concave_arms_share_evenly_and_equal_convex_ones_do_not():
     assert fitted.gap < 1e-12
     convex = Cohort.two_state([[[0.1, 0.4], [0.2, 0.9]]] * 5)
     fitted = ProbFair(low=0.1, high=0.9).fit(convex, k=2, horizon=1)
-    assert_allclose(np.sort(fitted.chances), [0.1, 0.1, 0.1, 0.8, 0.9], rtol=1e-12)  # 2 - 5 * 0.1 = 0.8 + 0.7
-    chord = long_run(convex, 0, 0.1) + 0.7 / 0.8 * (long_run(convex, 0, 0.9) - long_run(convex, 0, 0.1))
+    assert_allclose(
+        np.sort(fitted.chances), [0.1, 0.1, 0.1, 0.8, 0.9], rtol=1e-12
+    )  # 2 - 5 * 0.1 = 0.8 + 0.7
+    chord = long_run(convex, 0, 0.1) + 0.7 / 0.8 * (
+        long_run(convex, 0, 0.9) - long_run(convex, 0, 0.1)
+    )
     assert fitted.gap == pytest.approx(chord - long_run(convex, 0, 0.8), rel=1e-9)
 
 
 def test_leftover_goes_to_straight_arms(monkeypatch):
-    monkeypatch.setattr(fair, "WORTH_ANOTHER_LOOK", math.inf)  # right at once, not only after mending
+    monkeypatch.setattr(
+        fair, "WORTH_ANOTHER_LOOK", math.inf
+    )  # right at once, not only after mending
     # Chances that are sums of powers of two, so that the slopes over [0, .375] are equal to the bit: 4/13 for both kinds of arm.
     convex = [[0.25, 0.25], [0.375, 0.875]]
     straight = [[0.25, 0.4375], [0.5, 0.6875]]
-    fitted = ProbFair(low=0.0, high=0.375).fit(Cohort.two_state([convex] * 3 + [straight]), k=1, horizon=1)
+    fitted = ProbFair(low=0.0, high=0.375).fit(
+        Cohort.two_state([convex] * 3 + [straight]), k=1, horizon=1
+    )
     assert_allclose(fitted.chances, [0.375, 0.375, 0, 0.25], atol=1e-15)
     assert fitted.gap < 1e-15
-    fitted = ProbFair(low=0.0, high=0.375).fit(Cohort.two_state([convex] * 2 + [straight] * 2), k=1, horizon=1)
+    fitted = ProbFair(low=0.0, high=0.375).fit(
+        Cohort.two_state([convex] * 2 + [straight] * 2), k=1, horizon=1
+    )
     assert_allclose(fitted.chances, [0.375, 0.375, 0.125, 0.125], atol=1e-15)
     fitted = ProbFair(low=0.1, high=0.9).fit(Cohort.two_state([straight] * 4), k=1, horizon=1)
     assert_allclose(fitted.chances, 0.25, rtol=1e-12)
@@ -380,7 +426,12 @@ def test_concave_arms_meet_the_price():
     low, high = 0.02, 0.6
     fitted = ProbFair(low, high).fit(cohort, k=30, horizon=1)
     p, h = fitted.chances, 1e-5
-    slope = np.array([(long_run(cohort, i, p[i] + h) - long_run(cohort, i, p[i] - h)) / (2 * h) for i in range(200)])
+    slope = np.array(
+        [
+            (long_run(cohort, i, p[i] + h) - long_run(cohort, i, p[i] - h)) / (2 * h)
+            for i in range(200)
+        ]
+    )
     inside = (p > low + 1e-9) & (p < high - 1e-9)
     assert inside.sum() > 20
     assert_allclose(slope[inside], fitted.price, rtol=1e-6)
@@ -391,7 +442,9 @@ def test_concave_arms_meet_the_price():
 
 def feasible_grid(n, k, low, high, points):
     """Every grid point for the first n - 1 chances, the last what is left [m, n]."""
-    free = np.stack(np.meshgrid(*[np.linspace(low, high, points)] * (n - 1), indexing="ij"), axis=-1).reshape(-1, n - 1)
+    free = np.stack(
+        np.meshgrid(*[np.linspace(low, high, points)] * (n - 1), indexing="ij"), axis=-1
+    ).reshape(-1, n - 1)
     last = k - free.sum(axis=1)
     fits = (last >= low) & (last <= high)
     return np.column_stack([free[fits], last[fits]])
@@ -409,7 +462,9 @@ def test_no_grid_point_is_better_by_more_than_the_gap(kind, n, points):
         fitted = ProbFair(low, high).fit(cohort, k, horizon=1)
         grid = feasible_grid(n, k, low, high, points)
         values = sum(long_run(cohort, i, grid[:, i]) for i in range(n))
-        assert fitted.value == pytest.approx(sum(long_run(cohort, i, fitted.chances[i]) for i in range(n)), abs=1e-12)
+        assert fitted.value == pytest.approx(
+            sum(long_run(cohort, i, fitted.chances[i]) for i in range(n)), abs=1e-12
+        )
         assert values.max() <= fitted.value + fitted.gap + 1e-11
         bump = 0.0  # what a convex arm can fall short of its chord at most
         p = np.linspace(low, high, 1001)
@@ -469,7 +524,10 @@ def test_another_look_closes_most_of_the_gap():
     assert fitted.gap == pytest.approx(0.0351, abs=1e-4)
 
 
-chance = st.one_of(st.sampled_from([0.0, 1.0, 0.5, 5e-324, 1e-300, 1e-11, 1e-5, 1 - 1e-11, 1 - 2**-53]), st.floats(0, 1))
+chance = st.one_of(
+    st.sampled_from([0.0, 1.0, 0.5, 5e-324, 1e-300, 1e-11, 1e-5, 1 - 1e-11, 1 - 2**-53]),
+    st.floats(0, 1),
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -511,7 +569,9 @@ def test_a_hundred_thousand_arms():
         q[pair[:50_000]] = low[pair[:50_000]] + step
         q[pair[50_000:]] = high[pair[50_000:]] - step
         q *= 7_001 / q.sum()
-        share = (good[:, 0, 0] + gain[:, 0] * q) / (1 - good[:, 0, 1] + good[:, 0, 0] + (gain[:, 0] - gain[:, 1]) * q)
+        share = (good[:, 0, 0] + gain[:, 0] * q) / (
+            1 - good[:, 0, 1] + good[:, 0, 0] + (gain[:, 0] - gain[:, 1]) * q
+        )
         assert share.sum() <= fitted.value + fitted.gap
 
 
@@ -532,28 +592,41 @@ def test_an_arm_that_certain_help_all_but_traps():
     # The first arm is worth 1 in state 0 and 0 in state 1, where certain help would keep it, and any lapse frees it: help it nearly
     # always. The second is worth -1 in state 1, where help takes it: they earn 1 - e / (x + e) and -x if the lapses are x.
     for e, x in ((1e-6, 1e-3), (1e-10, 1e-5)):
-        cohort = Cohort.two_state([[[0.0, 0.0], [e, 1.0]], [[0.0, 0.0], [1.0, 1.0]]], reward=[[1.0, 0.0], [0.0, -1.0]])
+        cohort = Cohort.two_state(
+            [[[0.0, 0.0], [e, 1.0]], [[0.0, 0.0], [1.0, 1.0]]], reward=[[1.0, 0.0], [0.0, -1.0]]
+        )
         fitted = ProbFair(low=0.0).fit(cohort, k=1, horizon=1)
         assert 1 - fitted.chances[0] == pytest.approx(x, rel=3e-3)  # e / x^2 = 1 but for e / x
         assert fitted.gap < 1e-8
-    never = Cohort.two_state([[[0.0, 0.0], [1e-13, 1.0]], [[0.0, 0.0], [1.0, 1.0]]], reward=[[1.0, 0.0], [0.0, -1.0]])
+    never = Cohort.two_state(
+        [[[0.0, 0.0], [1e-13, 1.0]], [[0.0, 0.0], [1.0, 1.0]]], reward=[[1.0, 0.0], [0.0, -1.0]]
+    )
     fitted = ProbFair(low=0.0).fit(never, k=1, horizon=1)
     assert_allclose(fitted.chances, [1, 0], atol=1e-12)
     assert fitted.value == pytest.approx(1.0)  # the limit
 
 
 def test_arms_that_an_action_keeps_where_they_are():
-    passive_keeps = [[0.0, 1.0], [0.3, 0.8]]  # any help at all and it is good .3 / (.3 + .2) of the time
+    passive_keeps = [
+        [0.0, 1.0],
+        [0.3, 0.8],
+    ]  # any help at all and it is good .3 / (.3 + .2) of the time
     active_keeps = [[0.3, 0.8], [0.0, 1.0]]  # any lapse at all, the same
     both_keep = [[0.0, 1.0], [0.0, 1.0]]  # as it started
     usual = [[0.1, 0.6], [0.6, 0.7]]
-    cohort = Cohort.two_state([passive_keeps, active_keeps, both_keep, usual, usual], start=[0, 0, 1, 0, 0])
+    cohort = Cohort.two_state(
+        [passive_keeps, active_keeps, both_keep, usual, usual], start=[0, 0, 1, 0, 0]
+    )
     fitted = ProbFair(low=0.0).fit(cohort, k=2, horizon=1)
     assert_allclose(fitted.chances, [0, 0, 0, 1, 1], atol=1e-12)  # the others gain nothing by help
     assert fitted.value == pytest.approx(0.6 + 0.6 + 1 + 2 * long_run(cohort, 3, 1.0), rel=1e-12)
-    harmed = Cohort.two_state([[[0.5, 0.9], [0.2, 0.4]], [[0.5, 0.8], [0.1, 0.6]], passive_keeps], start=[0, 0, 0])
+    harmed = Cohort.two_state(
+        [[[0.5, 0.9], [0.2, 0.4]], [[0.5, 0.8], [0.1, 0.6]], passive_keeps], start=[0, 0, 0]
+    )
     fitted = ProbFair(low=0.0).fit(harmed, k=1, horizon=1)
-    assert_allclose(fitted.chances, [0, 0, 1], atol=1e-12)  # k must be spent; where it does no harm, at a price of zero
+    assert_allclose(
+        fitted.chances, [0, 0, 1], atol=1e-12
+    )  # k must be spent; where it does no harm, at a price of zero
     assert abs(fitted.price) < 1e-300
 
 
@@ -562,9 +635,13 @@ def test_long_run_reward_is_the_value():
     policy = ProbFair(low=0.1, high=0.8)
     good = rng.uniform(0.05, 0.95, (8, 2, 2))
     chances = policy.fit(Cohort.two_state(good), k=3, horizon=1).chances
-    moves = (1 - chances)[:, None] * good[:, 0] + chances[:, None] * good[:, 1]  # [n, 2]: to state 1, from 0 and from 1
+    moves = (1 - chances)[:, None] * good[:, 0] + chances[:, None] * good[
+        :, 1
+    ]  # [n, 2]: to state 1, from 0 and from 1
     share = moves[:, 0] / (1 - moves[:, 1] + moves[:, 0])
-    cohort = Cohort.two_state(good, start=np.column_stack([1 - share, share]))  # in its long run from the start: no bias
+    cohort = Cohort.two_state(
+        good, start=np.column_stack([1 - share, share])
+    )  # in its long run from the start: no bias
     fitted = policy.fit(cohort, k=3, horizon=40)
     result = simulate(fitted, runs=2000, seed=0)
     mean = result.rewards.mean(axis=1)  # [runs], independent
@@ -586,7 +663,9 @@ def test_bounds_that_k_does_not_fit(low, high, k, message):
         ProbFair(low, high).fit(synthetic(n=10, seed=0), k, horizon=1)
 
 
-@pytest.mark.parametrize(("low", "high"), [(-0.1, 1.0), (0.5, 0.4), (0.0, 1.1), (float("nan"), 1.0), (0.0, float("nan"))])
+@pytest.mark.parametrize(
+    ("low", "high"), [(-0.1, 1.0), (0.5, 0.4), (0.0, 1.1), (float("nan"), 1.0), (0.0, float("nan"))]
+)
 def test_bounds_that_are_no_chances(low, high):
     with pytest.raises(Infeasible, match="0 <= low <= high <= 1"):
         ProbFair(low, high)
@@ -619,11 +698,17 @@ def test_rounding_has_the_given_marginals():
 
 @settings(max_examples=200, deadline=None)
 @given(
-    parts=st.lists(st.one_of(st.sampled_from([0.0, 1.0, 1e-12, 1 - 1e-12]), st.floats(0, 1)), min_size=1, max_size=40),
+    parts=st.lists(
+        st.one_of(st.sampled_from([0.0, 1.0, 1e-12, 1 - 1e-12]), st.floats(0, 1)),
+        min_size=1,
+        max_size=40,
+    ),
     seed=st.integers(0, 2**32 - 1),
 )
 def test_rounding_draws_exactly_k(parts, seed):
-    p = np.array([*parts, math.ceil(math.fsum(parts)) - math.fsum(parts)])  # one arm more makes the sum whole
+    p = np.array(
+        [*parts, math.ceil(math.fsum(parts)) - math.fsum(parts)]
+    )  # one arm more makes the sum whole
     k = round(math.fsum(p))
     rng = np.random.default_rng(seed)
     for _ in range(5):

@@ -78,7 +78,9 @@ def test_a_missing_file_and_a_file_that_is_no_table(tmp_path: Path) -> None:
         read_cohort(tmp_path)
 
 
-def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "kept"
     write_whole(file, b"old")
 

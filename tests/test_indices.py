@@ -23,7 +23,9 @@ from softfair.kernels.threads import get_threads, set_threads
 def any_arms(n, seed, rewards=True):
     """Two-state arms of every kind, helped or harmed by action, p uniform on (0, 1) and rewards of either order."""
     rng = np.random.default_rng(seed)
-    return Cohort.two_state(rng.random((n, 2, 2)), reward=rng.normal(size=(n, 2)) if rewards else None)
+    return Cohort.two_state(
+        rng.random((n, 2, 2)), reward=rng.normal(size=(n, 2)) if rewards else None
+    )
 
 
 def many_state_arms(n, S, seed):
@@ -77,12 +79,16 @@ def average_by_definition(P, r):
     gains, shares = [], []
     for policy in actions:
         chain = P[policy, np.arange(S)]
-        law = np.linalg.lstsq(np.vstack([chain.T - np.eye(S), np.ones(S)]), np.eye(S + 1)[S], rcond=None)[0]
+        law = np.linalg.lstsq(
+            np.vstack([chain.T - np.eye(S), np.ones(S)]), np.eye(S + 1)[S], rcond=None
+        )[0]
         gains.append(law @ chain @ r)
         shares.append(law @ (policy == 0))
 
     def passive_best(m):
-        worth = np.array(gains)[:, None] + np.array(shares)[:, None] * m  # [2^S, S], column s at m[s]
+        worth = (
+            np.array(gains)[:, None] + np.array(shares)[:, None] * m
+        )  # [2^S, S], column s at m[s]
         passive = np.where(actions == 0, worth, -np.inf).max(axis=0)
         return passive >= worth.max(axis=0) - 1e-13
 
@@ -95,7 +101,9 @@ def average_by_definition(P, r):
 def test_paper_arm_for_ever():
     # p[0] = (.2, .6), p[1] = (.5, .8): Delta = (.3, .2), so s* = 0; l_0 = .4, l_1 = .3.
     arm = Cohort.two_state([[[0.2, 0.6], [0.5, 0.8]]])
-    np.testing.assert_allclose(whittle(arm, gamma=0.9)[0], [0.3 / (1 - 0.9 * 0.4), 0.2 / (1 - 0.9 * 0.3)], rtol=1e-14)
+    np.testing.assert_allclose(
+        whittle(arm, gamma=0.9)[0], [0.3 / (1 - 0.9 * 0.4), 0.2 / (1 - 0.9 * 0.3)], rtol=1e-14
+    )
     np.testing.assert_allclose(whittle(arm)[0], [0.3 / 0.6, 0.2 / 0.7], rtol=1e-14)
 
 
@@ -107,7 +115,12 @@ def test_finite_rows_are_geometric_sums_where_one_action_rules():
     np.testing.assert_allclose(whittle(arm, gamma=0.9, horizon=6)[:, 0, 0], expected, rtol=1e-14)
     # Exchange the actions: every index changes sign.
     swapped = Cohort.two_state([[[0.5, 0.8], [0.2, 0.6]]])
-    np.testing.assert_allclose(whittle(swapped, gamma=0.9, horizon=6), -whittle(arm, gamma=0.9, horizon=6), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        whittle(swapped, gamma=0.9, horizon=6),
+        -whittle(arm, gamma=0.9, horizon=6),
+        rtol=0,
+        atol=1e-13,
+    )
 
 
 def test_geometric_sum_needs_a_gain():
@@ -115,14 +128,22 @@ def test_geometric_sum_needs_a_gain():
     # x_1 = 1 + (.8 + m) - .4 and m = -.1 x_1 gives -.14 / 1.1; the sum would give -.1 (1 + .3) = -.13.
     arm = Cohort.two_state([[[0.5, 0.8], [0.4, 0.6]]])
     assert whittle(arm, horizon=2)[2, 0, 0] == pytest.approx(-0.14 / 1.1, abs=1e-13)
-    assert finite_by_definition(arm.P[0], arm.reward[0], 1.0, 2)[0] == pytest.approx(-0.14 / 1.1, abs=1e-13)
+    assert finite_by_definition(arm.P[0], arm.reward[0], 1.0, 2)[0] == pytest.approx(
+        -0.14 / 1.1, abs=1e-13
+    )
 
 
 @pytest.mark.parametrize(
     ("p", "expected"),
     [
-        ([[0, 1], [0.4, 0.9]], [np.inf, -0.1 / 0.5]),  # left alone it stays where it is: one call is worth any subsidy
-        ([[0.4, 0.9], [0, 1]], [-np.inf, 0.1 / 0.5]),  # helped it stays where it is: never in the bad state
+        (
+            [[0, 1], [0.4, 0.9]],
+            [np.inf, -0.1 / 0.5],
+        ),  # left alone it stays where it is: one call is worth any subsidy
+        (
+            [[0.4, 0.9], [0, 1]],
+            [-np.inf, 0.1 / 0.5],
+        ),  # helped it stays where it is: never in the bad state
         ([[0, 1], [0, 1]], [0, 0]),  # helping changes nothing
     ],
 )
@@ -141,7 +162,9 @@ def test_sigmoid_is_the_formula_of_its_constants():
     with np.errstate(divide="ignore", invalid="ignore"):
         C1, C3, C2 = 2 * limit, -limit, -np.log(1 / (gain / (2 * limit) + 0.5) - 1)
     for h, row in enumerate(sigmoid(cohort, 0.95, horizon)):
-        expected = np.where(fits, C1 / (1 + np.exp(-C2 * h)) + C3, gain) if h else np.zeros_like(gain)
+        expected = (
+            np.where(fits, C1 / (1 + np.exp(-C2 * h)) + C3, gain) if h else np.zeros_like(gain)
+        )
         np.testing.assert_allclose(row, expected, rtol=1e-9)
         np.testing.assert_array_equal(row, sigmoid_row(gain, limit, h))
     assert fits.mean() > 0.9
@@ -150,17 +173,23 @@ def test_sigmoid_is_the_formula_of_its_constants():
 def test_sigmoid_outside_its_domain_is_the_gain():
     gain = np.array([[-0.2, 0.3, 0.0, 0.3, 0.3]])
     limit = np.array([[0.5, 0.2, 0.5, 0.3, np.inf]])
-    np.testing.assert_array_equal(sigmoid_row(gain, limit, 4), [[-0.2, 0.3, 0.0, 0.3, 1.2]])  # an infinite limit: h gain
+    np.testing.assert_array_equal(
+        sigmoid_row(gain, limit, 4), [[-0.2, 0.3, 0.0, 0.3, 1.2]]
+    )  # an infinite limit: h gain
 
 
 # Brute force
 
 
-@pytest.mark.parametrize(("gamma", "steps"), [(0.0, 1), (0.6, 60), (0.9, 270)])  # gamma^steps is below 1e-12
+@pytest.mark.parametrize(
+    ("gamma", "steps"), [(0.0, 1), (0.6, 60), (0.9, 270)]
+)  # gamma^steps is below 1e-12
 def test_for_ever_against_value_iteration(gamma, steps):
     for cohort in (any_arms(20, seed=2), many_state_arms(8, 3, seed=3)):
         for P, r, found in zip(cohort.P, cohort.reward, whittle(cohort, gamma), strict=True):
-            np.testing.assert_allclose(found, finite_by_definition(P, r, gamma, steps), rtol=0, atol=1e-10)
+            np.testing.assert_allclose(
+                found, finite_by_definition(P, r, gamma, steps), rtol=0, atol=1e-10
+            )
 
 
 def test_average_reward_against_all_policies():
@@ -172,7 +201,9 @@ def test_average_reward_against_all_policies():
 def test_closed_form_against_parametric_search():
     cohort = any_arms(20_000, seed=6)
     for gamma in (0.3, 0.99, 1.0):
-        np.testing.assert_allclose(whittle(cohort, gamma), indices._forever(cohort, gamma), rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(
+            whittle(cohort, gamma), indices._forever(cohort, gamma), rtol=1e-11, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("gamma", [0.5, 0.95, 1.0])
@@ -182,7 +213,9 @@ def test_finite_against_plain_recursion(gamma):
         table = whittle(cohort, gamma, horizon)
         for i, (P, r) in enumerate(zip(cohort.P, cohort.reward, strict=True)):
             for h in (1, 2, 3, 7, 12):
-                np.testing.assert_allclose(table[h, i], finite_by_definition(P, r, gamma, h), rtol=0, atol=2e-12)
+                np.testing.assert_allclose(
+                    table[h, i], finite_by_definition(P, r, gamma, h), rtol=0, atol=2e-12
+                )
 
 
 def test_finite_on_certain_arms_takes_the_lower_end_of_an_interval():
@@ -226,7 +259,9 @@ def belief_chain(p, length):
     P = np.zeros((2, 2 * length, 2 * length))
     for seen, u in product(range(2), range(length)):
         state = seen * length + u
-        P[0, state, state + 1 if u < length - 1 else length - 1] = 1  # the end, where both beliefs meet, stays
+        P[0, state, state + 1 if u < length - 1 else length - 1] = (
+            1  # the end, where both beliefs meet, stays
+        )
         P[1, state, [0, length]] = 1 - belief[seen, u], belief[seen, u]
     return P, belief
 
@@ -247,7 +282,9 @@ def test_threshold_against_value_iteration_on_the_belief_chain():
         V = np.zeros((len(m), 2 * length))
         for _ in range(3000):
             acts, rests = (belief.ravel() + V) @ P[1].T, (belief.ravel() + V) @ P[0].T + m
-            new = 0.5 * (np.maximum(acts, rests) + V)  # a lazy chain has the same best policy and no period
+            new = 0.5 * (
+                np.maximum(acts, rests) + V
+            )  # a lazy chain has the same best policy and no period
             V = new - new[:, :1]
         gain = (acts - rests).reshape(2, 2, asked, 2, length)
         own = np.einsum("kwuwu->kwu", gain[..., :asked])  # each belief at its own subsidy
@@ -270,7 +307,9 @@ def test_threshold_table_is_the_renewal_formula():
 
     wait = [1, 1]
     for _ in range(7):
-        seen = min((w for w in (0, 1) if wait[w] <= 4), key=lambda w: table.index[w, wait[w] - 1, 0])
+        seen = min(
+            (w for w in (0, 1) if wait[w] <= 4), key=lambda w: table.index[w, wait[w] - 1, 0]
+        )
         m = table.index[seen, wait[seen] - 1, 0]
         longer = [X + (w == seen) for w, X in enumerate(wait)]
         assert J(longer, m) == pytest.approx(J(wait, m), abs=1e-12)
@@ -319,7 +358,10 @@ def test_scaled_rewards_scale_indices_and_shifts_do_not_matter(p, gamma, scale, 
     plain, scaled = Cohort.two_state(p), Cohort.two_state(p, reward=[shift, shift + scale])
     for horizon in (None, 6):
         np.testing.assert_allclose(
-            whittle(scaled, gamma, horizon), scale * whittle(plain, gamma, horizon), rtol=1e-9, atol=1e-9 * scale
+            whittle(scaled, gamma, horizon),
+            scale * whittle(plain, gamma, horizon),
+            rtol=1e-9,
+            atol=1e-9 * scale,
         )
 
 
@@ -351,7 +393,9 @@ def test_first_rows_are_nothing_and_the_immediate_gain(p, gamma, horizon):
 def test_long_horizons_tend_to_for_ever(p, gamma):
     cohort = Cohort.two_state(p)
     # Stopping after h steps moves x by at most gamma^h / (1 - gamma); dz/dw >= 1 - gamma bounds what the root feels.
-    np.testing.assert_allclose(whittle(cohort, gamma, 120)[-1], whittle(cohort, gamma), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        whittle(cohort, gamma, 120)[-1], whittle(cohort, gamma), rtol=0, atol=1e-9
+    )
 
 
 @few
@@ -362,17 +406,25 @@ def test_permuted_arms_permute_indices_to_the_last_bit(p, gamma, random):
     cohort, permuted = Cohort.two_state(p), Cohort.two_state(p[order])
     np.testing.assert_array_equal(whittle(permuted, gamma, 5), whittle(cohort, gamma, 5)[:, order])
     np.testing.assert_array_equal(whittle(permuted, gamma), whittle(cohort, gamma)[order])
-    np.testing.assert_array_equal(threshold(permuted, 5).index, threshold(cohort, 5).index[:, :, order])
+    np.testing.assert_array_equal(
+        threshold(permuted, 5).index, threshold(cohort, 5).index[:, :, order]
+    )
 
 
 def test_many_state_long_horizon_tends_to_for_ever():
     cohort = many_state_arms(70, 3, seed=13)
-    np.testing.assert_allclose(whittle(cohort, 0.7, 80)[-1], whittle(cohort, 0.7), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        whittle(cohort, 0.7, 80)[-1], whittle(cohort, 0.7), rtol=0, atol=1e-9
+    )
 
 
 def test_same_answer_on_one_thread_and_two():
     before = get_threads()
-    two, three, partly = any_arms(5000, seed=14), many_state_arms(150, 3, seed=15), paper_arms(5000, seed=16)
+    two, three, partly = (
+        any_arms(5000, seed=14),
+        many_state_arms(150, 3, seed=15),
+        paper_arms(5000, seed=16),
+    )
 
     def everything():
         table = threshold(partly, 7)
@@ -444,16 +496,22 @@ def test_an_arm_without_an_index_is_refused(independent):
     fine = many_state_arms(3, 3, seed=19).P
     cohort = Cohort(np.concatenate([fine, NOT_INDEXABLE[None], fine]))
     for horizon in (None, 12):
-        with pytest.raises(NotIndexable, match=r"1 of 7 arms \(3\) has no Whittle index .*cohort\.subset"):
+        with pytest.raises(
+            NotIndexable, match=r"1 of 7 arms \(3\) has no Whittle index .*cohort\.subset"
+        ):
             whittle(cohort, 0.9, horizon)
     assert whittle(cohort.subset([0, 1, 2, 4, 5, 6]), 0.9).shape == (6, 3)
 
 
 def test_several_recurrent_classes_need_a_discount():
     P = np.broadcast_to(np.eye(3), (1, 2, 3, 3))
-    with pytest.raises(InvalidInput, match=r"1 of 1 arms \(0\) has more than one recurrent class.*gamma < 1"):
+    with pytest.raises(
+        InvalidInput, match=r"1 of 1 arms \(0\) has more than one recurrent class.*gamma < 1"
+    ):
         whittle(Cohort(P))
-    np.testing.assert_array_equal(whittle(Cohort(P), 0.99), np.zeros((1, 3)))  # acting changes nothing
+    np.testing.assert_array_equal(
+        whittle(Cohort(P), 0.99), np.zeros((1, 3))
+    )  # acting changes nothing
 
 
 def test_forward_marks_the_arms_the_assumption_fits():
@@ -473,9 +531,15 @@ def test_forward_marks_the_arms_the_assumption_fits():
         (lambda c: whittle(c, horizon=0), "horizon is 0; give a whole number of at least 1"),
         (lambda c: whittle(c, horizon=2.5), "horizon is 2.5; give a whole number"),
         (lambda c: threshold(c, -1), "horizon is -1"),
-        (lambda c: threshold(many_state_arms(2, 3, 0), 3), "threshold needs arms with two states, the cohort has 3"),
+        (
+            lambda c: threshold(many_state_arms(2, 3, 0), 3),
+            "threshold needs arms with two states, the cohort has 3",
+        ),
         (lambda c: threshold_at([0.5], threshold(c, 3)), "beliefs has shape"),
-        (lambda c: threshold_at([0.5, np.nan], threshold(c, 3)), r"beliefs\[1\] is nan \(1 of 2 entries are wrong\)"),
+        (
+            lambda c: threshold_at([0.5, np.nan], threshold(c, 3)),
+            r"beliefs\[1\] is nan \(1 of 2 entries are wrong\)",
+        ),
     ],
 )
 def test_wrong_input_is_refused_in_one_line(call, message):

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 
 from softfair.errors import BadRows, InvalidInput, SoftFairError
 from softfair.programme import sample, store
-from softfair.programme.ingest import UNKNOWN, import_history, import_people, load_history, load_people
+from softfair.programme.ingest import (
+    UNKNOWN,
+    import_history,
+    import_people,
+    load_history,
+    load_people,
+)
 from softfair.programme.settings import initialise
 from softfair.programme.store import Store
 
@@ -39,7 +45,10 @@ def stored(database):
     """All that the log holds, as one value."""
     with database.reading() as connection:
         return [
-            [tuple(row) for row in connection.execute(sa.select(table).order_by(*table.primary_key.columns))]
+            [
+                tuple(row)
+                for row in connection.execute(sa.select(table).order_by(*table.primary_key.columns))
+            ]
             for table in (store.batch, store.person, store.person_fact, store.observation)
         ]
 
@@ -52,7 +61,15 @@ def people_of(database):
 def history_of(database):
     with database.reading() as connection:
         found = load_history(connection)
-    return list(zip(found.person.tolist(), found.round.tolist(), found.state.tolist(), found.contacted.tolist(), strict=True))
+    return list(
+        zip(
+            found.person.tolist(),
+            found.round.tolist(),
+            found.state.tolist(),
+            found.contacted.tolist(),
+            strict=True,
+        )
+    )
 
 
 def parquet(**columns):
@@ -98,10 +115,16 @@ def test_dialects_of_csv(light, content):
 
 
 def test_parquet_of_any_type(light):
-    import_people(light, parquet(id=[7, 8], region=pa.array(["n", None]), opted_out=[True, False]), NAME)
+    import_people(
+        light, parquet(id=[7, 8], region=pa.array(["n", None]), opted_out=[True, False]), NAME
+    )
     assert people_of(light).names == ["7", "8"]
     assert people_of(light).opted_out.tolist() == [1, 0]
-    import_history(light, parquet(id=[7, 8], round=[1.0, 2.0], state=pa.array([1, None]), contacted=[False, True]), NAME)
+    import_history(
+        light,
+        parquet(id=[7, 8], round=[1.0, 2.0], state=pa.array([1, None]), contacted=[False, True]),
+        NAME,
+    )
     assert history_of(light) == [(0, 1, 1, 0), (1, 2, -1, 1)]
 
 
@@ -137,7 +160,10 @@ def test_people_whom_history_alone_knows(programme):
 
 
 def test_the_same_file_twice_changes_nothing(programme):
-    for take, content in ((import_people, sample.people_file()), (import_history, sample.history_file())):
+    for take, content in (
+        (import_people, sample.people_file()),
+        (import_history, sample.history_file()),
+    ):
         first = take(programme, content, NAME)
         before = stored(programme)
         again = take(programme, content, NAME)
@@ -149,7 +175,9 @@ def test_the_same_file_twice_changes_nothing(programme):
 def test_what_is_said_again_is_not_stored_again(programme):
     import_people(programme, b"id\na\nb\n", NAME)
     import_history(programme, b"id,round,state,contacted\na,1,1,0\nb,1,0,\n", NAME)
-    done = import_history(programme, b"id,round,state,contacted\na,1,1,\nb,1,0,\nb,2,1,0\n", NAME)  # a week later, the whole file
+    done = import_history(
+        programme, b"id,round,state,contacted\na,1,1,\nb,1,0,\nb,2,1,0\n", NAME
+    )  # a week later, the whole file
     assert (done.added, done.corrected, done.unchanged) == (1, 0, 2)
     assert history_of(programme) == [(0, 1, 1, 0), (1, 1, 0, -1), (1, 2, 1, 0)]
 
@@ -159,21 +187,37 @@ def test_a_correction_supersedes_and_both_are_kept(programme):
     done = import_people(programme, b"id,opted_out\na,1\n", NAME)
     assert (done.added, done.corrected) == (0, 1)
     assert people_of(programme).opted_out.tolist() == [1]
-    assert people_of(programme).groups == ['{"region": "north"}']  # a column that the file lacks stays as it was
+    assert people_of(programme).groups == [
+        '{"region": "north"}'
+    ]  # a column that the file lacks stays as it was
     import_history(programme, b"id,round,state,contacted\na,1,1,0\n", NAME)
     done = import_history(programme, b"id,round,state\na,1,0\n", NAME)
     assert (done.added, done.corrected) == (0, 1)
     assert history_of(programme) == [(0, 1, 0, 0)]
     with programme.reading() as connection:
-        assert connection.execute(sa.select(sa.func.count()).select_from(store.observation)).scalar_one() == 2
-        assert connection.execute(sa.select(sa.func.count()).select_from(store.person_fact)).scalar_one() == 2
+        assert (
+            connection.execute(
+                sa.select(sa.func.count()).select_from(store.observation)
+            ).scalar_one()
+            == 2
+        )
+        assert (
+            connection.execute(
+                sa.select(sa.func.count()).select_from(store.person_fact)
+            ).scalar_one()
+            == 2
+        )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.lists(
         st.dictionaries(
-            st.tuples(st.integers(0, 3), st.integers(0, 3)), st.tuples(st.integers(-1, 1), st.integers(-1, 1)), min_size=1
+            st.tuples(st.integers(0, 3), st.integers(0, 3)),
+            st.tuples(st.integers(-1, 1), st.integers(-1, 1)),
+            min_size=1,
         ),
         min_size=1,
         max_size=6,
@@ -186,7 +230,10 @@ def test_the_latest_word_counts(tmp_path_factory, files):
     import_people(database, b"id\n0\n1\n2\n3\n", NAME)
     known, taken = {}, set()
     for file in files:
-        rows = "".join(f"{i},{r},{'' if s < 0 else s},{'' if c < 0 else c}\n" for (i, r), (s, c) in file.items())
+        rows = "".join(
+            f"{i},{r},{'' if s < 0 else s},{'' if c < 0 else c}\n"
+            for (i, r), (s, c) in file.items()
+        )
         import_history(database, f"id,round,state,contacted\n{rows}".encode(), NAME)
         if rows in taken:
             continue  # the same file twice changes nothing
@@ -222,7 +269,12 @@ def test_an_empty_entry_leaves_what_was_known(programme):
     done = import_people(programme, b"id,region,opted_out,left,enrolled\na,,,,\n", NAME)
     assert done.corrected == 0
     people = people_of(programme)
-    assert (people.opted_out[0], people.departed[0], people.enrolled[0], people.groups[0]) == (1, 9, 3, '{"region": "north"}')
+    assert (people.opted_out[0], people.departed[0], people.enrolled[0], people.groups[0]) == (
+        1,
+        9,
+        3,
+        '{"region": "north"}',
+    )
     import_people(programme, b"id,left,enrolled\na,none,4\n", NAME)
     assert (people_of(programme).departed[0], people_of(programme).enrolled[0]) == (UNKNOWN, 4)
 
@@ -251,14 +303,18 @@ def test_states_called_by_numbers(tmp_path):
 
 def test_a_round_far_off_is_a_slip(light):
     import_people(light, b"id\na\n", NAME)
-    assert faults(light, import_history, "id,round,state\na,1,1\na,2,0\na,20240101,1\n") == [(4, "round", "20240101")]
+    assert faults(light, import_history, "id,round,state\na,1,1\na,2,0\na,20240101,1\n") == [
+        (4, "round", "20240101")
+    ]
     import_history(light, b"id,round,state\na,1,1\na,2,0\n", NAME)
     assert faults(light, import_history, "id,round,state\na,2000,1\n") == [(2, "round", "2000")]
 
 
 def test_one_person_in_two_spellings(programme):
     import_people(programme, b"id\n=E\n", NAME)
-    assert faults(programme, import_history, "id,round,state\n=E,1,1\n'=E,1,0\n") == [(3, "id", "'=E")]
+    assert faults(programme, import_history, "id,round,state\n=E,1,1\n'=E,1,0\n") == [
+        (3, "id", "'=E")
+    ]
 
 
 # What is refused.
@@ -276,7 +332,10 @@ def faults(database, take, content, **options):
 
 def test_every_bad_row_is_listed(programme):
     import_people(programme, b"id\na\nb\n", NAME)
-    good, bad = "id,round,state,contacted\na,1,1,0\n", "z,1,1,0\na,x,1,0\n\na,-1,1,0\na,2.5,1,0\nb,1,awful,0\nb,2,1,maybe\n"
+    good, bad = (
+        "id,round,state,contacted\na,1,1,0\n",
+        "z,1,1,0\na,x,1,0\n\na,-1,1,0\na,2.5,1,0\nb,1,awful,0\nb,2,1,maybe\n",
+    )
     text = good + bad + "b,3,1\nb,4,1,0,9\n,5,1,0\na,1,0,0\n"
     assert faults(programme, import_history, text) == [
         (3, "id", "z"),
@@ -363,7 +422,14 @@ def test_a_file_that_is_not_there(light, tmp_path):
 
 
 def test_names_are_bound_not_pasted(programme):
-    names = ["'; DROP TABLE person; --", '"quoted", with comma', "ünï😀", "%s {} :x ?", "\\N", "NULL"]
+    names = [
+        "'; DROP TABLE person; --",
+        '"quoted", with comma',
+        "ünï😀",
+        "%s {} :x ?",
+        "\\N",
+        "NULL",
+    ]
     text = io.StringIO()
     import csv
 
@@ -396,7 +462,22 @@ def mutated(content, chance):
             data[at:at] = bytes(chance.randrange(256) for _ in range(chance.randrange(1, 20)))
         elif kind == 3:
             data[at:at] = chance.choice(
-                [b",", b"\n", b'"', b"\r", b";", b"\t", b"\0", b"\xef\xbb\xbf", b"=1+1", b"'", b"\\", b"-", b"1e999", b"nan"]
+                [
+                    b",",
+                    b"\n",
+                    b'"',
+                    b"\r",
+                    b";",
+                    b"\t",
+                    b"\0",
+                    b"\xef\xbb\xbf",
+                    b"=1+1",
+                    b"'",
+                    b"\\",
+                    b"-",
+                    b"1e999",
+                    b"nan",
+                ]
             )
         elif kind == 4:
             lines = data.split(b"\n")
@@ -408,27 +489,57 @@ def mutated(content, chance):
         elif kind == 6:
             del data[at:]
         elif kind == 7:
-            word = chance.choice([b"id", b"round", b"state", b"contacted", b"value", b"opted_out", b"enrolled", b""])
-            data = bytearray(bytes(data).replace(word or b"a", chance.choice([b"id", b"round", b"x", b"", b"value"]), 1))
+            word = chance.choice(
+                [b"id", b"round", b"state", b"contacted", b"value", b"opted_out", b"enrolled", b""]
+            )
+            data = bytearray(
+                bytes(data).replace(
+                    word or b"a", chance.choice([b"id", b"round", b"x", b"", b"value"]), 1
+                )
+            )
         else:
-            data = data.replace(b"1", str(chance.choice([-1, 2**31, 2**63, 10**40, "٣", "1_0", " 1 "])).encode(), 1)
+            data = data.replace(
+                b"1", str(chance.choice([-1, 2**31, 2**63, 10**40, "٣", "1_0", " 1 "])).encode(), 1
+            )
     return bytes(data)
 
 
 def test_no_mutated_file_breaks_in(light):
-    import_people(light, b"id,region\n" + b"".join(b"p%d,r%d\n" % (i, i % 3) for i in range(8)), NAME)
+    import_people(
+        light, b"id,region\n" + b"".join(b"p%d,r%d\n" % (i, i % 3) for i in range(8)), NAME
+    )
     good = [
         (
             import_people,
-            b"id,region,enrolled,left,opted_out\n" + b"".join(b"p%d,r%d,1,%d,0\n" % (i, i % 2, 9 + i) for i in range(10)),
+            b"id,region,enrolled,left,opted_out\n"
+            + b"".join(b"p%d,r%d,1,%d,0\n" % (i, i % 2, 9 + i) for i in range(10)),
         ),
-        (import_people, parquet(id=[f"p{i}" for i in range(10)], region=["n"] * 10, opted_out=[i % 2 for i in range(10)])),
+        (
+            import_people,
+            parquet(
+                id=[f"p{i}" for i in range(10)],
+                region=["n"] * 10,
+                opted_out=[i % 2 for i in range(10)],
+            ),
+        ),
         (
             import_history,
-            b"id,round,state,contacted\n" + b"".join(b"p%d,%d,%d,%d\n" % (i % 8, i, i % 2, i % 3 == 0) for i in range(12)),
+            b"id,round,state,contacted\n"
+            + b"".join(b"p%d,%d,%d,%d\n" % (i % 8, i, i % 2, i % 3 == 0) for i in range(12)),
         ),
-        (import_history, parquet(id=[f"p{i}" for i in range(8)], round=list(range(8)), state=[1] * 8, contacted=[0] * 8)),
-        (import_history, b"id;round;value\n" + b"".join(b"p%d;%d;%d.5\n" % (i % 8, i, i) for i in range(12))),
+        (
+            import_history,
+            parquet(
+                id=[f"p{i}" for i in range(8)],
+                round=list(range(8)),
+                state=[1] * 8,
+                contacted=[0] * 8,
+            ),
+        ),
+        (
+            import_history,
+            b"id;round;value\n" + b"".join(b"p%d;%d;%d.5\n" % (i % 8, i, i) for i in range(12)),
+        ),
     ]
     chance = random.Random(0)
     before, taken, said = stored(light), 0, []
@@ -439,7 +550,9 @@ def test_no_mutated_file_breaks_in(light):
             done = take(light, mutated(content, chance), f"{NAME} {number}", **options)
         except SoftFairError as error:
             said.append(str(error))
-            if number % 50 == 0:  # what a refused file left behind would still be there at the next look
+            if (
+                number % 50 == 0
+            ):  # what a refused file left behind would still be there at the next look
                 assert stored(light) == before
         else:
             taken += 1

@@ -14,7 +14,9 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from softfair import metrics
 from softfair.errors import InvalidInput
 
-COUNTS = arrays(np.int64, array_shapes(min_dims=1, max_dims=2, max_side=12), elements=st.integers(0, 1000))
+COUNTS = arrays(
+    np.int64, array_shapes(min_dims=1, max_dims=2, max_side=12), elements=st.integers(0, 1000)
+)
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +56,14 @@ def test_entropy_divides_by_selections_not_by_k_n():
 
 @pytest.mark.parametrize(
     ("reward", "none", "oracle", "benefit"),
-    [(50, 50, 100, 0), (100, 50, 100, 100), (75, 50, 100, 50), (40, 50, 100, -20), (110, 50, 100, 120), (3, 5, 1, 50)],
+    [
+        (50, 50, 100, 0),
+        (100, 50, 100, 100),
+        (75, 50, 100, 50),
+        (40, 50, 100, -20),
+        (110, 50, 100, 120),
+        (3, 5, 1, 50),
+    ],
 )
 def test_intervention_benefit(reward, none, oracle, benefit):
     assert metrics.intervention_benefit(reward, none, oracle) == pytest.approx(benefit, abs=1e-12)
@@ -69,11 +78,16 @@ def test_benefit_without_room_is_nan():
 def test_benefit_broadcasts():
     reward = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])  # [policies, runs]
     none, oracle = np.array([0.0, 1.0, 2.0]), np.array([10.0, 11.0, 12.0])  # [runs]
-    np.testing.assert_allclose(metrics.intervention_benefit(reward, none, oracle), [[10, 10, 10], [40, 40, 40]])
+    np.testing.assert_allclose(
+        metrics.intervention_benefit(reward, none, oracle), [[10, 10, 10], [40, 40, 40]]
+    )
     np.testing.assert_allclose(metrics.intervention_benefit(reward, 0, 10), reward * 10)
 
 
-@pytest.mark.parametrize(("counts", "share"), [([0, 1, 2, 0], 0.5), ([0, 0], 1), ([3, 1], 0), ([[0, 1], [1, 1]], [0.5, 0])])
+@pytest.mark.parametrize(
+    ("counts", "share"),
+    [([0, 1, 2, 0], 0.5), ([0, 0], 1), ([3, 1], 0), ([[0, 1], [1, 1]], [0.5, 0])],
+)
 def test_never_selected(counts, share):
     np.testing.assert_array_equal(metrics.never_selected(counts), share)
 
@@ -101,7 +115,12 @@ def test_longest_wait():
 
 def test_a_run_is_a_row_of_many():
     counts = np.random.default_rng(0).integers(0, 9, (3, 4, 10))
-    for figure in (metrics.action_entropy, metrics.never_selected, metrics.gini, metrics.longest_wait):
+    for figure in (
+        metrics.action_entropy,
+        metrics.never_selected,
+        metrics.gini,
+        metrics.longest_wait,
+    ):
         many = figure(counts)
         assert many.shape == (3, 4)
         assert many[1, 2] == figure(counts[1, 2])
@@ -181,19 +200,29 @@ def test_unfair_means_by_more_than_rounding(step, pairs):
 def test_unfair_pairs_of_many_runs():
     inclusion = [[0.1, 0.9], [0.9, 0.1]]
     np.testing.assert_array_equal(metrics.unfair_pairs(inclusion, [1, 2]), [0, 1])
-    np.testing.assert_array_equal(metrics.unfair_pairs([0.9, 0.1], [[1, 2], [2, 1], [1, 1]]), [1, 0, 0])
+    np.testing.assert_array_equal(
+        metrics.unfair_pairs([0.9, 0.1], [[1, 2], [2, 1], [1, 1]]), [1, 0, 0]
+    )
     np.testing.assert_array_equal(metrics.unfair_share(inclusion, [[1, 2], [1, 2]]), [0, 1])
 
 
 def test_metrics_need_no_pandas():
     code = "import sys, softfair.metrics as m; m.gini([1, 2]); print('pandas' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True
+    )
     assert done.stdout == "False\n"
 
 
 REFUSED = {
-    "words": (lambda: metrics.gini("many"), "counts is not an array of numbers; give numbers in one rectangular shape"),
-    "a number": (lambda: metrics.gini(3), "counts has shape (), expected (..., n) with n >= 1: one number an arm"),
+    "words": (
+        lambda: metrics.gini("many"),
+        "counts is not an array of numbers; give numbers in one rectangular shape",
+    ),
+    "a number": (
+        lambda: metrics.gini(3),
+        "counts has shape (), expected (..., n) with n >= 1: one number an arm",
+    ),
     "no arms": (
         lambda: metrics.action_entropy(np.zeros((3, 0))),
         "counts has shape (3, 0), expected (..., n) with n >= 1: one number an arm",
@@ -272,7 +301,9 @@ def test_entropy_and_gini_by_their_definitions(counts):
         shares = [int(x) / total for x in row if x]
         assert entropy == pytest.approx(-math.fsum(p * math.log(p) for p in shares), abs=1e-12)
         differences = int(np.abs(row[:, None] - row).sum())
-        assert gini == pytest.approx(differences / (2 * len(row) * total) if total else 0, abs=1e-12)
+        assert gini == pytest.approx(
+            differences / (2 * len(row) * total) if total else 0, abs=1e-12
+        )
 
 
 def unfair_by_brute_force(inclusion, gains, tolerance):
@@ -288,11 +319,18 @@ def unfair_by_brute_force(inclusion, gains, tolerance):
 def test_unfair_pairs_by_brute_force(data, n, tolerance):
     few = st.integers(-4, 4).map(lambda j: j / 3)  # few values: many ties
     any_number = st.floats(-10, 10)
-    inclusion, gains = (data.draw(arrays(np.float64, n, elements=data.draw(st.sampled_from([few, any_number])))) for _ in range(2))
-    assert metrics.unfair_pairs(inclusion, gains, tolerance) == unfair_by_brute_force(inclusion, gains, tolerance)
+    inclusion, gains = (
+        data.draw(arrays(np.float64, n, elements=data.draw(st.sampled_from([few, any_number]))))
+        for _ in range(2)
+    )
+    assert metrics.unfair_pairs(inclusion, gains, tolerance) == unfair_by_brute_force(
+        inclusion, gains, tolerance
+    )
 
 
-@pytest.mark.parametrize("n", [63, 64, 65, 1000, 1024])  # also around powers of two, where the number of bits changes
+@pytest.mark.parametrize(
+    "n", [63, 64, 65, 1000, 1024]
+)  # also around powers of two, where the number of bits changes
 def test_unfair_pairs_of_larger_cohorts(n):
     rng = np.random.default_rng(n)
     for inclusion, gains in (
@@ -319,7 +357,9 @@ def test_group_rates_by_brute_force():
         assert table.loc[name, "rate_sd"] == pytest.approx(rate.std(ddof=1))
         assert table.loc[name, "share"] == pytest.approx(share.mean())
         assert table.loc[name, "never_selected"] == pytest.approx((mine == 0).mean())
-        assert table.loc[name, "relative_rate"] == pytest.approx((rate / (counts.mean(axis=1) / 7)).mean())
+        assert table.loc[name, "relative_rate"] == pytest.approx(
+            (rate / (counts.mean(axis=1) / 7)).mean()
+        )
     assert table["share"].sum() == pytest.approx(1)
     assert (table["arms"] * table["rate"]).sum() == pytest.approx(counts.sum(axis=1).mean() / 7)
 
@@ -373,7 +413,9 @@ def test_benefit_is_affine(reward, none, room, scale, shift):
 
 
 @settings(deadline=None)
-@given(gains=arrays(np.float64, st.integers(1, 30), elements=st.floats(-5, 5)), power=st.floats(0, 20))
+@given(
+    gains=arrays(np.float64, st.integers(1, 30), elements=st.floats(-5, 5)), power=st.floats(0, 20)
+)
 def test_a_chance_that_grows_with_the_gain_is_fair(gains, power):
     weight = np.exp(power * (gains - gains.max()))
     assert metrics.unfair_pairs(weight / weight.sum(), gains) == 0

@@ -52,7 +52,9 @@ def many_state_arms(S=3, seed=1):
     """Tie-free arms with starts and rewards of their own; this seed's have Whittle indices."""
     rng = np.random.default_rng(seed)
     return sf.Cohort(
-        rng.dirichlet(np.ones(S), size=(n, 2, S)), reward=np.sort(rng.random((n, S)), axis=1), start=rng.integers(0, S, n)
+        rng.dirichlet(np.ones(S), size=(n, 2, S)),
+        reward=np.sort(rng.random((n, S)), axis=1),
+        start=rng.integers(0, S, n),
     )
 
 
@@ -72,7 +74,9 @@ def rough_values_will_do():
 
 
 def fitted_to(cohort, name, **setting):
-    return POLICIES[name]().fit(cohort, **{"k": k, "horizon": T, "gamma": 0.9, "seed": 0, **setting})
+    return POLICIES[name]().fit(
+        cohort, **{"k": k, "horizon": T, "gamma": 0.9, "seed": 0, **setting}
+    )
 
 
 def refusal(call):
@@ -114,7 +118,9 @@ def test_contract(name, cohort_name):
             assert set(inclusion) <= {0.0, 1.0}
 
         arms = fitted.draw(t, states, np.random.default_rng(t), memory)
-        np.testing.assert_array_equal(arms, fitted.draw(t, states, np.random.default_rng(t), memory))
+        np.testing.assert_array_equal(
+            arms, fitted.draw(t, states, np.random.default_rng(t), memory)
+        )
         assert arms.shape == (budget,)
         assert (np.diff(arms) > 0).all()  # sorted and distinct
         assert set(arms.tolist()) <= set(range(n))
@@ -135,9 +141,12 @@ def test_contract(name, cohort_name):
         for t in (T - 1, 0, 3):  # out of order: what is kept between calls must not show
             states, scores = at_start[t]
             np.testing.assert_array_equal(other.scores(t, states), scores)
-            np.testing.assert_array_equal(other.scores(t, states, memory), fitted.scores(t, states, memory))
             np.testing.assert_array_equal(
-                other.draw(t, states, np.random.default_rng(5), memory), fitted.draw(t, states, np.random.default_rng(5), memory)
+                other.scores(t, states, memory), fitted.scores(t, states, memory)
+            )
+            np.testing.assert_array_equal(
+                other.draw(t, states, np.random.default_rng(5), memory),
+                fitted.draw(t, states, np.random.default_rng(5), memory),
             )
     assert repr(fitted) == f"<{policy.label}: n={n}, k={budget}, horizon={T}>"
     assert (fitted.policy, fitted.k, fitted.horizon, fitted.gamma) == (policy, budget, T, 0.9)
@@ -155,11 +164,15 @@ def test_wrong_questions_are_refused(name):
         lambda t, s: fitted.remember(None, t, s, [0]),
     ):
         for t in (-1, T, 0.5, "a", None):
-            assert f"t is {t!r}, the decisions are 0 to {T - 1}" in refusal(lambda ask=ask, t=t: ask(t, states))
+            assert f"t is {t!r}, the decisions are 0 to {T - 1}" in refusal(
+                lambda ask=ask, t=t: ask(t, states)
+            )
         assert "shape (5,), the cohort has 12 arms" in refusal(lambda ask=ask: ask(0, states[:5]))
         for wrong in (2, -1, 0.5, np.nan):
             bad = np.where(np.arange(n) == 4, wrong, 0)
-            assert f"states[4] is {bad[4]} (1 of 12 entries are wrong)" in refusal(lambda ask=ask, bad=bad: ask(0, bad))
+            assert f"states[4] is {bad[4]} (1 of 12 entries are wrong)" in refusal(
+                lambda ask=ask, bad=bad: ask(0, bad)
+            )
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -169,9 +182,13 @@ def test_wrong_settings_are_refused(name):
         if name != "NoIntervention":  # which ignores k
             assert f"k is {wrong}" in refusal(lambda wrong=wrong: fitted_to(cohort, name, k=wrong))
     for wrong in (0, -3, 2.5):
-        assert f"horizon is {wrong}" in refusal(lambda wrong=wrong: fitted_to(cohort, name, horizon=wrong))
+        assert f"horizon is {wrong}" in refusal(
+            lambda wrong=wrong: fitted_to(cohort, name, horizon=wrong)
+        )
     for wrong in (-0.1, 1.1, np.nan):
-        assert f"gamma is {wrong}" in refusal(lambda wrong=wrong: fitted_to(cohort, name, gamma=wrong))
+        assert f"gamma is {wrong}" in refusal(
+            lambda wrong=wrong: fitted_to(cohort, name, gamma=wrong)
+        )
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -186,7 +203,9 @@ def test_nobody_and_everybody(name):
             continue
         helped = 0 if name == "NoIntervention" else places
         np.testing.assert_array_equal(fitted.inclusion(0, states), np.full(n, float(helped > 0)))
-        np.testing.assert_array_equal(fitted.draw(0, states, np.random.default_rng(0)), np.arange(helped))
+        np.testing.assert_array_equal(
+            fitted.draw(0, states, np.random.default_rng(0)), np.arange(helped)
+        )
 
 
 def test_policies_are_values():
@@ -215,14 +234,26 @@ def test_random_is_uniform(cohort_name):
 def test_myopic_and_fair_myopic_look_at_the_next_step(cohort_name):
     cohort = COHORTS[cohort_name]()
     states = np.random.default_rng(3).integers(0, cohort.S, n)
-    gain = np.array([(cohort.P[i, 1, s] - cohort.P[i, 0, s]) @ cohort.reward[i] for i, s in enumerate(states)])
-    myopic, fair, steep = (policy.fit(cohort, k, T) for policy in (sf.Myopic(), sf.FairMyopic(), sf.FairMyopic(c=30.0)))
+    gain = np.array(
+        [(cohort.P[i, 1, s] - cohort.P[i, 0, s]) @ cohort.reward[i] for i, s in enumerate(states)]
+    )
+    myopic, fair, steep = (
+        policy.fit(cohort, k, T) for policy in (sf.Myopic(), sf.FairMyopic(), sf.FairMyopic(c=30.0))
+    )
     for t in (0, T - 1):
         for fitted in (myopic, fair, steep):
             np.testing.assert_allclose(fitted.scores(t, states), gain, atol=1e-15)
-        np.testing.assert_array_equal(myopic.draw(t, states, np.random.default_rng(0)), np.sort(np.argsort(-gain)[:k]))
-        np.testing.assert_allclose(fair.inclusion(t, states), sf.sampling.inclusion(gain, k, "successive"), rtol=1e-12)
-        np.testing.assert_allclose(steep.inclusion(t, states), sf.sampling.inclusion(30 * gain, k, "successive"), rtol=1e-12)
+        np.testing.assert_array_equal(
+            myopic.draw(t, states, np.random.default_rng(0)), np.sort(np.argsort(-gain)[:k])
+        )
+        np.testing.assert_allclose(
+            fair.inclusion(t, states), sf.sampling.inclusion(gain, k, "successive"), rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            steep.inclusion(t, states),
+            sf.sampling.inclusion(30 * gain, k, "successive"),
+            rtol=1e-12,
+        )
 
 
 def test_round_robin_helps_everybody_in_turn():
@@ -235,7 +266,9 @@ def test_round_robin_helps_everybody_in_turn():
         assert set(arms) == {(3 * t + turn) % 7 for turn in range(3)}
         memory = fitted.remember(memory, t, states, arms)
         turns.extend(arms)
-    np.testing.assert_array_equal(np.bincount(turns), 3)  # 7 decisions of 3 places: three turns each
+    np.testing.assert_array_equal(
+        np.bincount(turns), 3
+    )  # 7 decisions of 3 places: three turns each
     np.testing.assert_array_equal(fitted.draw(0, states, np.random.default_rng(0)), [0, 1, 2])
 
 
@@ -274,7 +307,9 @@ def test_index_policies_score_by_the_index_at_the_decisions_left(cohort_name):
     here = np.arange(n), states
     forever, exact = sf.indices.whittle(cohort, gamma), sf.indices.whittle(cohort, gamma, T)
     sigmoid = sf.indices.sigmoid(cohort, gamma, T)
-    infinite, finite, oracle = (fitted_to(cohort, name) for name in ("Whittle infinite", "Whittle finite", "Oracle"))
+    infinite, finite, oracle = (
+        fitted_to(cohort, name) for name in ("Whittle infinite", "Whittle finite", "Oracle")
+    )
     for t in (5, 0, 1, 2, T - 1):  # jumps and walks: rows are kept between calls
         np.testing.assert_array_equal(infinite.scores(t, states), forever[here])
         np.testing.assert_array_equal(finite.scores(t, states), exact[T - t][here])
@@ -305,7 +340,11 @@ def test_threshold_whittle_sees_a_state_only_when_it_helps():
     table = sf.indices.threshold(cohort, T)
     fitted = sf.ThresholdWhittle().fit(cohort, k, T)
     p, rng = cohort.p, np.random.default_rng(6)
-    belief, seen, ago = chances[:, 1].copy(), np.full(n, -1), np.zeros(n, int)  # seen: the state last seen, -1 for none
+    belief, seen, ago = (
+        chances[:, 1].copy(),
+        np.full(n, -1),
+        np.zeros(n, int),
+    )  # seen: the state last seen, -1 for none
     memory = fitted.memory()
     for t in range(T):
         truth, lies = rng.integers(0, 2, n), rng.integers(0, 2, n)
@@ -321,7 +360,8 @@ def test_threshold_whittle_sees_a_state_only_when_it_helps():
         helped = rng.choice(n, k, replace=False)  # anybody, so that long waits and short ones occur
         is_helped = np.isin(np.arange(n), helped)
         memory, same = (
-            fitted.remember(memory, t, states, helped) for states in (truth, np.where(is_helped, truth, lies))
+            fitted.remember(memory, t, states, helped)
+            for states in (truth, np.where(is_helped, truth, lies))
         )  # lies about those not helped change nothing
         np.testing.assert_array_equal(memory, same)
         passive = belief * p[:, 0, 1] + (1 - belief) * p[:, 0, 0]
@@ -340,7 +380,9 @@ def test_chances_have_the_order_of_gains(solver, design):
     """Theorem 3, arm by arm: who would gain more never has the worse chance, by the policy's own gains; ties share alike."""
     cohort = sf.datasets.synthetic(n=60, seed=3)
     for c in (0.5, 5.0, 40.0):
-        fitted = sf.SoftFair(c=c, solver=solver, design=design, c_value=2.0).fit(cohort, k=7, horizon=T)
+        fitted = sf.SoftFair(c=c, solver=solver, design=design, c_value=2.0).fit(
+            cohort, k=7, horizon=T
+        )
         for t in (0, 4, T - 1):
             states = np.random.default_rng(t).integers(0, 2, 60)
             gains, chances = fitted.scores(t, states), fitted.inclusion(t, states)
@@ -348,7 +390,9 @@ def test_chances_have_the_order_of_gains(solver, design):
             assert (np.diff(chances[order]) >= 0).all()
             assert sf.metrics.unfair_pairs(chances, gains, tolerance=0.0) == 0
             assert chances.max() > chances.min()
-            np.testing.assert_allclose(chances, sf.sampling.inclusion(c * gains, 7, design), rtol=1e-12)
+            np.testing.assert_allclose(
+                chances, sf.sampling.inclusion(c * gains, 7, design), rtol=1e-12
+            )
 
 
 @pytest.mark.parametrize("design", ["joint", "successive"])
@@ -361,7 +405,9 @@ def test_softfair_goes_from_a_lottery_to_the_best_k(cohort_name, design):
 
     gains = at(1.0).scores(0, states)
     best = np.sort(np.argsort(-gains)[:k])
-    margin = np.diff(np.sort(gains)[-k - 1 :][:2])[0]  # between the last one in and the first one out
+    margin = np.diff(np.sort(gains)[-k - 1 :][:2])[
+        0
+    ]  # between the last one in and the first one out
     np.testing.assert_allclose(at(0.0).inclusion(0, states), k / n, rtol=1e-12)
     np.testing.assert_array_equal(np.flatnonzero(at(INF).inclusion(0, states)), best)
     np.testing.assert_array_equal(at(INF).draw(0, states, np.random.default_rng(0)), best)
@@ -378,8 +424,13 @@ def test_c_value_learns_and_c_draws(solver):
     drawn = sf.SoftFair(c=9.0, solver=solver).fit(cohort, k, T)
     for t in range(T):
         np.testing.assert_array_equal(both.scores(t, states), learnt.scores(t, states))
-        np.testing.assert_allclose(both.inclusion(t, states), sf.sampling.inclusion(9 * learnt.scores(t, states), k, "joint"))
-    assert np.abs(drawn.scores(0, states) - both.scores(0, states)).max() > 1e-3  # not all the same anyway
+        np.testing.assert_allclose(
+            both.inclusion(t, states),
+            sf.sampling.inclusion(9 * learnt.scores(t, states), k, "joint"),
+        )
+    assert (
+        np.abs(drawn.scores(0, states) - both.scores(0, states)).max() > 1e-3
+    )  # not all the same anyway
     assert both.info.c_value == 1.0
     assert drawn.info.c_value == 9.0
 
@@ -390,7 +441,9 @@ def test_softfair_hands_the_solver_its_setting():
     values = solve_priced(cohort, 2, 5, 0.7, 4.0)
     for t in (0, 4):
         states = np.full(n, t % 3)
-        np.testing.assert_array_equal(fitted.scores(t, states), values.rows(t, 1)[0, np.arange(n), states])
+        np.testing.assert_array_equal(
+            fitted.scores(t, states), values.rows(t, 1)[0, np.arange(n), states]
+        )
     assert fitted.info == values.info
     assert fitted.upper_bound == sf.solvers.upper_bound(cohort, 2, 5, 0.7)
     assert pickle.loads(pickle.dumps(fitted)).upper_bound == fitted.upper_bound
@@ -398,7 +451,12 @@ def test_softfair_hands_the_solver_its_setting():
 
 def test_seed_matters_to_the_solver_that_samples():
     cohort, states = COHORTS["synthetic"](), np.arange(n) % 2
-    tables = [sf.SoftFair(c=5.0, solver="paper", episodes=30).fit(cohort, k, T, seed=seed).scores(0, states) for seed in (0, 0, 1)]
+    tables = [
+        sf.SoftFair(c=5.0, solver="paper", episodes=30)
+        .fit(cohort, k, T, seed=seed)
+        .scores(0, states)
+        for seed in (0, 0, 1)
+    ]
     np.testing.assert_array_equal(tables[0], tables[1])
     assert (tables[0] != tables[2]).any()
 
@@ -411,15 +469,27 @@ def test_seed_matters_to_the_solver_that_samples():
         (lambda: sf.SoftFair(c="a"), "c is 'a'; give a number >= 0"),
         (lambda: sf.SoftFair(c=None), "c is None; give a number >= 0"),
         (lambda: sf.SoftFair(c_value="a"), "c_value is 'a'; give a number >= 0"),
-        (lambda: sf.SoftFair(solver="paper", episodes="x"), "episodes is 'x'; give a whole number of at least 1"),
+        (
+            lambda: sf.SoftFair(solver="paper", episodes="x"),
+            "episodes is 'x'; give a whole number of at least 1",
+        ),
         (lambda: sf.ProbFair(low="a"), "low is a and high 1.0, but 0 <= low <= high <= 1"),
         (lambda: sf.FaWT(window="a"), "window is 'a'; give a whole number"),
-        (lambda: sf.SoftFair(solver="exact"), "solver is 'exact'; choose 'priced', 'meanfield' or 'paper'"),
-        (lambda: sf.SoftFair(design="pairs"), "design is 'pairs'; choose one of 'successive', 'joint'"),
+        (
+            lambda: sf.SoftFair(solver="exact"),
+            "solver is 'exact'; choose 'priced', 'meanfield' or 'paper'",
+        ),
+        (
+            lambda: sf.SoftFair(design="pairs"),
+            "design is 'pairs'; choose one of 'successive', 'joint'",
+        ),
         (lambda: sf.SoftFair(c_value=-0.5), "c_value is -0.5; give a number >= 0, or None"),
         (lambda: sf.SoftFair(c_value=float("nan")), "c_value is nan"),
         (lambda: sf.SoftFair(episodes=10), "episodes is 10 but solver is 'priced'"),
-        (lambda: sf.SoftFair(solver="paper", episodes=0), "episodes is 0; give a whole number of at least 1"),
+        (
+            lambda: sf.SoftFair(solver="paper", episodes=0),
+            "episodes is 0; give a whole number of at least 1",
+        ),
         (lambda: sf.SoftFair(solver="paper", episodes=2.5), "episodes is 2.5"),
         (lambda: sf.FairMyopic(c=-2.0), "c is -2.0; give a number >= 0"),
         (lambda: sf.Whittle(horizon="long"), "horizon is 'long'; choose 'infinite' or 'finite'"),
@@ -432,8 +502,13 @@ def test_wrong_policies_are_refused(make, said):
 @pytest.mark.parametrize("rng", [3, None])
 def test_draws_need_a_generator(rng):
     fitted = sf.SoftFair().fit(COHORTS["synthetic"](), k, T)
-    for draw in (lambda: fitted.draw(0, np.zeros(n, int), rng), lambda: sf.sampling.draw([0.0, 1.0], 1, rng)):
-        assert f"rng is {rng}; give a generator, such as np.random.default_rng(seed)" in refusal(draw)
+    for draw in (
+        lambda: fitted.draw(0, np.zeros(n, int), rng),
+        lambda: sf.sampling.draw([0.0, 1.0], 1, rng),
+    ):
+        assert f"rng is {rng}; give a generator, such as np.random.default_rng(seed)" in refusal(
+            draw
+        )
 
 
 @pytest.mark.parametrize("c", [1e17, 1e100, 1e300, 1.7e308])
@@ -446,15 +521,25 @@ def test_the_largest_multipliers_are_as_good_as_infinite(c, solver):
         fitted = sf.SoftFair(c=c, solver=solver).fit(cohort, k, T)
         best = sf.SoftFair(c=float("inf"), solver=solver).fit(cohort, k, T)
     np.testing.assert_allclose(fitted.inclusion(0, states), best.inclusion(0, states), atol=1e-11)
-    np.testing.assert_array_equal(fitted.draw(0, states, np.random.default_rng(0)), best.draw(0, states, np.random.default_rng(0)))
+    np.testing.assert_array_equal(
+        fitted.draw(0, states, np.random.default_rng(0)),
+        best.draw(0, states, np.random.default_rng(0)),
+    )
     assert (sf.simulate(fitted, runs=3).counts.sum(axis=1) == k * T).all()
     if solver != "paper":
         assert fitted.info == best.info  # the same passes, not a long way down from c
 
 
 @settings(max_examples=60, deadline=None)
-@example(c=412.0, seed=167, places=7, design="successive")  # log-weights 700 apart: beyond what a float64 exp can hold
-@given(c=st.floats(0, 1e4), seed=st.integers(0, 10**6), places=st.integers(1, 8), design=st.sampled_from(["joint", "successive"]))
+@example(
+    c=412.0, seed=167, places=7, design="successive"
+)  # log-weights 700 apart: beyond what a float64 exp can hold
+@given(
+    c=st.floats(0, 1e4),
+    seed=st.integers(0, 10**6),
+    places=st.integers(1, 8),
+    design=st.sampled_from(["joint", "successive"]),
+)
 def test_softfair_is_fair_on_any_cohort(c, seed, places, design):
     """Arms that help harms, rewards of either sign: inclusion sums to k, keeps the order of gains, and equal arms share alike."""
     rng = np.random.default_rng(seed)
@@ -495,5 +580,7 @@ def test_ties_are_settled_by_chance():
     for policy in (sf.Myopic(), sf.Oracle(), sf.Whittle(), sf.SoftFair(c=INF)):
         fitted, rng = policy.fit(cohort, k, T), np.random.default_rng(8)
         np.testing.assert_allclose(fitted.inclusion(0, np.zeros(n, int)), k / n, rtol=1e-12)
-        draws = np.array([np.isin(np.arange(n), fitted.draw(0, np.zeros(n, int), rng)) for _ in range(4000)])
+        draws = np.array(
+            [np.isin(np.arange(n), fitted.draw(0, np.zeros(n, int), rng)) for _ in range(4000)]
+        )
         assert (np.abs(draws.mean(axis=0) - k / n) <= 5 * np.sqrt(k / n * (1 - k / n) / 4000)).all()

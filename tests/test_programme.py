@@ -11,9 +11,23 @@ from hypothesis import strategies as st
 
 from softfair.errors import Infeasible, InvalidInput, StoreError
 from softfair.programme import sample, store
-from softfair.programme.ingest import import_history, import_people, load_history, load_people, record
+from softfair.programme.ingest import (
+    import_history,
+    import_people,
+    load_history,
+    load_people,
+    record,
+)
 from softfair.programme.models import fit, latest_model, load_model, look
-from softfair.programme.rounds import Status, _belief, explain, make_plan, next_round, plan_of, verify
+from softfair.programme.rounds import (
+    Status,
+    _belief,
+    explain,
+    make_plan,
+    next_round,
+    plan_of,
+    verify,
+)
 from softfair.programme.settings import Settings, Target, current_settings, initialise
 from softfair.programme.store import Store
 from softfair.programme.tables import model_columns, plan_columns, write_table
@@ -43,7 +57,9 @@ def programme(database):
 def small(tmp_path):
     """Makes programmes on SQLite out of a few rows."""
     places = iter(range(1000))
-    return lambda *args, **changes: made(Store(str(tmp_path / f"{next(places)}.db")), *args, **changes)
+    return lambda *args, **changes: made(
+        Store(str(tmp_path / f"{next(places)}.db")), *args, **changes
+    )
 
 
 # Settings.
@@ -71,7 +87,10 @@ def test_settings_change_by_adding(database):
     assert (after.c, after.horizon, after.seed) == (5.0, 40, 1)
     initialise(database, NAME, horizon=40)  # says nothing new
     with database.reading() as connection:
-        assert connection.execute(sa.select(sa.func.count()).select_from(store.setting)).scalar_one() == 2
+        assert (
+            connection.execute(sa.select(sa.func.count()).select_from(store.setting)).scalar_one()
+            == 2
+        )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +136,19 @@ def test_targets_are_read(text, target):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "benefit", "benefit=", "benefit=x", "=3", "benefit=120%", "wait=0", "wait=-1", "region=2", "wait=nan"]
+    "text",
+    [
+        "",
+        "benefit",
+        "benefit=",
+        "benefit=x",
+        "=3",
+        "benefit=120%",
+        "wait=0",
+        "wait=-1",
+        "region=2",
+        "wait=nan",
+    ],
 )
 def test_bad_targets_are_refused(text):
     with pytest.raises(InvalidInput, match="target"):
@@ -141,16 +172,23 @@ def test_the_next_round_is_the_first_without_contacts(small):
 def test_who_was_not_seen_is_followed_by_the_model(small):
     database = small(
         csv("id", [["a"], ["b"], ["c"], ["d"]]),
-        csv("id,round,state,contacted", [["a", 1, 1, 1], ["a", 2, "", 0], ["b", 3, 0, ""], ["c", 1, 0, ""]]),
+        csv(
+            "id,round,state,contacted",
+            [["a", 1, 1, 1], ["a", 2, "", 0], ["b", 3, 0, ""], ["c", 1, 0, ""]],
+        ),
     )
     fit(database, NAME)
     with database.reading() as connection:
         now, model = look(connection), load_model(connection, 1)
     belief = _belief(now, model, 3)
     P = model.P
-    np.testing.assert_allclose(belief[0], [0, 1] @ P[0, 1] @ P[0, 0])  # contacted in round 1, not in round 2
+    np.testing.assert_allclose(
+        belief[0], [0, 1] @ P[0, 1] @ P[0, 0]
+    )  # contacted in round 1, not in round 2
     np.testing.assert_allclose(belief[1], [1, 0])  # seen
-    np.testing.assert_allclose(belief[2], [1, 0] @ P[2, 0] @ P[2, 0])  # unknown contacts count as none
+    np.testing.assert_allclose(
+        belief[2], [1, 0] @ P[2, 0] @ P[2, 0]
+    )  # unknown contacts count as none
     np.testing.assert_allclose(belief[3], belief[:3].mean(axis=0))  # never seen
 
 
@@ -164,7 +202,9 @@ def test_a_plan_lists_k_with_the_stated_chances(programme):
     assert (plan.probability[~inside] == 0).all()
     assert (plan.listed[~inside] == 0).all()
     order = np.argsort(plan.score[inside], kind="stable")
-    assert (np.diff(plan.probability[inside][order]) >= 0).all()  # Definition 1: nobody is favoured over one who would gain more
+    assert (
+        np.diff(plan.probability[inside][order]) >= 0
+    ).all()  # Definition 1: nobody is favoured over one who would gain more
     with programme.reading() as connection:
         people = load_people(connection)
     assert (plan.status[people.opted_out == 1] == Status.OPTED_OUT).all()
@@ -173,7 +213,11 @@ def test_a_plan_lists_k_with_the_stated_chances(programme):
 
 def test_the_same_round_again_is_the_same_plan(programme):
     first, _ = make_plan(programme, NAME)
-    for again in (make_plan(programme, NAME), make_plan(programme, NAME, round=21), (plan_of(programme), False)):
+    for again in (
+        make_plan(programme, NAME),
+        make_plan(programme, NAME, round=21),
+        (plan_of(programme), False),
+    ):
         assert not again[1]
         assert again[0].digest == first.digest
         assert again[0].list == first.list
@@ -209,7 +253,9 @@ def test_replanning_needs_a_reason_and_keeps_the_old(programme):
 
 def test_a_round_that_is_over_is_not_planned(programme):
     for round in (5, 20):
-        with pytest.raises(InvalidInput, match=f"round {round} is over, its contacts are recorded; plan round 21"):
+        with pytest.raises(
+            InvalidInput, match=f"round {round} is over, its contacts are recorded; plan round 21"
+        ):
             make_plan(programme, NAME, round=round)
     assert make_plan(programme, NAME, round=23)[0].round == 23  # two weeks without calls
 
@@ -224,16 +270,26 @@ def test_another_target_needs_a_new_plan(programme):
 def test_a_cooldown_bounds_the_rate(small):
     """Four people, two places, three rounds of rest: each waits four rounds, not two."""
     people = csv("id", [[name] for name in "abcd"])
-    history = csv("id,round,state,contacted", [[name, r, r % 2, 0] for name in "abcd" for r in range(1, 9)])
+    history = csv(
+        "id,round,state,contacted", [[name, r, r % 2, 0] for name in "abcd" for r in range(1, 9)]
+    )
     database = small(people, history, capacity=2, cooldown=3)
-    with pytest.raises(Infeasible, match="nearest that can is nobody expected to wait more than 4 rounds"):
+    with pytest.raises(
+        Infeasible, match="nearest that can is nobody expected to wait more than 4 rounds"
+    ):
         make_plan(database, NAME, target=Target("wait", 2.0))
 
 
 def test_a_group_target_between_the_ends(small):
     """Two sites: es people fill the small one, and at the large one they gain most: some gain-seeking evens the groups out."""
     names = [f"n{i}" for i in range(10)] + [f"s{i}" for i in range(12)]
-    people = csv("id,site,language", [[name, name[0], "es" if name[0] == "n" or i >= 18 else "en"] for i, name in enumerate(names)])
+    people = csv(
+        "id,site,language",
+        [
+            [name, name[0], "es" if name[0] == "n" or i >= 18 else "en"]
+            for i, name in enumerate(names)
+        ],
+    )
     rng = np.random.default_rng(0)
     rows = []
     for i, name in enumerate(names):
@@ -244,11 +300,18 @@ def test_a_group_target_between_the_ends(small):
             responds = 0.9 if name[0] == "n" or i >= 18 else 0.35
             good = int(rng.random() < (responds if contacted else 0.3))
     database = small(
-        people, csv("id,round,state,contacted", rows), capacity={"n": 1, "s": 6}, by="site", shrink="language", horizon=10
+        people,
+        csv("id,round,state,contacted", rows),
+        capacity={"n": 1, "s": 6},
+        by="site",
+        shrink="language",
+        horizon=10,
     )
     lottery = make_plan(database, NAME, target=Target("group", 0.5, "language"))[0]
     assert lottery.outlook["group"] >= 0.5
-    between, _ = make_plan(database, NAME, replan="more even", target=Target("group", 0.95, "language"))
+    between, _ = make_plan(
+        database, NAME, replan="more even", target=Target("group", 0.95, "language")
+    )
     assert 0 < between.c < math.inf
     assert between.outlook["group"] >= 0.95
 
@@ -258,9 +321,18 @@ def test_a_group_target_between_the_ends(small):
     [
         ("UPDATE person SET name = 'P002, another' WHERE id = 1", "not what was committed"),
         ("UPDATE plan SET seed = '0123456789abcdef'", "does not follow from the programme's"),
-        ("UPDATE plan_row SET listed = 1 - listed WHERE person IN (1, 2)", "is not what the seed draws"),
-        ("UPDATE plan_row SET probability = probability + 0.001 WHERE person = 7", "do not follow from the scores"),
-        ("UPDATE plan_row SET score = score + 0.1 WHERE person = 7", "do not follow from the scores"),
+        (
+            "UPDATE plan_row SET listed = 1 - listed WHERE person IN (1, 2)",
+            "is not what the seed draws",
+        ),
+        (
+            "UPDATE plan_row SET probability = probability + 0.001 WHERE person = 7",
+            "do not follow from the scores",
+        ),
+        (
+            "UPDATE plan_row SET score = score + 0.1 WHERE person = 7",
+            "do not follow from the scores",
+        ),
         ("UPDATE plan SET reason = 'because'", "not what was committed"),
         ("UPDATE plan_row SET listed = 1 WHERE status = 3", "not in the draw"),
     ],
@@ -296,7 +368,12 @@ def test_who_is_in_the_draw(small):
         ],
     )
     history = csv(
-        "id,round,state,contacted", [[name, r, 0, int(name == "tired" and r == 3)] for name in ("in", "tired") for r in (1, 2, 3)]
+        "id,round,state,contacted",
+        [
+            [name, r, 0, int(name == "tired" and r == 3)]
+            for name in ("in", "tired")
+            for r in (1, 2, 3)
+        ],
     )
     database = small(people, history, cooldown=1, capacity=3)
     plan, _ = make_plan(database, NAME)
@@ -313,7 +390,9 @@ def test_who_is_in_the_draw(small):
 def test_the_cooldown_ends(small):
     history = csv("id,round,state,contacted", [["a", r, 0, int(r == 1)] for r in (1, 2, 3)])
     for cooldown, status in ((2, Status.IN_DRAW), (3, Status.COOLING)):
-        plan, _ = make_plan(small(csv("id", [["a"], ["b"]]), history, cooldown=cooldown, capacity=1), NAME)
+        plan, _ = make_plan(
+            small(csv("id", [["a"], ["b"]]), history, cooldown=cooldown, capacity=1), NAME
+        )
         assert plan.status[0] == status
 
 
@@ -333,7 +412,9 @@ def test_capacity_by_group(programme):
 
 def test_a_capacity_for_nobody_is_refused(programme):
     initialise(programme, NAME, capacity={"north": 5, "nowhere": 2}, by="region")
-    with pytest.raises(InvalidInput, match=r"nobody has region 'nowhere'.*east, north, south, west"):
+    with pytest.raises(
+        InvalidInput, match=r"nobody has region 'nowhere'.*east, north, south, west"
+    ):
         make_plan(programme, NAME)
 
 
@@ -349,9 +430,18 @@ def test_the_programme_ends(programme):
 
 def test_more_states(small):
     rng = np.random.default_rng(0)
-    rows = [[f"p{i}", r, ["low", "mid", "high"][rng.integers(3)], rng.integers(2)] for i in range(30) for r in range(1, 8)]
+    rows = [
+        [f"p{i}", r, ["low", "mid", "high"][rng.integers(3)], rng.integers(2)]
+        for i in range(30)
+        for r in range(1, 8)
+    ]
     plan, _ = make_plan(
-        small(csv("id", [[f"p{i}"] for i in range(30)]), csv("id,round,state,contacted", rows), states=("low", "mid", "high")), NAME
+        small(
+            csv("id", [[f"p{i}"] for i in range(30)]),
+            csv("id,round,state,contacted", rows),
+            states=("low", "mid", "high"),
+        ),
+        NAME,
     )
     assert plan.listed.sum() == 3
     assert plan.probability.sum() == pytest.approx(3)
@@ -367,13 +457,32 @@ def test_nobody_to_plan_for(small, database):
         make_plan(small(csv("id,opted_out", [["a", 1]])), NAME)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.integers(1, 40), st.integers(0, 45), st.sampled_from([0.0, 1.0, 10.0, 200.0, math.inf]), st.integers(0, 2**32))
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.integers(1, 40),
+    st.integers(0, 45),
+    st.sampled_from([0.0, 1.0, 10.0, 200.0, math.inf]),
+    st.integers(0, 2**32),
+)
 def test_any_plan_obeys_its_laws(small, n, k, c, seed):
     rng = np.random.default_rng(seed)
     people = csv("id,opted_out", [[f"p{i}", int(rng.random() < 0.2)] for i in range(n)])
-    seen = [[f"p{i}", r, rng.integers(2), rng.integers(2)] for i in range(n) for r in range(5) if rng.random() < 0.7]
-    database = small(people, csv("id,round,state,contacted", seen) if seen else None, capacity=k, c=c, cooldown=1, seed=seed)
+    seen = [
+        [f"p{i}", r, rng.integers(2), rng.integers(2)]
+        for i in range(n)
+        for r in range(5)
+        if rng.random() < 0.7
+    ]
+    database = small(
+        people,
+        csv("id,round,state,contacted", seen) if seen else None,
+        capacity=k,
+        c=c,
+        cooldown=1,
+        seed=seed,
+    )
     with database.reading() as connection:
         everybody_out = (load_people(connection).opted_out == 1).all()
     if everybody_out:
@@ -394,7 +503,9 @@ def test_any_plan_obeys_its_laws(small, n, k, c, seed):
 # Targets.
 
 
-@pytest.mark.parametrize("text", ["benefit=95%", "benefit=60%", "wait=15", "region=0.9", "language=0.8"])
+@pytest.mark.parametrize(
+    "text", ["benefit=95%", "benefit=60%", "wait=15", "region=0.9", "language=0.8"]
+)
 def test_a_target_is_met_as_told(programme, text):
     target = Target.parse(text)
     plan, _ = make_plan(programme, NAME, target=target)
@@ -403,7 +514,9 @@ def test_a_target_is_met_as_told(programme, text):
     assert value <= target.value + 1e-6 if target.goal == "wait" else value >= target.value - 1e-6
     assert outlook["target_said"] == str(target)
     assert outlook["gained"] == pytest.approx(outlook["benefit"] * outlook["most_effective_gained"])
-    if 0 < plan.c < math.inf and target.goal != "group":  # as much as the target allows and no more: c is found to a few per cent
+    if (
+        0 < plan.c < math.inf and target.goal != "group"
+    ):  # as much as the target allows and no more: c is found to a few per cent
         assert value == pytest.approx(target.value, rel=0.1)
 
 
@@ -416,7 +529,8 @@ def test_c_follows_the_target(programme):
 
 def test_an_unreachable_target_names_the_nearest(programme):
     with pytest.raises(
-        Infeasible, match=r"nobody expected to wait more than 5 rounds; the nearest that can is nobody .* 9\.67 rounds"
+        Infeasible,
+        match=r"nobody expected to wait more than 5 rounds; the nearest that can is nobody .* 9\.67 rounds",
     ):
         make_plan(
             programme, NAME, target=Target("wait", 5.0)
@@ -442,11 +556,16 @@ def test_the_outlook_is_what_simulation_finds(programme):
         belief = _belief(now, model, plan.round)
     cohort = sf.Cohort(model.P[who], start=belief[who])
     policies = [sf.SoftFair(c=10.0), sf.NoIntervention()]
-    rewards = [sf.simulate(policy.fit(cohort, 30, plan.horizon), runs=200, seed=1).rewards.sum(axis=1) for policy in policies]
+    rewards = [
+        sf.simulate(policy.fit(cohort, 30, plan.horizon), runs=200, seed=1).rewards.sum(axis=1)
+        for policy in policies
+    ]
     difference = rewards[0] - rewards[1]
     se = difference.std(ddof=1) / math.sqrt(200)
     # Beyond chance: k are drawn in each round, not k on average, which costs some of the gain at n = 290 (measured 1 %).
-    assert plan.outlook["gained"] == pytest.approx(difference.mean(), abs=4 * se + 0.02 * difference.mean())
+    assert plan.outlook["gained"] == pytest.approx(
+        difference.mean(), abs=4 * se + 0.02 * difference.mean()
+    )
 
 
 # Recording.
@@ -455,7 +574,9 @@ def test_the_outlook_is_what_simulation_finds(programme):
 def test_a_record_closes_the_round(programme):
     plan, _ = make_plan(programme, NAME)
     listed = plan.list
-    off_list = next(name for i, name in enumerate(plan.names) if plan.status[i] == 0 and not plan.listed[i])
+    off_list = next(
+        name for i, name in enumerate(plan.names) if plan.status[i] == 0 and not plan.listed[i]
+    )
     rows = [[name, 1, "good"] for name in listed[:-2]] + [[listed[-2], 0, "bad"], [off_list, 1, ""]]
     done = record(programme, csv("id,contacted,state", rows), NAME)
     assert done.details == {
@@ -469,12 +590,19 @@ def test_a_record_closes_the_round(programme):
     with programme.reading() as connection:
         history, people = load_history(connection, 21, 22), load_people(connection)
     contacted = dict(
-        zip(history.person[history.round == 21].tolist(), history.contacted[history.round == 21].tolist(), strict=True)
+        zip(
+            history.person[history.round == 21].tolist(),
+            history.contacted[history.round == 21].tolist(),
+            strict=True,
+        )
     )
     assert sum(contacted.values()) == 29
     assert set(contacted.values()) == {0, 1}
     after = {
-        people.names[i]: s for i, s in zip(history.person[history.round == 22], history.state[history.round == 22], strict=True)
+        people.names[i]: s
+        for i, s in zip(
+            history.person[history.round == 22], history.state[history.round == 22], strict=True
+        )
     }
     assert after == {**{name: 1 for name in listed[:-2]}, listed[-2]: 0}
     assert make_plan(programme, NAME)[0].round == 22
@@ -489,9 +617,13 @@ def test_a_later_record_corrects_only_whom_it_names(programme):
         now = load_history(connection, 21, 21)
         assert now.contacted.sum() == 29
         kept = connection.execute(
-            sa.select(sa.func.count()).select_from(store.observation).where(store.observation.c.round == 21)
+            sa.select(sa.func.count())
+            .select_from(store.observation)
+            .where(store.observation.c.round == 21)
         ).scalar_one()
-    assert kept == 300 + 300 + 1  # states imported, contacts, and the correction beside what it corrects
+    assert (
+        kept == 300 + 300 + 1
+    )  # states imported, contacts, and the correction beside what it corrects
 
 
 def test_an_exported_plan_is_read_back(programme, tmp_path):
@@ -503,7 +635,9 @@ def test_an_exported_plan_is_read_back(programme, tmp_path):
         write_table(columns, tmp_path / f"list{suffix}")
     done = record(programme, tmp_path / "list.csv", NAME)
     assert (done.details["contacted"], done.details["not_reached"]) == (30, 0)
-    again = record(programme, tmp_path / "list.parquet", NAME, round=21)  # another file, the same content
+    again = record(
+        programme, tmp_path / "list.parquet", NAME, round=21
+    )  # another file, the same content
     assert (again.added, again.corrected) == (0, 0)
 
 
@@ -533,7 +667,9 @@ def json_people(names):
 def test_identifiers_stay_out_of_errors(small):
     database = small(csv("id", [["secret-name"]]))
     with pytest.raises(InvalidInput) as caught:
-        import_history(database, csv("id,round,state", [["secret-nam", 1, 0], ["secret-name", "x", 0]]), NAME)
+        import_history(
+            database, csv("id,round,state", [["secret-nam", 1, 0], ["secret-name", "x", 0]]), NAME
+        )
     assert "secret" not in str(caught.value)
     assert {fault.value for fault in caught.value.faults} == {"secret-nam", "x"}
 
@@ -560,7 +696,9 @@ def test_a_column_of_telephone_numbers_is_no_group(small):
     people = csv("id,phone,region", [[f"p{i}", 1000 + i, "ns"[i % 2]] for i in range(60)])
     assert fit(small(people), NAME)[0].summary["group_column"] == "region"
     assert fit(small(people, shrink="phone"), NAME)[0].summary["group_column"] == "phone"
-    assert fit(small(csv("id,phone", [["a", 1], ["b", 2]])), NAME)[0].summary["group_column"] is None
+    assert (
+        fit(small(csv("id,phone", [["a", 1], ["b", 2]])), NAME)[0].summary["group_column"] is None
+    )
 
 
 def test_who_has_no_history_has_the_group_s_estimate(programme):
@@ -583,7 +721,10 @@ def test_who_has_no_history_has_the_group_s_estimate(programme):
     columns = model_columns(*latest_model(programme))
     assert columns["id"][-1] == "new"
     assert columns["source"] == ["own history"] * 300 + ["group's estimate"]
-    low, p, high = (np.array([columns[f"p{a}{s}{part}"] for a in (0, 1) for s in (0, 1)]) for part in ("_low", "", "_high"))
+    low, p, high = (
+        np.array([columns[f"p{a}{s}{part}"] for a in (0, 1) for s in (0, 1)])
+        for part in ("_low", "", "_high")
+    )
     np.testing.assert_array_equal(p.T.reshape(-1, 2, 2), model.P[..., 1])
     assert ((low <= p + 1e-6) & (p <= high + 1e-6)).all()
     assert np.array(columns["seen00"]).sum() == model.seen[:, 0, 0].sum()

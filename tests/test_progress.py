@@ -32,10 +32,14 @@ def child(source, *, terminal):
     arguments = [sys.executable, "-c", CLOCK + textwrap.dedent(source)]
     env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
     if not terminal:
-        done = subprocess.run(arguments, env=env, capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(
+            arguments, env=env, capture_output=True, text=True, check=True, timeout=60
+        )
         return done.stdout, done.stderr
     here, there = pty.openpty()
-    with subprocess.Popen(arguments, env=env, stdout=subprocess.PIPE, stderr=there, text=True) as process:
+    with subprocess.Popen(
+        arguments, env=env, stdout=subprocess.PIPE, stderr=there, text=True
+    ) as process:
         os.close(there)
         seen = b""
         while chunk := _read(here):

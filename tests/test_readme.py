@@ -11,7 +11,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^ *```(?:python|pycon|py)\b[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\(\s*<?([^)\s>]+)|^ *\[[^\]]+\]:\s*(\S+)|(?:src|href)=\"([^\"]+)\"", re.MULTILINE)
+LINK = re.compile(
+    r"\]\(\s*<?([^)\s>]+)|^ *\[[^\]]+\]:\s*(\S+)|(?:src|href)=\"([^\"]+)\"", re.MULTILINE
+)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

@@ -13,20 +13,37 @@ from hypothesis import strategies as st
 
 from softfair import datasets
 from softfair.cohort import Cohort
-from softfair.kernels.recursion import HARD, JOINT, PART, PRICED, SUCCESSIVE, score_rows, score_rows_two, sweep, sweep_two
+from softfair.kernels.recursion import (
+    HARD,
+    JOINT,
+    PART,
+    PRICED,
+    SUCCESSIVE,
+    score_rows,
+    score_rows_two,
+    sweep,
+    sweep_two,
+)
 from softfair.kernels.threads import get_threads, set_threads
 from softfair.solvers import budget
 from softfair.solvers.values import Info, PriceValues
 
 RULES = {"priced": PRICED, "joint": JOINT, "successive": SUCCESSIVE, "hard": HARD}
 STARTS = ("uniform", "states", "distributions")
-EXACT = {"rtol": 1e-12, "atol": 1e-12}  # a few dozen roundings of numbers of order one, and exp_ within 2 ulp
+EXACT = {
+    "rtol": 1e-12,
+    "atol": 1e-12,
+}  # a few dozen roundings of numbers of order one, and exp_ within 2 ulp
 
 
 def any_cohort(n, S, seed, *, reward_per_arm=True, start="distributions"):
     """Arms of every kind, helped or harmed by action, with the three ways to say where they start."""
     rng = np.random.default_rng(seed)
-    starts = {"uniform": None, "states": rng.integers(0, S, n), "distributions": rng.dirichlet(np.ones(S), n)}
+    starts = {
+        "uniform": None,
+        "states": rng.integers(0, S, n),
+        "distributions": rng.dirichlet(np.ones(S), n),
+    }
     return Cohort(
         rng.dirichlet(np.ones(S), size=(n, 2, S)),
         reward=rng.normal(size=(n, S) if reward_per_arm else S),
@@ -57,7 +74,13 @@ def by_loops(cohort, theta, c, gamma, rule):
         for t in reversed(range(T)):
             V_now = np.zeros(S)
             for s in range(S):
-                Q = [sum(cohort.P[i, a, s, s2] * (cohort.reward[i, s2] + gamma * V[s2]) for s2 in range(S)) for a in (0, 1)]
+                Q = [
+                    sum(
+                        cohort.P[i, a, s, s2] * (cohort.reward[i, s2] + gamma * V[s2])
+                        for s2 in range(S)
+                    )
+                    for a in (0, 1)
+                ]
                 gains[t, i, s] = Q[1] - Q[0]
                 pi[t, s], extra = respond(rule, c, Q[1] - Q[0], theta[t])
                 V_now[s] = Q[0] + extra
@@ -75,13 +98,32 @@ def by_loops(cohort, theta, c, gamma, rule):
 def swept(cohort, theta, c, gamma, rule, kernel=sweep, low=0, high=None):
     high = cohort.n if high is None else high
     return kernel(
-        low, high, cohort.P, cohort.reward_rows, cohort.start_rows, np.asarray(theta, float), float(c), float(gamma), rule
+        low,
+        high,
+        cohort.P,
+        cohort.reward_rows,
+        cohort.start_rows,
+        np.asarray(theta, float),
+        float(c),
+        float(gamma),
+        rule,
     )
 
 
 def scored(cohort, theta, c, gamma, rule, kernel=score_rows, first=0, count=None):
     rows = np.full((len(theta) - first if count is None else count, cohort.n, cohort.S), np.nan)
-    kernel(0, cohort.n, cohort.P, cohort.reward_rows, np.asarray(theta, float), float(c), float(gamma), rule, first, rows)
+    kernel(
+        0,
+        cohort.n,
+        cohort.P,
+        cohort.reward_rows,
+        np.asarray(theta, float),
+        float(c),
+        float(gamma),
+        rule,
+        first,
+        rows,
+    )
     return rows
 
 
@@ -106,7 +148,11 @@ def test_where_help_changes_nothing_values_are_a_sum_over_steps(S, gamma):
     """lambda = 0, so pi_t depends on theta_t alone, and V = sum gamma^t (E r(s_{t+1}) + what the rule adds at lambda = 0)."""
     rng = np.random.default_rng(1)
     passive = rng.dirichlet(np.ones(S), size=(3, 1, S))
-    cohort = Cohort(np.repeat(passive, 2, axis=1), reward=rng.normal(size=(3, S)), start=rng.dirichlet(np.ones(S), 3))
+    cohort = Cohort(
+        np.repeat(passive, 2, axis=1),
+        reward=rng.normal(size=(3, S)),
+        start=rng.dirichlet(np.ones(S), 3),
+    )
     theta, c = np.array([-1.5, 0.3, 2.0, 0.0]), 4.0
     reward, law = 0.0, cohort.start
     for t in range(4):
@@ -114,7 +160,9 @@ def test_where_help_changes_nothing_values_are_a_sum_over_steps(S, gamma):
         reward += gamma**t * np.sum(law * cohort.reward)
     softplus = sum(gamma**t * np.log1p(np.exp(-theta[t])) for t in range(4))
     coin, clock = 1 / (1 + np.exp(theta)), 1 - np.exp(-np.exp(-theta))
-    sell = sum(gamma**t * max(-theta[t], 0.0) for t in range(4))  # a negative price pays an arm for being active
+    sell = sum(
+        gamma**t * max(-theta[t], 0.0) for t in range(4)
+    )  # a negative price pays an arm for being active
     expected = {  # rule: (pi_t, value)
         PRICED: (coin, reward + 3 * softplus / c),
         JOINT: (coin, reward),
@@ -126,7 +174,9 @@ def test_where_help_changes_nothing_values_are_a_sum_over_steps(S, gamma):
             out = swept(cohort, theta, 1.0 if rule == HARD else c, gamma, rule, kernel)
             np.testing.assert_allclose(out[0], [*(3 * pi), value], **EXACT)
             np.testing.assert_allclose(out[1], [*(3 * pi * (1 - pi)), 0], **EXACT)
-            np.testing.assert_allclose(scored(cohort, theta, c, gamma, rule, rows_kernel), 0, atol=1e-15)
+            np.testing.assert_allclose(
+                scored(cohort, theta, c, gamma, rule, rows_kernel), 0, atol=1e-15
+            )
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -139,7 +189,11 @@ def test_far_away_prices_mean_nobody_or_everybody(name, S):
         for t in range(T):
             law = np.einsum("is,ist->it", law, cohort.P[:, action])
             reward += gamma**t * np.sum(law * cohort.reward)
-        paid = -theta * cohort.n * sum(gamma**t for t in range(T)) if action and rule in (PRICED, HARD) else 0.0
+        paid = (
+            -theta * cohort.n * sum(gamma**t for t in range(T))
+            if action and rule in (PRICED, HARD)
+            else 0.0
+        )
         for kernel, _ in kernels_for(S):
             out = swept(cohort, np.full(T, theta), 1.0, gamma, rule, kernel)
             np.testing.assert_allclose(out[0, :T], action * cohort.n, atol=1e-12)
@@ -157,12 +211,21 @@ def test_sweep_and_scores_equal_plain_loops(name, S, gamma):
     rule = RULES[name]
     theta = np.random.default_rng(3).normal(size=7)
     for c in (1.0,) if rule == HARD else (0.3, 6.0):
-        for reward_per_arm, start in ((False, "uniform"), (True, "states"), (True, "distributions"), (False, "distributions")):
+        for reward_per_arm, start in (
+            (False, "uniform"),
+            (True, "states"),
+            (True, "distributions"),
+            (False, "distributions"),
+        ):
             cohort = any_cohort(4, S, 4, reward_per_arm=reward_per_arm, start=start)
             gains, out = by_loops(cohort, theta, c, gamma, rule)
             for kernel, rows_kernel in kernels_for(S):
-                np.testing.assert_allclose(swept(cohort, theta, c, gamma, rule, kernel), out, **EXACT)
-                np.testing.assert_allclose(scored(cohort, theta, c, gamma, rule, rows_kernel), gains, **EXACT)
+                np.testing.assert_allclose(
+                    swept(cohort, theta, c, gamma, rule, kernel), out, **EXACT
+                )
+                np.testing.assert_allclose(
+                    scored(cohort, theta, c, gamma, rule, rows_kernel), gains, **EXACT
+                )
 
 
 @pytest.mark.parametrize("start", STARTS)
@@ -174,13 +237,21 @@ def test_blocks_of_lanes_and_what_is_left_over(n, start):
     for rule in RULES.values():
         c = 1.0 if rule == HARD else 3.0
         whole = swept(cohort, theta, c, 0.9, rule)
-        np.testing.assert_allclose(swept(cohort, theta, c, 0.9, rule, sweep_two), whole, rtol=1e-12, atol=1e-11)
+        np.testing.assert_allclose(
+            swept(cohort, theta, c, 0.9, rule, sweep_two), whole, rtol=1e-12, atol=1e-11
+        )
         cut = n // 3
         for kernel in (sweep, sweep_two):
-            parts = [swept(cohort, theta, c, 0.9, rule, kernel, low, high) for low, high in ((0, cut), (cut, n)) if low < high]
+            parts = [
+                swept(cohort, theta, c, 0.9, rule, kernel, low, high)
+                for low, high in ((0, cut), (cut, n))
+                if low < high
+            ]
             np.testing.assert_allclose(sum(parts), whole, rtol=1e-12, atol=1e-11)
         rows = scored(cohort, theta, c, 0.9, rule)
-        np.testing.assert_allclose(scored(cohort, theta, c, 0.9, rule, score_rows_two), rows, **EXACT)
+        np.testing.assert_allclose(
+            scored(cohort, theta, c, 0.9, rule, score_rows_two), rows, **EXACT
+        )
 
 
 @pytest.mark.parametrize("S", [2, 3])
@@ -202,7 +273,9 @@ def test_arms_that_were_not_asked_for_are_left_alone(S):
     for _, rows_kernel in kernels_for(S):
         rows = np.full((3, 100, S), np.nan)
         rows_kernel(10, 75, cohort.P, cohort.reward_rows, theta, 1.0, 1.0, JOINT, 0, rows)
-        np.testing.assert_array_equal(rows[:, 10:75], scored(cohort, theta, 1.0, 1.0, JOINT, rows_kernel)[:, 10:75])
+        np.testing.assert_array_equal(
+            rows[:, 10:75], scored(cohort, theta, 1.0, 1.0, JOINT, rows_kernel)[:, 10:75]
+        )
         assert np.isnan(rows[:, :10]).all()
         assert np.isnan(rows[:, 75:]).all()
 
@@ -238,11 +311,15 @@ def test_theta_is_left_as_it_is():
 
 
 def soft_dual(cohort, m, k, c, gamma, kernel=sweep):
-    return swept(cohort, c * m, c, gamma, PRICED, kernel)[0, -1] + k * np.sum(gamma ** np.arange(len(m)) * m)
+    return swept(cohort, c * m, c, gamma, PRICED, kernel)[0, -1] + k * np.sum(
+        gamma ** np.arange(len(m)) * m
+    )
 
 
 def hard_dual(cohort, m, k, gamma, kernel=sweep):
-    return swept(cohort, m, 1.0, gamma, HARD, kernel)[0, -1] + k * np.sum(gamma ** np.arange(len(m)) * m)
+    return swept(cohort, m, 1.0, gamma, HARD, kernel)[0, -1] + k * np.sum(
+        gamma ** np.arange(len(m)) * m
+    )
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.9, 1.0])
@@ -259,7 +336,11 @@ def test_gradient_of_the_soft_dual(S, c, gamma):
     for kernel, _ in kernels_for(S):
         active = swept(cohort, c * m, c, gamma, PRICED, kernel)[0, :T]
         slope = [
-            (soft_dual(cohort, m + h * e, k, c, gamma, kernel) - soft_dual(cohort, m - h * e, k, c, gamma, kernel)) / (2 * h)
+            (
+                soft_dual(cohort, m + h * e, k, c, gamma, kernel)
+                - soft_dual(cohort, m - h * e, k, c, gamma, kernel)
+            )
+            / (2 * h)
             for e in np.eye(T)
         ]
         np.testing.assert_allclose(slope, gamma ** np.arange(T) * (k - active), atol=1e-7)
@@ -273,7 +354,11 @@ def test_gradient_of_the_hard_dual(S):
     for kernel, _ in kernels_for(S):
         active = swept(cohort, m, 1.0, gamma, HARD, kernel)[0, :T]
         slope = [
-            (hard_dual(cohort, m + h * e, k, gamma, kernel) - hard_dual(cohort, m - h * e, k, gamma, kernel)) / (2 * h)
+            (
+                hard_dual(cohort, m + h * e, k, gamma, kernel)
+                - hard_dual(cohort, m - h * e, k, gamma, kernel)
+            )
+            / (2 * h)
             for e in np.eye(T)
         ]
         np.testing.assert_allclose(slope, gamma ** np.arange(T) * (k - active), atol=1e-6)
@@ -285,8 +370,12 @@ def test_response_is_minus_the_slope_of_the_count(name, S):
     """With one decision theta moves nothing else, so d active / d theta = -sum mu pi (1 - pi), the slope of a sigmoid."""
     rule, cohort, theta, h = RULES[name], any_cohort(30, S, 17), np.array([0.4]), 1e-5
     for kernel, _ in kernels_for(S):
-        above, below = (swept(cohort, theta + step, 3.0, 0.9, rule, kernel)[0, 0] for step in (h, -h))
-        np.testing.assert_allclose(swept(cohort, theta, 3.0, 0.9, rule, kernel)[1, 0], (below - above) / (2 * h), rtol=1e-7)
+        above, below = (
+            swept(cohort, theta + step, 3.0, 0.9, rule, kernel)[0, 0] for step in (h, -h)
+        )
+        np.testing.assert_allclose(
+            swept(cohort, theta, 3.0, 0.9, rule, kernel)[1, 0], (below - above) / (2 * h), rtol=1e-7
+        )
 
 
 prices = st.lists(st.floats(-1, 2), min_size=1, max_size=6).map(np.array)
@@ -312,19 +401,34 @@ def test_soft_dual_lies_between_the_hard_dual_and_log_two_a_choice_more(m, c, ga
 def test_both_duals_are_convex(m, c, gamma, S, seed):
     cohort = any_cohort(5, S, seed)
     other = m + np.random.default_rng(seed).normal(size=len(m))
-    for dual in (lambda at: soft_dual(cohort, at, 2, c, gamma), lambda at: hard_dual(cohort, at, 2, gamma)):
+    for dual in (
+        lambda at: soft_dual(cohort, at, 2, c, gamma),
+        lambda at: hard_dual(cohort, at, 2, gamma),
+    ):
         ends = dual(m) / 2 + dual(other) / 2
         assert dual((m + other) / 2) <= ends + 1e-12 * (1 + abs(ends))
 
 
 @settings(max_examples=100, deadline=None)
-@given(theta=prices, c=multipliers, gamma=discounts, seed=seeds, rule=st.sampled_from([PRICED, JOINT, SUCCESSIVE]))
+@given(
+    theta=prices,
+    c=multipliers,
+    gamma=discounts,
+    seed=seeds,
+    rule=st.sampled_from([PRICED, JOINT, SUCCESSIVE]),
+)
 def test_two_state_kernels_equal_the_general_ones(theta, c, gamma, seed, rule):
     """`successive` forms 1 - exp(-exp(x)), whose rounding is absolute; a steep c multiplies that of the gains."""
     cohort = datasets.synthetic(n=7, seed=seed % 1000)
     np.testing.assert_allclose(
-        swept(cohort, theta, c, gamma, rule, sweep_two), swept(cohort, theta, c, gamma, rule), rtol=1e-10, atol=1e-11
+        swept(cohort, theta, c, gamma, rule, sweep_two),
+        swept(cohort, theta, c, gamma, rule),
+        rtol=1e-10,
+        atol=1e-11,
     )
     np.testing.assert_allclose(
-        scored(cohort, theta, c, gamma, rule, score_rows_two), scored(cohort, theta, c, gamma, rule), rtol=1e-10, atol=1e-11
+        scored(cohort, theta, c, gamma, rule, score_rows_two),
+        scored(cohort, theta, c, gamma, rule),
+        rtol=1e-10,
+        atol=1e-11,
     )

@@ -47,16 +47,22 @@ def by_permutations(z):
     """Inclusion of `successive` [n + 1, n], row k: the sum over all orders in which n arms can be drawn, as the paper has it."""
     orders = np.array(list(permutations(range(len(z)))))
     w = np.exp(z - np.max(z))[orders]  # [n!, n]
-    rest = np.cumsum(w[:, ::-1], axis=1)[:, ::-1]  # what is left before each draw, summed from the last: nothing is subtracted
+    rest = np.cumsum(w[:, ::-1], axis=1)[
+        :, ::-1
+    ]  # what is left before each draw, summed from the last: nothing is subtracted
     chance = (w / rest).prod(axis=1)
-    at = [[chance[orders[:, place] == arm].sum() for arm in range(len(z))] for place in range(len(z))]
+    at = [
+        [chance[orders[:, place] == arm].sum() for arm in range(len(z))] for place in range(len(z))
+    ]
     return np.vstack([np.zeros(len(z)), np.cumsum(at, axis=0)])
 
 
 def law_of_sets(z, k, design):
     """{set: probability} over all sets of k arms, from the definition of the design."""
     if design == "joint":
-        total = {chosen: math.fsum(z[i] for i in chosen) for chosen in combinations(range(len(z)), k)}
+        total = {
+            chosen: math.fsum(z[i] for i in chosen) for chosen in combinations(range(len(z)), k)
+        }
         most = max(total.values())
         weight = {chosen: math.exp(value - most) for chosen, value in total.items()}
         whole = math.fsum(weight.values())
@@ -76,7 +82,9 @@ def law_of_sets(z, k, design):
 def by_sets(z, k, design):
     """Inclusion [n] from the law of sets."""
     law = law_of_sets(z, k, design)
-    return np.array([math.fsum(chance for chosen, chance in law.items() if i in chosen) for i in range(len(z))])
+    return np.array(
+        [math.fsum(chance for chosen, chance in law.items() if i in chosen) for i in range(len(z))]
+    )
 
 
 def count_law(q, most):
@@ -85,7 +93,10 @@ def count_law(q, most):
     law[..., 0] = 1.0
     for i in range(q.shape[-1]):
         p = q[..., i, None]
-        law[..., 1:], law[..., 0] = (1 - p) * law[..., 1:] + p * law[..., :-1], (1 - p[..., 0]) * law[..., 0]
+        law[..., 1:], law[..., 0] = (
+            (1 - p) * law[..., 1:] + p * law[..., :-1],
+            (1 - p[..., 0]) * law[..., 0],
+        )
     return law
 
 
@@ -202,7 +213,9 @@ def sums_to(p, k):
 @pytest.mark.parametrize("n", [2, 3, 10, 100, 999, 1000, 33000])
 def test_one_draw_is_the_softmax(design, spread, n):
     z = spread * np.random.default_rng(n).normal(size=n)
-    np.testing.assert_allclose(inclusion(z, 1, design), softmax(z), rtol=1e-9 if n < 1000 else 1e-6, atol=NOISE)
+    np.testing.assert_allclose(
+        inclusion(z, 1, design), softmax(z), rtol=1e-9 if n < 1000 else 1e-6, atol=NOISE
+    )
 
 
 @pytest.mark.parametrize("spread", [0.1, 1, 3, 10])
@@ -213,11 +226,16 @@ def test_two_draws(spread, n):
     s = softmax(z)
     after = s / np.array([np.delete(s, j).sum() for j in range(n)])
     expected = [s[i] * (1 + np.delete(after, i).sum()) for i in range(n)]
-    np.testing.assert_allclose(inclusion(z, 2), expected, rtol=1e-9 if n < 1000 else 1e-6, atol=NOISE)
+    np.testing.assert_allclose(
+        inclusion(z, 2), expected, rtol=1e-9 if n < 1000 else 1e-6, atol=NOISE
+    )
 
 
 @pytest.mark.parametrize("design", DESIGNS)
-@pytest.mark.parametrize(("n", "k"), [(2, 1), (5, 3), (100, 99), (1000, 10), (1000, 999), (40000, 3), (40000, 39990), (40000, 700)])
+@pytest.mark.parametrize(
+    ("n", "k"),
+    [(2, 1), (5, 3), (100, 99), (1000, 10), (1000, 999), (40000, 3), (40000, 39990), (40000, 700)],
+)
 def test_equal_weights_share_evenly(design, n, k):
     p = inclusion(np.full(n, 3.7), k, design)
     assert (p == p[0]).all()
@@ -237,10 +255,18 @@ def test_none_and_all(design, z):
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("gap", [-30, -1, 0, 1e-9, 0.5, 30])
 def test_two_arms(design, gap):
-    np.testing.assert_allclose(inclusion([gap, 0.0], 1, design), [1 / (1 + math.exp(-gap)), 1 / (1 + math.exp(gap))], 1e-11, NOISE)
+    np.testing.assert_allclose(
+        inclusion([gap, 0.0], 1, design),
+        [1 / (1 + math.exp(-gap)), 1 / (1 + math.exp(gap))],
+        1e-11,
+        NOISE,
+    )
 
 
-@pytest.mark.parametrize(("n", "k"), [(5, 2), (12, 11), (100, 30), (999, 998), (1000, 100), (4000, 5), (40000, 4000), (40000, 6)])
+@pytest.mark.parametrize(
+    ("n", "k"),
+    [(5, 2), (12, 11), (100, 30), (999, 998), (1000, 100), (4000, 5), (40000, 4000), (40000, 6)],
+)
 @pytest.mark.parametrize("spread", [0.1, 1, 3])
 def test_joint_of_the_inverse_weights_is_the_complement(n, k, spread):
     # Leaving out n - k is choosing n - k by 1/w: the weight of a set is the weight of all over that of its complement.
@@ -252,7 +278,17 @@ def test_joint_of_the_inverse_weights_is_the_complement(n, k, spread):
 
 TWO_KINDS = [
     (first, second, gap, k)
-    for first, second in [(1, 9), (3, 7), (1, 99), (3, 97), (50, 50), (97, 3), (199, 1), (500, 499), (998, 1)]
+    for first, second in [
+        (1, 9),
+        (3, 7),
+        (1, 99),
+        (3, 97),
+        (50, 50),
+        (97, 3),
+        (199, 1),
+        (500, 499),
+        (998, 1),
+    ]
     for gap in (0.1, 1.0, 3.0, 10.0)
     for k in sorted({1, 2, 5, (first + second) // 2, first, first + second - 2, first + second - 1})
     if 0 < k < first + second
@@ -271,7 +307,13 @@ def two_kinds(first, second, gap):
 
 def test_joint_of_two_kinds_is_fishers_hypergeometric():
     for first, second, gap, k in TWO_KINDS:
-        assert_two_kinds(inclusion(two_kinds(first, second, gap), k, "joint"), first, fisher(gap, first, second, k), 1e-10, 1e-18)
+        assert_two_kinds(
+            inclusion(two_kinds(first, second, gap), k, "joint"),
+            first,
+            fisher(gap, first, second, k),
+            1e-10,
+            1e-18,
+        )
 
 
 @pytest.mark.parametrize(
@@ -290,14 +332,24 @@ def test_joint_of_two_kinds_is_fishers_hypergeometric():
 )
 def test_joint_of_two_kinds_at_scale(first, second, gap, k):
     # The reference sums up to k logarithms of relative error 1e-16: 1e-12 at the most. The rest is the grid.
-    assert_two_kinds(inclusion(two_kinds(first, second, gap), k, "joint"), first, fisher(gap, first, second, k), 2e-11, 0)
+    assert_two_kinds(
+        inclusion(two_kinds(first, second, gap), k, "joint"),
+        first,
+        fisher(gap, first, second, k),
+        2e-11,
+        0,
+    )
 
 
 def test_successive_breaks_the_order_of_sets_and_joint_keeps_it():
     # MATH.md section 2. Of three arms, two are drawn: Pr(pair) = 1 - Pr(third is in). Draw probabilities .5 and .1 give
     # .05/.5 + .05/.9 = .156, while .23 and .23, of the larger product .0529 > .05, give 2 * .0529/.77 = .137.
-    assert 1 - inclusion(np.log([0.5, 0.1, 0.4]), 2)[2] == pytest.approx(0.05 / 0.5 + 0.05 / 0.9, abs=1e-11)
-    assert 1 - inclusion(np.log([0.23, 0.23, 0.54]), 2)[2] == pytest.approx(2 * 0.0529 / 0.77, abs=1e-11)
+    assert 1 - inclusion(np.log([0.5, 0.1, 0.4]), 2)[2] == pytest.approx(
+        0.05 / 0.5 + 0.05 / 0.9, abs=1e-11
+    )
+    assert 1 - inclusion(np.log([0.23, 0.23, 0.54]), 2)[2] == pytest.approx(
+        2 * 0.0529 / 0.77, abs=1e-11
+    )
     # The same within one population (the four above sum to 1.06): .5 * .08 < .21 * .21.
     z = np.log([0.5, 0.08, 0.21, 0.21])
     successive, joint = (law_of_sets(z, 2, design) for design in DESIGNS)
@@ -320,7 +372,11 @@ def test_wide_spreads(design, scale):
 
     near = np.array([0.0, 1.0, -0.5])  # between those that are certain and those that are not drawn
     for j in (1, 2):
-        check(np.concatenate([[scale, scale + 3], near, [-scale]]), 2 + j, [1, 1, *by_sets(near, j, design), 0])
+        check(
+            np.concatenate([[scale, scale + 3], near, [-scale]]),
+            2 + j,
+            [1, 1, *by_sets(near, j, design), 0],
+        )
     check([scale, -scale, 0, scale], 1, [0.5, 0, 0, 0.5])
     check([scale, -scale, 0, scale, 0], 3, [1, 0, 0.5, 1, 0.5])
     check([-scale, -scale, -scale, scale], 3, [2 / 3, 2 / 3, 2 / 3, 1])
@@ -342,7 +398,9 @@ def test_a_few_arms_far_off_leave_the_others_as_they_are(n, far, design):
         p = inclusion(changed, 77, design)
         assert (p[above] > 1 - 1e-13).all()
         assert (p[below] < 1e-13).all()
-        np.testing.assert_allclose(np.delete(p, moved), inclusion(np.delete(z, moved), 77 - len(above), design), rtol=2e-6)
+        np.testing.assert_allclose(
+            np.delete(p, moved), inclusion(np.delete(z, moved), 77 - len(above), design), rtol=2e-6
+        )
         for seed in range(20):
             chosen = draw(changed, 77, np.random.default_rng(seed), design)
             assert len(chosen) == len(set(chosen)) == 77
@@ -354,8 +412,14 @@ def test_the_count_of_no_branch_exceeds_its_arms():
     # Draws whose laws are empty where the count must fall: without care a leaf would be asked for more arms than it has.
     scratch, chosen = np.empty(8000), np.empty(4000, np.uint8)
     for k in (1, 777, 3999):
-        for z in (np.arange(4000) * 1e15, np.r_[np.full(64, 1e17), np.zeros(3936)], np.r_[np.zeros(3999), -1e300]):
-            draw_joint(z, k, mix(0, k), scratch, chosen)  # beneath `select`, which would take the spread off
+        for z in (
+            np.arange(4000) * 1e15,
+            np.r_[np.full(64, 1e17), np.zeros(3936)],
+            np.r_[np.zeros(3999), -1e300],
+        ):
+            draw_joint(
+                z, k, mix(0, k), scratch, chosen
+            )  # beneath `select`, which would take the spread off
             assert chosen.sum() == k
 
 
@@ -401,7 +465,9 @@ def test_inclusion_of_top(scores, k, expected):
 def test_growing_c_tends_to_the_top(design):
     scores = np.array([3.0, 1.0, 1.0, 1.0, 0.0])
     for k in range(6):
-        np.testing.assert_allclose(inclusion(1e4 * scores, k, design), inclusion_of_top(scores, k), rtol=1e-11, atol=1e-150)
+        np.testing.assert_allclose(
+            inclusion(1e4 * scores, k, design), inclusion_of_top(scores, k), rtol=1e-11, atol=1e-150
+        )
 
 
 def refused(call, *parts):
@@ -453,25 +519,43 @@ def test_infinite_weights_among_many(design, k):
         changed[places] = math.inf
         p = inclusion(changed, k, design)
         assert (p[places] > 1 - 1e-13).all()
-        np.testing.assert_allclose(np.delete(p, places), inclusion(np.delete(z, places), k - len(places), design), rtol=2e-6)
+        np.testing.assert_allclose(
+            np.delete(p, places),
+            inclusion(np.delete(z, places), k - len(places), design),
+            rtol=2e-6,
+        )
         changed[places] = -math.inf
         p = inclusion(changed, k, design)
         assert (p[places] < 1e-150).all()
-        np.testing.assert_allclose(np.delete(p, places), inclusion(np.delete(z, places), k, design), rtol=2e-6)
+        np.testing.assert_allclose(
+            np.delete(p, places), inclusion(np.delete(z, places), k, design), rtol=2e-6
+        )
         assert not set(places) & set(draw(changed, k, np.random.default_rng(0), design))
 
 
 def test_unknown_design_is_refused():
     for design in ("succesive", "", None):
-        refused(lambda design=design: inclusion([0, 1], 1, design), repr(design), "'successive', 'joint'")
-        refused(lambda design=design: draw([0, 1], 1, np.random.default_rng(0), design), repr(design), "'successive', 'joint'")
+        refused(
+            lambda design=design: inclusion([0, 1], 1, design),
+            repr(design),
+            "'successive', 'joint'",
+        )
+        refused(
+            lambda design=design: draw([0, 1], 1, np.random.default_rng(0), design),
+            repr(design),
+            "'successive', 'joint'",
+        )
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_whole_numbers_of_every_type_serve(call):
     for k in (np.int32(2), np.int64(2), np.uint8(2), 2.0, np.float64(2)):
         np.testing.assert_array_equal(call([0, 3, 1, 2], k), call([0, 3, 1, 2], 2))
-    for z in ((0, 3, 1, 2), np.array([0, 3, 1, 2], np.float32), np.array([9, 0, 9, 3, 9, 1, 9, 2.0])[1::2]):
+    for z in (
+        (0, 3, 1, 2),
+        np.array([0, 3, 1, 2], np.float32),
+        np.array([9, 0, 9, 3, 9, 1, 9, 2.0])[1::2],
+    ):
         np.testing.assert_array_equal(call(z, 2), call([0, 3, 1, 2], 2))
 
 
@@ -505,7 +589,9 @@ def test_successive_of_two_kinds():
     # Where one kind is all but certain and the other small, an expansion in 1/V sees nothing of the first and is wrong about it.
     for first, second, gap, k in TWO_KINDS:
         p = inclusion(two_kinds(first, second, gap), k)
-        assert_two_kinds(p, first, wallenius(gap, first, second, k), 1e-9, 2e-12)  # up to 999 terms, each of a few roundings
+        assert_two_kinds(
+            p, first, wallenius(gap, first, second, k), 1e-9, 2e-12
+        )  # up to 999 terms, each of a few roundings
         np.testing.assert_allclose(p[[0, -1]], wallenius(gap, first, second, k), rtol=0, atol=1e-10)
 
 
@@ -527,10 +613,18 @@ def test_successive_of_two_kinds():
 )
 def test_successive_of_two_kinds_at_scale(first, second, gap, k):
     # The chain loses 1e-16 a draw: nothing beside 1e-6, which is what the O(n) evaluation promises.
-    assert_two_kinds(inclusion(two_kinds(first, second, gap), k), first, wallenius(gap, first, second, k), 1e-6, 0)
+    assert_two_kinds(
+        inclusion(two_kinds(first, second, gap), k),
+        first,
+        wallenius(gap, first, second, k),
+        1e-6,
+        0,
+    )
 
 
-@pytest.mark.parametrize(("first", "second", "gap"), [(100, 39900, 50), (1912, 54020, 80), (300, 700, 60)])
+@pytest.mark.parametrize(
+    ("first", "second", "gap"), [(100, 39900, 50), (1912, 54020, 80), (300, 700, 60)]
+)
 def test_k_near_the_size_of_a_group_far_above_the_rest(first, second, gap):
     # Between the groups the count stands still while the clock runs on, so there is nothing to expand in.
     shuffled = np.random.default_rng(first).permutation(first + second)
@@ -550,7 +644,10 @@ def test_k_heavy_arms_among_uneven_others():
     assert p[::400].min() > 1 - 1e-13
 
 
-@pytest.mark.parametrize(("k", "spread"), [(1, 1), (20, 0.1), (20, 1), (20, 3), (100, 1), (100, 3), (190, 0.3), (199, 1), (50, 10)])
+@pytest.mark.parametrize(
+    ("k", "spread"),
+    [(1, 1), (20, 0.1), (20, 1), (20, 3), (100, 1), (100, 3), (190, 0.3), (199, 1), (50, 10)],
+)
 def test_successive_against_the_clock_integral(k, spread):
     z = spread * np.random.default_rng(k).normal(size=200)
     arms = np.argsort(z)[[0, 60, 140, 199]]
@@ -559,7 +656,10 @@ def test_successive_against_the_clock_integral(k, spread):
         np.testing.assert_allclose(p, expected, rtol=1e-9, atol=1e-13)
 
 
-@pytest.mark.parametrize(("n", "k"), [(200, 3), (200, 50), (999, 500), (1000, 10), (1000, 100), (1500, 750), (1500, 1490)])
+@pytest.mark.parametrize(
+    ("n", "k"),
+    [(200, 3), (200, 50), (999, 500), (1000, 10), (1000, 100), (1500, 750), (1500, 1490)],
+)
 def test_joint_against_the_count_law(n, k):
     # Pr(i in) = q_i Pr(N_{-i} = k - 1) / Pr(N = k), whatever the tilt of the coins q; two n-step sums of positive terms: 1e-12.
     for spread in (0.1, 1, 5):
@@ -596,7 +696,15 @@ def test_the_fast_way_is_within_a_millionth(n, kind):
 
 
 LADDER = [1e-3, 1e-4, 1e-6, 1e-8, 1e-10]
-KINDS = ["normal", "uniform", "bimodal", "heavy tails", "few values", "one dominates", "few at the bottom"]
+KINDS = [
+    "normal",
+    "uniform",
+    "bimodal",
+    "heavy tails",
+    "few values",
+    "one dominates",
+    "few at the bottom",
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -609,21 +717,35 @@ def test_the_estimated_error_is_an_upper_bound(kind):
     for _ in range(60):
         n = int(10 ** rng.uniform(1, 3.2))
         z = weights_of(kind, n, 10 ** rng.uniform(-1.5, 1.2), rng)
-        k = int(rng.choice([rng.integers(1, n), min(n - 1, rng.integers(1, 30)), max(1, n - rng.integers(1, 30))]))
+        k = int(
+            rng.choice(
+                [
+                    rng.integers(1, n),
+                    min(n - 1, rng.integers(1, 30)),
+                    max(1, n - rng.integers(1, 30)),
+                ]
+            )
+        )
         truth = by_exact_kernel(z, k)
         for tolerance in LADDER:
-            error = (np.abs(on_one_thread(z, k, "successive", tolerance) - truth) / (truth + 1e-4)).max()
+            error = (
+                np.abs(on_one_thread(z, k, "successive", tolerance) - truth) / (truth + 1e-4)
+            ).max()
             assert error <= tolerance + 6e-12, (n, k, tolerance, z[:5])
             taken += error > 1e-11  # what is computed the exact way differs less
     assert taken > 30
 
 
-@pytest.mark.parametrize("weights", [([3.0] + 9 * [0.0], 9), ([3.0] * 3 + 7 * [0.0], 9), ([10.0] * 3 + 97 * [0.0], 5)])
+@pytest.mark.parametrize(
+    "weights", [([3.0] + 9 * [0.0], 9), ([3.0] * 3 + 7 * [0.0], 9), ([10.0] * 3 + 97 * [0.0], 5)]
+)
 def test_small_groups_are_exact(weights):
     # Found by search: cases in which a group far above the others hid the error of the expansion (1e-7 to 1e-6).
     z, k = np.array(weights[0]), weights[1]
     first = int((z > 0).sum())
-    np.testing.assert_allclose(inclusion(z, k)[[0, -1]], wallenius(z[0], first, len(z) - first, k), rtol=1e-10)
+    np.testing.assert_allclose(
+        inclusion(z, k)[[0, -1]], wallenius(z[0], first, len(z) - first, k), rtol=1e-10
+    )
 
 
 def patterns(n, rng):
@@ -651,7 +773,9 @@ def test_on_threads_as_on_one(n, design):
         p = inclusion(z, k, design)
         truth = on_one_thread(z, k, design, 1e-10)
         there = truth > 1e-18  # `joint` counts no probability below dust
-        assert relative_error(p[there], truth[there]) <= (1e-6 if design == "successive" else 1e-11), (name, k)
+        assert relative_error(p[there], truth[there]) <= (
+            1e-6 if design == "successive" else 1e-11
+        ), (name, k)
         assert np.abs(p - truth).max() <= 1e-6
         assert sums_to(p, k), (name, k)
         assert ordered(z, p), (name, k)
@@ -666,7 +790,9 @@ def test_a_sample_that_promises_too_much(design):
     z[1::2] = others
     p = inclusion(z, k, design)
     near = slice(n // 2 - k - 20, n // 2 - k + 20)  # e^-100 beyond
-    np.testing.assert_allclose(p[1::2][near], inclusion(others[near], 20, design), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        p[1::2][near], inclusion(others[near], 20, design), rtol=0, atol=1e-9
+    )
     np.testing.assert_allclose(p[1::2][near.stop :], 1, rtol=1e-12)
     np.testing.assert_allclose(p[1::2][: near.start], 0, atol=1e-12)
     np.testing.assert_allclose(p[::2], 0, atol=1e-12)
@@ -690,7 +816,11 @@ def problems(draw):
     """Log-weights [n] with ties and weights that differ by ulps or steps of the grid, k, and a design."""
     base = draw(st.lists(values, min_size=1, max_size=25))
     z = np.array(
-        base + [_moved(draw(st.sampled_from(base)), draw(neighbours), draw(st.booleans())) for _ in range(draw(st.integers(0, 5)))]
+        base
+        + [
+            _moved(draw(st.sampled_from(base)), draw(neighbours), draw(st.booleans()))
+            for _ in range(draw(st.integers(0, 5)))
+        ]
     )
     return z, draw(st.integers(0, len(z))), draw(st.sampled_from(DESIGNS))
 
@@ -728,7 +858,9 @@ def test_inclusion_does_not_care_for_level_or_place(problem, level, random):
     p = inclusion(z, k, design)
     np.testing.assert_allclose(inclusion(z + level, k, design), p, rtol=1e-9, atol=10 * NOISE)
     places = random.sample(range(len(z)), len(z))
-    np.testing.assert_allclose(inclusion(z[places], k, design), p[places], rtol=1e-9, atol=10 * NOISE)
+    np.testing.assert_allclose(
+        inclusion(z[places], k, design), p[places], rtol=1e-9, atol=10 * NOISE
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -772,7 +904,9 @@ def test_order_is_kept_between_ulps(n, design):
 @pytest.mark.parametrize("n", [40000, 200000])
 def test_many_equal_terms_still_sum_to_k(n, design):
     # Equal terms round the same way each time, so a plain sum of n of them is off by up to n * 1e-16.
-    for z, k in product([np.zeros(n), np.where(np.arange(n) < n // 3, 0.0, 2.0)], [20, n // 10, n - 20]):
+    for z, k in product(
+        [np.zeros(n), np.where(np.arange(n) < n // 3, 0.0, 2.0)], [20, n // 10, n - 20]
+    ):
         assert sums_to(inclusion(z, k, design), k), k
 
 
@@ -804,7 +938,9 @@ def test_large_draws_obey_their_laws(n, design):
         assert chosen[0] >= 0
         assert chosen[-1] < n
         np.testing.assert_array_equal(chosen, draw(z, k, np.random.default_rng(k), design))
-        if spread == 1e6:  # gaps near the cut are of 1e6/n and more: chance decides between a few at most
+        if (
+            spread == 1e6
+        ):  # gaps near the cut are of 1e6/n and more: chance decides between a few at most
             best = np.sort(np.argsort(z)[n - k :])
             assert len(np.setdiff1d(chosen, best)) <= 3
 
@@ -824,7 +960,9 @@ def test_threads_do_not_change_the_answer(n, design):
         answers = []
         for threads in (1, 2):
             set_threads(threads)
-            answers.append((inclusion(z, n // 10, design), draw(z, n // 10, np.random.default_rng(0), design)))
+            answers.append(
+                (inclusion(z, n // 10, design), draw(z, n // 10, np.random.default_rng(0), design))
+            )
     finally:
         set_threads(before)
     np.testing.assert_array_equal(*[p for p, _ in answers])
@@ -834,7 +972,15 @@ def test_threads_do_not_change_the_answer(n, design):
 def by_rule(scores, rule, k, key=0):
     """chosen [n] as the kernels have it."""
     chosen = np.full(len(scores), 7, np.uint8)
-    select(np.asarray(scores, dtype=np.float64), 1.0, rule, k, np.uint64(key), np.empty(3 * len(scores)), chosen)
+    select(
+        np.asarray(scores, dtype=np.float64),
+        1.0,
+        rule,
+        k,
+        np.uint64(key),
+        np.empty(3 * len(scores)),
+        chosen,
+    )
     return chosen
 
 
@@ -854,7 +1000,9 @@ def test_top_is_the_top(n):
     stride = max(n // 1024, 1) if n >= 65536 else max(n // 128, 1)
     shapes += [np.where(up % stride == 0, n + up, up), np.where(up % stride == 0, -up - 1, up)]
     for scores in shapes:
-        scores = np.argsort(np.argsort(scores, kind="stable"), kind="stable").astype(float)  # ranks: no ties
+        scores = np.argsort(np.argsort(scores, kind="stable"), kind="stable").astype(
+            float
+        )  # ranks: no ties
         for k in {0, 1, n // 100, n // 2, n - 1, n}:
             np.testing.assert_array_equal(by_rule(scores, TOP, k), scores >= n - k)
 
@@ -875,7 +1023,11 @@ def test_top_with_ties_takes_all_above_and_exactly_k(n):
 def test_rounding_selects_exactly_k(n):
     rng = np.random.default_rng(n)
     for k in {1, n // 3, n // 2, n - 1}:
-        for p in (inclusion(rng.normal(size=n), k), np.full(n, k / n), np.sort(inclusion(5 * rng.normal(size=n), k, "joint"))):
+        for p in (
+            inclusion(rng.normal(size=n), k),
+            np.full(n, k / n),
+            np.sort(inclusion(5 * rng.normal(size=n), k, "joint")),
+        ):
             for key in range(3):
                 chosen = by_rule(p, ROUNDED, k, key)
                 assert chosen.sum() == k
@@ -938,7 +1090,10 @@ RULE = {"successive": kernels.SUCCESSIVE, "joint": kernels.JOINT}
     ("z", "k"),
     [
         ([1.0, -0.5, 0.0, 2.0, -2.0, 0.3], 3),
-        (list(np.log([0.5, 0.08, 0.21, 0.21])), 2),  # the witness that `successive` breaks the order of sets
+        (
+            list(np.log([0.5, 0.08, 0.21, 0.21])),
+            2,
+        ),  # the witness that `successive` breaks the order of sets
         ([4.0, 0.0, 0.0, -3.0, -3.0], 4),
         ([0.0] * 6, 2),
     ],
@@ -979,7 +1134,15 @@ def test_frequencies_are_the_inclusion(design, n, k, draws):
 
 
 @pytest.mark.parametrize(
-    ("n", "k", "first"), [(60, 20, 30), (300, 100, 64), (300, 100, 128), (300, 100, 256), (1000, 300, 512), (130, 118, 128)]
+    ("n", "k", "first"),
+    [
+        (60, 20, 30),
+        (300, 100, 64),
+        (300, 100, 128),
+        (300, 100, 256),
+        (1000, 300, 512),
+        (130, 118, 128),
+    ],
 )
 def test_joint_splits_the_count_by_its_law(n, k, first):
     # Members among the first arms: Pr(j) in proportion to Pr(N_first = j) Pr(N_rest = k - j), the coins' tilt cancelling. The mean
@@ -1022,7 +1185,9 @@ def test_draw_is_the_kernels_draw(design):
     # The public function adds no more than a key: frequencies over one generator.
     z, k, draws = np.array([1.0, 0.0, -1.0, 2.0, 0.5, 0.5]), 3, 4000
     rng = np.random.default_rng(5)
-    times = np.bincount(np.concatenate([draw(z, k, rng, design) for _ in range(draws)]), minlength=6)
+    times = np.bincount(
+        np.concatenate([draw(z, k, rng, design) for _ in range(draws)]), minlength=6
+    )
     assert_frequencies(times, inclusion(z, k, design), draws)
 
 
@@ -1055,9 +1220,14 @@ def test_draws_at_wide_spreads(design):
     assert_frequencies(times[100:700], np.full(600, 0.5), 2000)
 
 
-@pytest.mark.parametrize(("n", "above", "tied", "k"), [(6, 1, 3, 3), (8, 0, 8, 3), (600, 100, 300, 250), (1000, 0, 1000, 10)])
+@pytest.mark.parametrize(
+    ("n", "above", "tied", "k"),
+    [(6, 1, 3, 3), (8, 0, 8, 3), (600, 100, 300, 250), (1000, 0, 1000, 10)],
+)
 def test_ties_at_the_top_are_broken_evenly(n, above, tied, k):
-    scores = np.random.default_rng(n).permutation(np.repeat([2.0, 1.0, 0.0], [above, tied, n - above - tied]))
+    scores = np.random.default_rng(n).permutation(
+        np.repeat([2.0, 1.0, 0.0], [above, tied, n - above - tied])
+    )
     draws = 40_000 if n < 100 else 10_000
     times, _, sets = selections(scores, TOP, k, 4, draws, 0)
     assert_frequencies(times, inclusion_of_top(scores, k), draws)

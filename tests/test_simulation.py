@@ -114,11 +114,15 @@ def same(one, other):
 
 def test_three_arms_taken_in_turn():
     """Arms that do as they are told (helped: state 1, else state 0); k = 1 of 3 in turn over 5 decisions."""
-    obedient = sf.Cohort.two_state(np.tile([[0.0, 0.0], [1.0, 1.0]], (3, 1, 1)), reward=[[0, 1], [0, 10], [0, 100]])
+    obedient = sf.Cohort.two_state(
+        np.tile([[0.0, 0.0], [1.0, 1.0]], (3, 1, 1)), reward=[[0, 1], [0, 10], [0, 100]]
+    )
     result = sf.simulate(sf.RoundRobin().fit(obedient, k=1, horizon=5, gamma=0.5), runs=2, seed=0)
     np.testing.assert_array_equal(result.rewards, [[1, 10, 100, 1, 10]] * 2)
     np.testing.assert_array_equal(result.counts, [[2, 2, 1]] * 2)
-    np.testing.assert_array_equal(result.waits, [[2, 2, 2]] * 2)  # arm 2: decisions 0 and 1 before its turn, 3 and 4 after
+    np.testing.assert_array_equal(
+        result.waits, [[2, 2, 2]] * 2
+    )  # arm 2: decisions 0 and 1 before its turn, 3 and 4 after
     np.testing.assert_array_equal(result.totals, [1 + 5 + 25 + 1 / 8 + 10 / 16] * 2)
     assert repr(result) == "<2 runs of RoundRobin: reward 31.75 +- 0>"
 
@@ -142,7 +146,9 @@ def test_where_nothing_is_left_to_chance():
     cycle = np.roll(np.eye(3), 1, axis=1)
     cohort = sf.Cohort(np.tile(cycle, (4, 2, 1, 1)), reward=[0.0, 1.0, 10.0], start=[0, 1, 2, 0])
     result = sf.simulate(sf.Random().fit(cohort, k=1, horizon=4), runs=5, seed=3)
-    np.testing.assert_array_equal(result.rewards, [[1 + 10 + 0 + 1, 10 + 0 + 1 + 10, 0 + 1 + 10 + 0, 1 + 10 + 0 + 1]] * 5)
+    np.testing.assert_array_equal(
+        result.rewards, [[1 + 10 + 0 + 1, 10 + 0 + 1 + 10, 0 + 1 + 10 + 0, 1 + 10 + 0 + 1]] * 5
+    )
 
 
 # ---- brute force ----
@@ -171,7 +177,11 @@ def test_equals_a_plain_loop_with_three_states(policy):
     assert set(states.ravel()) == {0, 1, 2}
 
 
-@pytest.mark.parametrize("policy", [sf.ThresholdWhittle(), sf.FaWT(window=5), sf.RoundRobin()], ids=lambda policy: policy.label)
+@pytest.mark.parametrize(
+    "policy",
+    [sf.ThresholdWhittle(), sf.FaWT(window=5), sf.RoundRobin()],
+    ids=lambda policy: policy.label,
+)
 def test_what_was_seen_is_remembered(policy):
     """Twelve arms nearly alike, good for long once good: who is next depends on what was seen, so runs differ in whom they help."""
     noise = np.random.default_rng(0).uniform(-0.04, 0.04, (12, 2, 2))
@@ -242,7 +252,9 @@ def test_windows_of_rows_do_not_show(policy, monkeypatch):
         monkeypatch.setattr(base, "WINDOW_BYTES", decisions * 12 * 2 * 8)
         fitted = policy.fit(cohort, k=3, horizon=8)
         same(at_once, sf.simulate(fitted, runs=3, seed=0))
-        same(at_once, sf.simulate(fitted, runs=3, seed=0))  # once more from where the window was left
+        same(
+            at_once, sf.simulate(fitted, runs=3, seed=0)
+        )  # once more from where the window was left
         fitted.scores(5, np.zeros(12, int))  # and after somebody looked elsewhere
         same(at_once, sf.simulate(fitted, runs=3, seed=0))
 
@@ -273,13 +285,17 @@ def test_a_bar_moves_while_a_long_window_is_simulated(monkeypatch):
     np.testing.assert_array_equal(cut.waits, whole.waits)
 
 
-@pytest.mark.parametrize("policy", [sf.SoftFair(c=5.0), sf.FaWT(window=8)], ids=lambda policy: policy.label)
+@pytest.mark.parametrize(
+    "policy", [sf.SoftFair(c=5.0), sf.FaWT(window=8)], ids=lambda policy: policy.label
+)
 def test_looks_change_nothing_and_see_what_was_met(policy):
     fitted = policy.fit(sf.datasets.synthetic(n=20, seed=0), k=3, horizon=10)
     result, looks = simulation.simulate_and_look(fitted, 2, 0, [0, 4, 9])
     np.testing.assert_array_equal(result.rewards, sf.simulate(fitted, 2, 0).rewards)
     assert [look.t for look in looks] == [0, 4, 9]
-    for run, look in enumerate(looks[1:], start=1):  # the reward of the decision before is the worth of the states met
+    for run, look in enumerate(
+        looks[1:], start=1
+    ):  # the reward of the decision before is the worth of the states met
         assert look.states.sum() == result.rewards[run % 2, look.t - 1]
         assert look.inclusion.sum() == pytest.approx(3)
 
@@ -287,8 +303,13 @@ def test_looks_change_nothing_and_see_what_was_met(policy):
 def test_every_policy_meets_the_same_luck():
     """Where help has no effect all policies earn the same, to the bit: starts and moves do not depend on who was chosen."""
     passive = sf.datasets.synthetic(n=20, seed=7).p[:, :1]
-    cohort = sf.Cohort.two_state(np.repeat(passive, 2, axis=1), start=np.random.default_rng(0).dirichlet(np.ones(2), 20))
-    rewards = [sf.simulate(policy.fit(cohort, k=4, horizon=10), runs=5, seed=8).rewards for policy in POLICIES]
+    cohort = sf.Cohort.two_state(
+        np.repeat(passive, 2, axis=1), start=np.random.default_rng(0).dirichlet(np.ones(2), 20)
+    )
+    rewards = [
+        sf.simulate(policy.fit(cohort, k=4, horizon=10), runs=5, seed=8).rewards
+        for policy in POLICIES
+    ]
     for other in rewards[1:]:
         np.testing.assert_array_equal(rewards[0], other)
     assert rewards[0].std() > 0
@@ -303,7 +324,9 @@ def test_help_that_cannot_harm_never_costs_a_run():
     cohort = sf.datasets.synthetic(n=20, seed=9)
     none = sf.simulate(sf.NoIntervention().fit(cohort, k=4, horizon=15), runs=10, seed=0).rewards
     for policy in POLICIES:
-        assert (sf.simulate(policy.fit(cohort, k=4, horizon=15), runs=10, seed=0).rewards >= none).all(), policy.label
+        assert (
+            sf.simulate(policy.fit(cohort, k=4, horizon=15), runs=10, seed=0).rewards >= none
+        ).all(), policy.label
 
 
 @pytest.mark.parametrize("runs", [0, -1, 1.5])
@@ -316,10 +339,15 @@ def test_wrong_runs_are_refused(runs):
 def test_wrong_seeds_and_unfitted_policies_are_refused():
     fitted = sf.Random().fit(sf.datasets.synthetic(n=5, seed=0), k=1, horizon=2)
     for seed in (-1, None, 1.5, "a"):
-        with pytest.raises(InvalidInput, match=f"seed is {seed!r}; give a whole number of at least 0"):
+        with pytest.raises(
+            InvalidInput, match=f"seed is {seed!r}; give a whole number of at least 0"
+        ):
             sf.simulate(fitted, seed=seed)
     for unfitted in (sf.Random(), sf.Random, 3):
-        with pytest.raises(InvalidInput, match=r"is not fitted; give policy\.fit\(cohort, k=\.\.\., horizon=\.\.\.\)"):
+        with pytest.raises(
+            InvalidInput,
+            match=r"is not fitted; give policy\.fit\(cohort, k=\.\.\., horizon=\.\.\.\)",
+        ):
             sf.simulate(unfitted)
 
 
@@ -351,7 +379,9 @@ def test_any_small_instance_equals_the_plain_loop(n, horizon, share, S, seed, re
     np.testing.assert_array_equal(result.counts, counts)
     np.testing.assert_array_equal(result.waits, waits)
     np.testing.assert_allclose(result.rewards, rewards, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(result.totals, rewards @ 0.5 ** np.arange(horizon), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        result.totals, rewards @ 0.5 ** np.arange(horizon), rtol=1e-12, atol=1e-12
+    )
 
 
 # ---- exact expectations ----
@@ -364,12 +394,17 @@ def test_without_help_the_mean_is_that_of_the_markov_chains():
     sqrt(n / 4 / R), since a sum of n independent coins has variance at most n / 4.
     """
     n, T, runs = 10, 8, 20_000
-    cohort = sf.Cohort(sf.datasets.synthetic(n=n, seed=10).P, start=np.random.default_rng(1).dirichlet(np.ones(2), n))
+    cohort = sf.Cohort(
+        sf.datasets.synthetic(n=n, seed=10).P,
+        start=np.random.default_rng(1).dirichlet(np.ones(2), n),
+    )
     paths = np.array(list(product([0, 1], repeat=T + 1)))  # [2^(T + 1), T + 1]
     total = paths[:, 1:].sum(axis=1)
     mean, variance = 0.0, 0.0
     for i in range(n):
-        chance = cohort.start[i, paths[:, 0]] * np.prod(cohort.P[i, 0, paths[:, :-1], paths[:, 1:]], axis=1)
+        chance = cohort.start[i, paths[:, 0]] * np.prod(
+            cohort.P[i, 0, paths[:, :-1], paths[:, 1:]], axis=1
+        )
         assert chance.sum() == pytest.approx(1)
         mean += chance @ total
         variance += chance @ total**2 - (chance @ total) ** 2
@@ -385,7 +420,13 @@ def test_without_help_the_mean_is_that_of_the_markov_chains():
 
 @pytest.mark.parametrize(
     "policy",
-    [sf.SoftFair(c=3.0), sf.SoftFair(c=3.0, design="successive", c_value=1.0), sf.Random(), sf.FairMyopic(), sf.Oracle()],
+    [
+        sf.SoftFair(c=3.0),
+        sf.SoftFair(c=3.0, design="successive", c_value=1.0),
+        sf.Random(),
+        sf.FairMyopic(),
+        sf.Oracle(),
+    ],
     ids=lambda policy: policy.label,
 )
 def test_two_arms_three_decisions_all_enumerated(policy):
@@ -394,7 +435,11 @@ def test_two_arms_three_decisions_all_enumerated(policy):
     Mean of the total within 4.5 sd, sd from the exact variance over 20,000 runs; counts of arm 0 likewise.
     """
     T, runs, gamma = 3, 20_000, 0.8
-    cohort = sf.Cohort(sf.datasets.synthetic(n=2, seed=12).P, reward=[[0.0, 1.0], [0.2, 2.0]], start=[[0.3, 0.7], [0.6, 0.4]])
+    cohort = sf.Cohort(
+        sf.datasets.synthetic(n=2, seed=12).P,
+        reward=[[0.0, 1.0], [0.2, 2.0]],
+        start=[[0.3, 0.7], [0.6, 0.4]],
+    )
     fitted = policy.fit(cohort, k=1, horizon=T, gamma=gamma)
     pairs = list(product([0, 1], repeat=2))
     weights = {}  # (total, times arm 0 was helped) -> chance
@@ -408,7 +453,13 @@ def test_two_arms_three_decisions_all_enumerated(policy):
             for reached in pairs:
                 move = np.prod([cohort.P[i, int(i == arm), states[i], reached[i]] for i in (0, 1)])
                 earned = sum(cohort.reward[i, reached[i]] for i in (0, 1))
-                follow(t + 1, reached, chance * inclusion[arm] * move, total + gamma**t * earned, helped + (arm == 0))
+                follow(
+                    t + 1,
+                    reached,
+                    chance * inclusion[arm] * move,
+                    total + gamma**t * earned,
+                    helped + (arm == 0),
+                )
 
     for states in pairs:
         follow(0, states, cohort.start[0, states[0]] * cohort.start[1, states[1]], 0.0, 0)

@@ -34,7 +34,11 @@ ROUNDING = 1e-12  # of a sum over arms, relative
 def any_cohort(n, S, seed, *, start=None, reward=True):
     """Arms of every kind, helped or harmed by action, rewards of either sign."""
     rng = np.random.default_rng(seed)
-    starts = {None: None, "states": rng.integers(0, S, n), "distributions": rng.dirichlet(np.ones(S), n)}
+    starts = {
+        None: None,
+        "states": rng.integers(0, S, n),
+        "distributions": rng.dirichlet(np.ones(S), n),
+    }
     P = rng.dirichlet(np.ones(S), size=(n, 2, S))
     return Cohort(P, reward=rng.normal(size=(n, S)) if reward else None, start=starts[start])
 
@@ -66,7 +70,9 @@ def backward(cohort, theta, c, gamma, rule):
     for theta_t in theta[::-1]:
         Q = np.einsum("iast,it->ais", cohort.P, cohort.reward + gamma * V)
         gain = Q[1] - Q[0]
-        with np.errstate(over="ignore"):  # exp(-x) of a hopeless arm is inf, and its chance rightly 0
+        with np.errstate(
+            over="ignore"
+        ):  # exp(-x) of a hopeless arm is inf, and its chance rightly 0
             pi, extra = rule(c, gain, c * gain - theta_t)
         gains.append(gain)
         chances.append(pi)
@@ -79,7 +85,10 @@ def laws(cohort, pi):
     mu = [cohort.start]
     for chance in pi[:-1]:
         passive, active = mu[-1] * (1 - chance), mu[-1] * chance
-        mu.append(np.einsum("is,ist->it", passive, cohort.P[:, 0]) + np.einsum("is,ist->it", active, cohort.P[:, 1]))
+        mu.append(
+            np.einsum("is,ist->it", passive, cohort.P[:, 0])
+            + np.einsum("is,ist->it", active, cohort.P[:, 1])
+        )
     return np.array(mu)
 
 
@@ -149,7 +158,9 @@ def test_at_c_zero_everybody_has_chance_k_over_n(S, gamma):
 
 
 @pytest.mark.parametrize("S", [2, 3])
-@pytest.mark.parametrize("solve", [solve_priced, lambda *args: solve_meanfield(*args, "successive")])
+@pytest.mark.parametrize(
+    "solve", [solve_priced, lambda *args: solve_meanfield(*args, "successive")]
+)
 def test_nobody_and_everybody(S, solve):
     """k = 0 and k = n leave nothing to price: gains against the values of never, of always being helped."""
     cohort, T, gamma = any_cohort(20, S, 2), 6, 0.9
@@ -182,7 +193,9 @@ def test_bound_without_help_is_the_passive_chain_and_with_all_help_the_best_of_e
 
 
 @pytest.mark.parametrize("start", [None, "states"])
-@pytest.mark.parametrize(("n", "S"), [(2, 2), (3, 2), (4, 2), (5, 2), (2, 3), (3, 3), (4, 3), (5, 3)])
+@pytest.mark.parametrize(
+    ("n", "S"), [(2, 2), (3, 2), (4, 2), (5, 2), (2, 3), (3, 3), (4, 3), (5, 3)]
+)
 def test_bound_is_above_the_joint_optimum(n, S, start):
     """Every k, discounts from none to full, arms that help harms as well; spending less than k is allowed to the optimum too."""
     seeds = range(3) if S**n > 100 else range(10)
@@ -203,7 +216,10 @@ def test_bound_says_something_even_at_five_arms(gamma):
     arms are too few to average over."""
     for seed in range(6):
         cohort = datasets.synthetic(n=5, seed=seed)
-        best, bound = joint_optimum(cohort, 2, 6, gamma, at_most=True), upper_bound(cohort, 2, 6, gamma)
+        best, bound = (
+            joint_optimum(cohort, 2, 6, gamma, at_most=True),
+            upper_bound(cohort, 2, 6, gamma),
+        )
         nobody = upper_bound(cohort, 0, 6, gamma)
         assert best - nobody <= bound - nobody + 1e-11
         assert bound - nobody <= 1.1 * (best - nobody)
@@ -257,8 +273,13 @@ def test_c_infinite_is_learnt_at_a_multiplier_in_units_of_the_reward():
     rich = Cohort(base.P, reward=[0.0, 1000.0])
     assert hard_multiplier(base) == HARD_C
     assert hard_multiplier(rich) == HARD_C / 1000
-    assert hard_multiplier(Cohort(base.P, reward=[1.0, 1.0])) == HARD_C  # nothing to gain: any will do
-    values, scaled = solve_priced(base, 10, 30, 1.0, np.inf), solve_priced(rich, 10, 30, 1.0, np.inf)
+    assert (
+        hard_multiplier(Cohort(base.P, reward=[1.0, 1.0])) == HARD_C
+    )  # nothing to gain: any will do
+    values, scaled = (
+        solve_priced(base, 10, 30, 1.0, np.inf),
+        solve_priced(rich, 10, 30, 1.0, np.inf),
+    )
     assert values.info.c_value == HARD_C
     assert residual(base, 10, values.theta, HARD_C, 1.0, priced_rule) <= TOLERANCE + ROUNDING
     np.testing.assert_allclose(scaled.rows(0, 30), 1000 * values.rows(0, 30), rtol=1e-5)
@@ -316,7 +337,9 @@ def test_meanfield_spends_k_and_its_values_are_those_of_its_policy(dataset, desi
         gains = values.rows(0, T)
         pi, _ = rule(c, gains, c * gains - values.theta[:, None, None])
         np.testing.assert_allclose((laws(cohort, pi) * pi).sum(axis=(1, 2)), k, rtol=2 * TOLERANCE)
-        np.testing.assert_allclose(value_of_chances(cohort, pi, gamma)[1], gains, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(
+            value_of_chances(cohort, pi, gamma)[1], gains, rtol=1e-9, atol=1e-11
+        )
 
 
 def test_meanfield_takes_any_number_of_states():
@@ -332,8 +355,16 @@ def test_meanfield_that_is_too_steep_says_so(design):
     with pytest.warns(NotConverged, match="meanfield values at c = 50") as caught:
         values = solve_meanfield(cohort, 10, 50, 1.0, 50.0, design)
     (warning,) = [entry.message for entry in caught if isinstance(entry.message, NotConverged)]
-    assert warning.gap == values.info.residual > warning.tolerance == values.info.tolerance == TOLERANCE
-    assert warning.gap == pytest.approx(residual(cohort, 10, values.theta, 50.0, 1.0, MEANFIELD_RULES[design]), rel=1e-6)
+    assert (
+        warning.gap
+        == values.info.residual
+        > warning.tolerance
+        == values.info.tolerance
+        == TOLERANCE
+    )
+    assert warning.gap == pytest.approx(
+        residual(cohort, 10, values.theta, 50.0, 1.0, MEANFIELD_RULES[design]), rel=1e-6
+    )
     assert str(warning).endswith("choose a smaller c_value (such as 1), or solver='priced'")
     assert not values.info.converged
     with pytest.raises(NotConverged) as refused:  # `converge_or_fail` has made it an error
@@ -360,12 +391,26 @@ def algorithm_1(cohort, k, T, gamma, c, design, episodes, seed):
         for t in range(T):
             passive, gain = np.zeros(n), np.zeros(n)
             for i in range(n):
-                Q = [cohort.P[i, a, s[i]] @ (cohort.reward[i] + gamma * V[t + 1, i]) for a in (0, 1)]
+                Q = [
+                    cohort.P[i, a, s[i]] @ (cohort.reward[i] + gamma * V[t + 1, i]) for a in (0, 1)
+                ]
                 passive[i], gain[i] = Q[0], Q[1] - Q[0]
-            chance = sampling.inclusion_of_top(gain, k) if np.isinf(c) else sampling.inclusion(c * gain, k, design)
+            chance = (
+                sampling.inclusion_of_top(gain, k)
+                if np.isinf(c)
+                else sampling.inclusion(c * gain, k, design)
+            )
             picked = np.zeros(n, np.uint8)
             multiplier = 0.0 if np.isinf(c) else c
-            select(gain, multiplier, rule, k, np.uint64(mix(key, 3 * (episode * T + t) + 1)), np.empty(3 * n), picked)
+            select(
+                gain,
+                multiplier,
+                rule,
+                k,
+                np.uint64(mix(key, 3 * (episode * T + t) + 1)),
+                np.empty(3 * n),
+                picked,
+            )
             luck = np.uint64(mix(key, 3 * (episode * T + t) + 2))
             for i in range(n):
                 V[t, i, s[i]] = passive[i] + chance[i] * gain[i]
@@ -392,7 +437,9 @@ def test_paper_is_algorithm_1(k, c, design):
         assert values.info.details["never visited (t, arm, state)"] == np.mean(visits == 0)
         worth = cohort.reward + gamma * V[1:]
         gains = np.einsum("ist,cit->cis", cohort.P[:, 1] - cohort.P[:, 0], worth)
-        np.testing.assert_allclose(values.rows(0, T), gains, atol=T * INCLUSION_TOLERANCE * T * span)
+        np.testing.assert_allclose(
+            values.rows(0, T), gains, atol=T * INCLUSION_TOLERANCE * T * span
+        )
         assert np.abs(V).max() > 0.1  # the table is not empty
 
 
@@ -400,20 +447,33 @@ def test_paper_is_algorithm_1(k, c, design):
 def test_inclusion_within_algorithm_1(design):
     """With one decision and one episode V_0 = Q(s, 0) + pi lambda shows the chance pi that was used (measured: within 4e-6)."""
     warnings.simplefilter("ignore", NotConverged)
-    for n, k, c in ((7, 3, 1.0), (20, 2, 5.0), (50, 5, 10.0), (100, 10, 1.0), (100, 10, 10.0), (1500, 150, 5.0)):
+    for n, k, c in (
+        (7, 3, 1.0),
+        (20, 2, 5.0),
+        (50, 5, 10.0),
+        (100, 10, 1.0),
+        (100, 10, 10.0),
+        (1500, 150, 5.0),
+    ):
         states = np.random.default_rng(n).integers(0, 2, n)
         cohort = Cohort(datasets.synthetic(n=n, seed=n).P, start=states)
         here = cohort.p[np.arange(n), :, states]  # [n, 2]
         gain = here[:, 1] - here[:, 0]
         V = solve_paper(cohort, k, 1, 1.0, c, design, 1, 0).V[0, np.arange(n), states]
-        np.testing.assert_allclose((V - here[:, 0]) / gain, sampling.inclusion(c * gain, k, design), rtol=INCLUSION_TOLERANCE)
+        np.testing.assert_allclose(
+            (V - here[:, 0]) / gain,
+            sampling.inclusion(c * gain, k, design),
+            rtol=INCLUSION_TOLERANCE,
+        )
 
 
 def test_warnings_advise_what_helps():
     """Prices do not send their user to prices, nor Algorithm 1 to more episodes where their number is not what is wrong."""
     with pytest.warns(NotConverged, match=r"choose a smaller c_value \(such as 1\)$"):
         solve_priced(datasets.synthetic(n=5, seed=37), 1, 10, 1.0, float("inf"))
-    with pytest.warns(NotConverged, match=r"choose a smaller c_value or solver='priced'$"):  # gamma = 0: no reward has to travel
+    with pytest.warns(
+        NotConverged, match=r"choose a smaller c_value or solver='priced'$"
+    ):  # gamma = 0: no reward has to travel
         solve_paper(datasets.synthetic(n=5, seed=0), 1, 10, 0.0, float("inf"), "joint", None, 0)
 
 
@@ -502,7 +562,14 @@ def test_bound_is_tight_and_above_every_simulated_policy():
 
     Measured: SoftFair at c = inf reaches 99.4 % (synthetic, standard error .4) and 99.7 % (cpap, .2) of the bound on the total reward.
     """
-    policies = [sf.SoftFair(c=np.inf), sf.SoftFair(c=20.0), sf.Oracle(), sf.Whittle("finite"), sf.Myopic(), sf.Random()]
+    policies = [
+        sf.SoftFair(c=np.inf),
+        sf.SoftFair(c=20.0),
+        sf.Oracle(),
+        sf.Whittle("finite"),
+        sf.Myopic(),
+        sf.Random(),
+    ]
     for dataset in (datasets.synthetic, datasets.cpap):
         cohort = dataset(n=100, seed=2)
         bound = upper_bound(cohort, 10, 50, 1.0)

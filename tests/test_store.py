@@ -19,14 +19,27 @@ from softfair.programme.settings import initialise
 from softfair.programme.store import MIGRATIONS, VERSION, Store
 
 NAME = "softfair test"
-TABLES = (store.batch, store.person, store.person_fact, store.observation, store.model, store.plan, store.plan_row)
-fork = multiprocessing.get_context("fork")  # a child begins with everything loaded, so that its life is the work to be cut short
+TABLES = (
+    store.batch,
+    store.person,
+    store.person_fact,
+    store.observation,
+    store.model,
+    store.plan,
+    store.plan_row,
+)
+fork = multiprocessing.get_context(
+    "fork"
+)  # a child begins with everything loaded, so that its life is the work to be cut short
 
 
 def sizes(database):
     """Rows of every table."""
     with database.reading() as connection:
-        return tuple(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one() for table in TABLES)
+        return tuple(
+            connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+            for table in TABLES
+        )
 
 
 def people(url):
@@ -137,7 +150,9 @@ def test_two_officers_plan_at_once(url):
     assert told[0][2] == told[1][2]
     assert sorted(new for _, new, _ in told) == [False, True]
     with database.reading() as connection:
-        assert connection.execute(sa.select(sa.func.count()).select_from(store.plan)).scalar_one() == 1
+        assert (
+            connection.execute(sa.select(sa.func.count()).select_from(store.plan)).scalar_one() == 1
+        )
 
 
 def test_ten_writers_for_a_minute(server, tmp_path):
@@ -153,7 +168,11 @@ def test_ten_writers_for_a_minute(server, tmp_path):
             while time.monotonic() - begun < seconds:
                 name = f"w{me}-{made}"
                 import_people(Store(url), f"id,region\n{name},r{me}\n".encode(), NAME)
-                import_history(Store(url), f"id,round,state,contacted\n{name},1,{made % 2},{me % 2}\n{name},2,1,0\n".encode(), NAME)
+                import_history(
+                    Store(url),
+                    f"id,round,state,contacted\n{name},1,{made % 2},{me % 2}\n{name},2,1,0\n".encode(),
+                    NAME,
+                )
                 made += 1
         except SoftFairError as error:
             answers.put((url, me, made, str(error)))
@@ -187,9 +206,14 @@ def test_ten_writers_for_a_minute(server, tmp_path):
 def test_readers_see_one_moment(url):
     database = _filled(url)
     with database.reading() as connection:
-        before = connection.execute(sa.select(sa.func.count()).select_from(store.person)).scalar_one()
+        before = connection.execute(
+            sa.select(sa.func.count()).select_from(store.person)
+        ).scalar_one()
         import_people(Store(url), b"id\nsomebody\n", NAME)
-        assert connection.execute(sa.select(sa.func.count()).select_from(store.person)).scalar_one() == before
+        assert (
+            connection.execute(sa.select(sa.func.count()).select_from(store.person)).scalar_one()
+            == before
+        )
     assert sizes(database)[1] == before + 1
 
 
@@ -262,7 +286,11 @@ def test_disk_full(tmp_path):
     with sqlite3.connect(path) as connection:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
     full = Store(path)
-    sa.event.listen(full.engine, "connect", lambda connection, _: connection.execute(f"PRAGMA max_page_count={pages + 1}"))
+    sa.event.listen(
+        full.engine,
+        "connect",
+        lambda connection, _: connection.execute(f"PRAGMA max_page_count={pages + 1}"),
+    )
     refused(lambda: import_people(full, sample.people_file(), NAME), "full", "nothing was changed")
     assert sizes(database) == before
     import_people(database, sample.people_file(), NAME)
@@ -341,7 +369,9 @@ def test_a_wrong_password_and_a_silent_server(server, tmp_path):
         with open(settings, encoding="utf-8") as file:
             before = file.read()
         with open(settings, "w", encoding="utf-8") as file:
-            file.write("local all officer scram-sha-256\nhost all officer all scram-sha-256\n" + before)
+            file.write(
+                "local all officer scram-sha-256\nhost all officer all scram-sha-256\n" + before
+            )
         connection.execute("SELECT pg_reload_conf()")
     wrong = url.replace("postgres:@", "officer:s3cret@")
     assert wrong != url
@@ -352,14 +382,31 @@ def test_a_wrong_password_and_a_silent_server(server, tmp_path):
             break
     assert "check user and password" in text
     assert "s3cret" not in text
-    refused(lambda: fit(Store(url.replace("/programme_", "/no_such_")), NAME), "does not exist", "check the name")
-    text = refused(lambda: fit(Store("postgresql+psycopg://officer:s3cret@localhost:1/x"), NAME), "refused", "server runs")
+    refused(
+        lambda: fit(Store(url.replace("/programme_", "/no_such_")), NAME),
+        "does not exist",
+        "check the name",
+    )
+    text = refused(
+        lambda: fit(Store("postgresql+psycopg://officer:s3cret@localhost:1/x"), NAME),
+        "refused",
+        "server runs",
+    )
     assert "s3cret" not in text
 
 
-@pytest.mark.parametrize("url", ["mysql://root:s3cret@host/x", "nonsense://u:s3cret@h", "postgresql://user:s3cret@host:notaport/x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://root:s3cret@host/x",
+        "nonsense://u:s3cret@h",
+        "postgresql://user:s3cret@host:notaport/x",
+    ],
+)
 def test_an_address_that_cannot_be_read(url):
-    assert "s3cret" not in refused(lambda: Store(url), "--db", "postgresql+psycopg://user@host/name")
+    assert "s3cret" not in refused(
+        lambda: Store(url), "--db", "postgresql+psycopg://user@host/name"
+    )
 
 
 @pytest.mark.parametrize("url", ["", ":memory:", "sqlite://"])
@@ -378,7 +425,11 @@ def test_a_refused_programme_leaves_no_file(tmp_path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    refused(lambda: initialise(Store(str(tmp_path / "no" / "such" / "x.db")), NAME), "unable to open", "folder")
+    refused(
+        lambda: initialise(Store(str(tmp_path / "no" / "such" / "x.db")), NAME),
+        "unable to open",
+        "folder",
+    )
 
 
 def test_nothing_in_the_package_deletes():
@@ -387,5 +438,10 @@ def test_nothing_in_the_package_deletes():
     from pathlib import Path
 
     sources = "\n".join(path.read_text() for path in Path(store.__file__).parent.glob("*.py"))
-    assert re.findall(r"(?i)\bdelete\s+from\b|(?<!np)\.delete\(|\bdrop\s+table\b|\btruncate\b", sources) == []
+    assert (
+        re.findall(
+            r"(?i)\bdelete\s+from\b|(?<!np)\.delete\(|\bdrop\s+table\b|\btruncate\b", sources
+        )
+        == []
+    )
     assert len(re.findall(r"\.update\(\)", sources)) == 1  # the version of the schema

@@ -82,7 +82,10 @@ def exact(w, value=lambda Q: Q.max(axis=0), reward=1.0):
     """Q[t] [A, N] of a witness, by Kronecker products: the joint programme in five lines."""
     p, n = np.array(w["p"]), len(w["p"])
     P = np.stack([1 - p, p], axis=-1)
-    moves = [reduce(np.kron, [P[i, int(i in a)] for i in range(n)]) for a in combinations(range(n), w["k"])]
+    moves = [
+        reduce(np.kron, [P[i, int(i in a)] for i in range(n)])
+        for a in combinations(range(n), w["k"])
+    ]
     worth, V, tables = reward * np.array([sum(s) for s in product((0, 1), repeat=n)]), 0.0, []
     for _ in range(w["T"]):
         tables.append(np.array([move @ (worth + w["gamma"] * V) for move in moves]))
@@ -91,7 +94,10 @@ def exact(w, value=lambda Q: Q.max(axis=0), reward=1.0):
 
 
 def softly(c):
-    return lambda Q: (np.exp(c * (Q - Q.max(axis=0))) * Q).sum(axis=0) / np.exp(c * (Q - Q.max(axis=0))).sum(axis=0)
+    return lambda Q: (
+        (np.exp(c * (Q - Q.max(axis=0))) * Q).sum(axis=0)
+        / np.exp(c * (Q - Q.max(axis=0))).sum(axis=0)
+    )
 
 
 def at(state):
@@ -138,7 +144,13 @@ def test_from_which_c_the_papers_bound_is_right():
 def test_the_figures_that_the_docstrings_quote():
     assert round(5 / (1 + math.exp(0.5)), 2) == 1.89  # Lemma 2 at c = .1, a gap of 5
     assert round(theory.eta_paper(2, 1, 0.1), 3) == 0.476
-    law = dict(zip(combinations(range(4), 2), set_law(np.log([[0.5, 0.1, 0.23, 0.23]]), 2, "successive")[0], strict=True))
+    law = dict(
+        zip(
+            combinations(range(4), 2),
+            set_law(np.log([[0.5, 0.1, 0.23, 0.23]]), 2, "successive")[0],
+            strict=True,
+        )
+    )
     assert (round(law[0, 1], 3), round(law[2, 3], 3)) == (0.133, 0.120)
     assert 0.5 * 0.1 < 0.23 * 0.23
     assert round(math.comb(100, 10) * 0.1**10) == 1731
@@ -149,7 +161,9 @@ def test_lottery_entropy_is_that_of_random_draws():
     rng = np.random.default_rng(0)
     order = rng.random((400, 80, 100)).argpartition(10, axis=-1)[..., :10].reshape(400, -1)
     entropy = metrics.action_entropy(np.array([np.bincount(row, minlength=100) for row in order]))
-    assert abs(entropy.mean() - theory.lottery_entropy(100, 10, 80)) < 4 * entropy.std() / math.sqrt(400)
+    assert abs(
+        entropy.mean() - theory.lottery_entropy(100, 10, 80)
+    ) < 4 * entropy.std() / math.sqrt(400)
     assert round(theory.lottery_entropy(100, 10, 100), 3) == 4.559
 
 
@@ -160,7 +174,10 @@ def test_lottery_entropy_is_that_of_random_draws():
 def test_joint_against_kronecker_products(k):
     p = np.random.default_rng(k).random((2, 3, 2, 2))
     joint = Joint.of(p, k)
-    for value, plain in ((theory.highest, lambda Q: Q.max(axis=0)), (lambda Q, t: theory.softmax_value(Q, 2.0), softly(2.0))):
+    for value, plain in (
+        (theory.highest, lambda Q: Q.max(axis=0)),
+        (lambda Q, t: theory.softmax_value(Q, 2.0), softly(2.0)),
+    ):
         Q, V = joint.backward(4, 0.9, value)
         for b in range(2):
             expected = exact({"p": p[b], "k": k, "T": 4, "gamma": 0.9}, plain)
@@ -176,7 +193,9 @@ def test_joint_refuses_what_it_cannot_hold():
 def test_scores_are_sums_of_gains():
     gains = np.random.default_rng(0).normal(size=(5, 3, 2))
     sums = Joint.of(np.full((1, 3, 2, 2), 0.5), 2).scores(gains)  # [5, A, N]
-    for t, (a, arms), s in product(range(5), enumerate(combinations(range(3), 2)), product((0, 1), repeat=3)):
+    for t, (a, arms), s in product(
+        range(5), enumerate(combinations(range(3), 2)), product((0, 1), repeat=3)
+    ):
         assert math.isclose(sums[t, a, at(s)], sum(gains[t, i, s[i]] for i in arms), abs_tol=1e-12)
 
 
@@ -187,7 +206,9 @@ def test_set_law_is_a_law_with_the_inclusion_that_policies_use(design, k):
     law = set_law(z, k, design)
     np.testing.assert_allclose(law.sum(axis=1), 1, rtol=1e-12)
     members = np.array([[i in a for i in range(5)] for a in combinations(range(5), k)])
-    np.testing.assert_allclose(law @ members, [sampling.inclusion(row, k, design) for row in z], rtol=1e-8)
+    np.testing.assert_allclose(
+        law @ members, [sampling.inclusion(row, k, design) for row in z], rtol=1e-8
+    )
 
 
 @pytest.mark.parametrize("family", [theory.natural, theory.extreme])
@@ -250,7 +271,9 @@ def test_recheck_catches_a_wrong_witness(all_verdicts):
         off = 1e-6 * (1 + abs(v.witness["left"]))
         turned = replace(v, verdict="holds" if v.verdict == "fails" else "fails")
         shifted = replace(v, witness={**v.witness, "left": v.witness["left"] - off})
-        assert [recheck(turned), recheck(shifted), recheck(replace(v, margin=v.margin + off))] == [False] * 3, v.claim
+        assert [recheck(turned), recheck(shifted), recheck(replace(v, margin=v.margin + off))] == [
+            False
+        ] * 3, v.claim
         for name in {"p", "log_weights", "gaps", "law", "inclusion"} & set(v.witness):
             moved = (0.9 * np.array(v.witness[name]) + 0.013).tolist()
             if moved != v.witness[name] and v.claim != "lemma-3":  # where V stays whatever the arm
@@ -291,7 +314,9 @@ def test_theorem_2_witness(witness, claim):
 
     def top(Q):  # k = 1
         t = next(steps)
-        return np.array([Q[np.argmax([gains[t, i, s[i]] for i in range(n)]), at(s)] for s in states])
+        return np.array(
+            [Q[np.argmax([gains[t, i, s[i]] for i in range(n)]), at(s)] for s in states]
+        )
 
     values = []
     exact(w, lambda Q: values.append(top(Q)) or values[-1])
@@ -317,7 +342,10 @@ def test_no_index_witness(witness):
 def test_sets_witness(witness):
     w = witness["theorem-3-sets-successive"]
     q = np.exp(w["log_weights"]) / np.exp(w["log_weights"]).sum()
-    pair = {a: q[a[0]] * q[a[1]] * (1 / (1 - q[a[0]]) + 1 / (1 - q[a[1]])) for a in (tuple(w["high"]), tuple(w["low"]))}
+    pair = {
+        a: q[a[0]] * q[a[1]] * (1 / (1 - q[a[0]]) + 1 / (1 - q[a[1]]))
+        for a in (tuple(w["high"]), tuple(w["low"]))
+    }
     high, low = tuple(w["high"]), tuple(w["low"])
     assert q[high[0]] * q[high[1]] > q[low[0]] * q[low[1]]
     assert pair[high] < pair[low]
@@ -328,7 +356,9 @@ def test_true_values_witness(witness):
     w = witness["theorem-3-true-values"]
     Q = exact(w)[w["t"]][:, at(w["s"])]
     gain = [row[s] for row, s in zip(w["gains"], w["s"], strict=True)]
-    assert sum(gain[i] for i in w["high"]) > sum(gain[i] for i in w["low"])  # likelier by the joint design
+    assert sum(gain[i] for i in w["high"]) > sum(
+        gain[i] for i in w["low"]
+    )  # likelier by the joint design
     assert Q[place(w["high"], 5)] < Q[place(w["low"], 5)] - 0.1
     assert 0.01 < w["share_of_pairs_broken"] < 0.04
 
@@ -341,7 +371,9 @@ def test_appendix_product_of_a_few_arms_by_enumeration():
     assert total > 1
 
 
-@pytest.mark.parametrize("claim", [claim for claim in EXPECTED if claim.startswith(("theorem-4", "conjecture"))])
+@pytest.mark.parametrize(
+    "claim", [claim for claim in EXPECTED if claim.startswith(("theorem-4", "conjecture"))]
+)
 def test_loss_witnesses(witness, claim):
     w = witness[claim]
     n, k, c = w["n"], w["k"], w["c"]
@@ -350,7 +382,10 @@ def test_loss_witnesses(witness, claim):
     if claim == "theorem-4-above":
         sides = soft, best
     else:
-        eta = {"theorem-4-corrected": (n - 1) * 0.2784645427610738 / c, "conjecture-corrected": math.log(math.comb(n, k)) / c}
+        eta = {
+            "theorem-4-corrected": (n - 1) * 0.2784645427610738 / c,
+            "conjecture-corrected": math.log(math.comb(n, k)) / c,
+        }
         steps = 1 / (1 - w["gamma"]) if w["gamma"] < 1 else w["T"]
         sides = best - soft, eta.get(claim, (n - k) / (2 + c)) * steps
     assert np.allclose(sides, (w["left"], w["right"]), rtol=1e-9)
@@ -397,27 +432,55 @@ CHECKS = [
     (theory.check_theorem_1, {"index": growing}, {"p": ((0.6, 0.2), (0.9, 0.7))}),  # l_0 < 0
     (theory.check_theorem_1_best_state, {}, {"index": shrinking}),
     (theory.check_theorem_1_end, {}, {"index": lambda *given: 1.01 * indices.whittle(*given)}),
-    (theory.check_theorem_1_end, {}, {"index": lambda c, g, h: np.concatenate([growing(c, g, 1), np.zeros((h - 1, c.n, 2))])}),
+    (
+        theory.check_theorem_1_end,
+        {},
+        {"index": lambda c, g, h: np.concatenate([growing(c, g, 1), np.zeros((h - 1, c.n, 2))])},
+    ),
     (theory.check_theorem_2, {"horizon": 1, **FEW}, FEW),
-    (theory.check_theorem_2, {"n": 2, "k": 2, **FEW}, {"gains": lambda *given: -theory.priced_gains(*given), **FEW}),
+    (
+        theory.check_theorem_2,
+        {"n": 2, "k": 2, **FEW},
+        {"gains": lambda *given: -theory.priced_gains(*given), **FEW},
+    ),
     (theory.check_theorem_2_any_index, {"horizon": 1}, {}),
     (theory.check_decomposition, {"horizon": 1, **FEW}, FEW),
     (theory.check_theorem_3_sets, {"design": "successive", "n": 3}, {"design": "successive"}),
     (theory.check_theorem_3_sets, {"design": "successive", "k": 1}, {"design": "successive"}),
-    (theory.check_theorem_3_sets, {"design": "joint"}, {"design": "joint", "law": partial(set_law, design="successive")}),
+    (
+        theory.check_theorem_3_sets,
+        {"design": "joint"},
+        {"design": "joint", "law": partial(set_law, design="successive")},
+    ),
     (theory.check_theorem_3_true_values, {"horizon": 1, **FEW}, FEW),
     (theory.check_definition_1_ends, {"cs": (0.1, 1.0, 10.0)}, {"cs": (math.inf,)}),
-    (theory.check_definition_2_sets_to_arms, {}, {"law": lambda sums, rng: theory.rising_law(-sums, rng)}),
+    (
+        theory.check_definition_2_sets_to_arms,
+        {},
+        {"law": lambda sums, rng: theory.rising_law(-sums, rng)},
+    ),
     (theory.check_definition_2_arms_to_sets, {"k": 1}, {}),
     (theory.check_definition_2_arms_to_sets, {"k": 3}, {"n": 5, "k": 3}),
     (theory.check_appendix_product, {"sizes": ((5, 1), (4, 4))}, {}),
     (theory.check_lemma_1, {}, {"reward": 1.1}),
     (theory.check_lemma_1, {"horizon": 8, "gamma": 1.0}, {"reward": -0.1}),
-    (theory.check_lemma_1, {"horizon": 8, "gamma": 1.0}, {"bound": lambda n, steps: 0.99 * n * steps}),
+    (
+        theory.check_lemma_1,
+        {"horizon": 8, "gamma": 1.0},
+        {"bound": lambda n, steps: 0.99 * n * steps},
+    ),
     (theory.check_lemma_2, {"eta": theory.eta_sharp}, {}),
     (theory.check_lemma_2, {"largest_gap": 1.0}, {"largest_gap": 5.0}),
-    *((theory.check_lemma_2, {"variant": name}, {"variant": name, "eta": HALF}) for name in theory.LEMMA_2 if name),
-    (theory.check_lemma_2, {"variant": "small-gaps"}, {"variant": "small-gaps", "largest_gap": 3.0}),
+    *(
+        (theory.check_lemma_2, {"variant": name}, {"variant": name, "eta": HALF})
+        for name in theory.LEMMA_2
+        if name
+    ),
+    (
+        theory.check_lemma_2,
+        {"variant": "small-gaps"},
+        {"variant": "small-gaps", "largest_gap": 3.0},
+    ),
     (theory.check_lemma_2_lower, {"own_gap": True}, {}),
     (theory.check_lemma_2_gaps, {"horizon": 1, **FEW}, {}),
     (theory.check_lemma_3, {"gammas": (0.5, 1.0)}, {"gammas": (0.5,), "p": np.zeros((2, 2))}),
@@ -426,11 +489,22 @@ CHECKS = [
     (theory.check_theorem_4, {"eta": theory.eta_lambert, **FEW}, FEW),
     (theory.check_conjecture, {"eta": theory.eta_sharp, **FEW}, FEW),
     *(
-        (check, {"variant": name, "eta": theory.eta_sharp, **FEW}, {"variant": name, "eta": lambda n, k, c: 0.02 / c, **FEW})
-        for check, forms in ((theory.check_theorem_4, theory.THEOREM_4), (theory.check_conjecture, theory.CONJECTURE))
+        (
+            check,
+            {"variant": name, "eta": theory.eta_sharp, **FEW},
+            {"variant": name, "eta": lambda n, k, c: 0.02 / c, **FEW},
+        )
+        for check, forms in (
+            (theory.check_theorem_4, theory.THEOREM_4),
+            (theory.check_conjecture, theory.CONJECTURE),
+        )
         for name in forms
     ),
-    (theory.check_certificate, {"count": 2}, {"bound": lambda *given: 0.95 * solvers.upper_bound(*given), "count": 2}),
+    (
+        theory.check_certificate,
+        {"count": 2},
+        {"bound": lambda *given: 0.95 * solvers.upper_bound(*given), "count": 2},
+    ),
     (theory.check_entropy, {"divisor": "kT"}, {"divisor": "kn"}),
     (theory.check_entropy, {"divisor": "kn", "printed": 3.8}, {"divisor": "kT", "printed": 4.7}),
     (theory.check_table_2_random, {"setting": (100, 10, 100)}, {}),
@@ -456,7 +530,9 @@ def test_every_check_can_hold_and_can_fail(check, sound, broken):
 
 
 def test_every_check_is_seen_to_change_its_mind():
-    assert {check for check, _, _ in CHECKS} == {getattr(theory, name) for name in dir(theory) if name.startswith("check_")}
+    assert {check for check, _, _ in CHECKS} == {
+        getattr(theory, name) for name in dir(theory) if name.startswith("check_")
+    }
 
 
 def test_an_unfair_draw_is_seen_with_a_witness():

@@ -67,7 +67,10 @@ def test_parts(count, size, part, expected):
 
 def test_arguments_reach_the_kernel():
     set_threads(2)
-    assert map_parts(lambda low, high, a, b: (low, high, a, b), 2, 1, "x", 7) == [(0, 1, "x", 7), (1, 2, "x", 7)]
+    assert map_parts(lambda low, high, a, b: (low, high, a, b), 2, 1, "x", 7) == [
+        (0, 1, "x", 7),
+        (1, 2, "x", 7),
+    ]
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -88,7 +91,9 @@ def test_order_holds_when_the_first_part_ends_last(count):
 @pytest.mark.parametrize("count", [2, 3])
 def test_that_many_parts_run_at_once(count):
     set_threads(count)
-    meeting = threading.Barrier(count, timeout=WAIT)  # breaks, and raises, unless all come at the same time
+    meeting = threading.Barrier(
+        count, timeout=WAIT
+    )  # breaks, and raises, unless all come at the same time
     map_parts(lambda low, high: meeting.wait(), count, 1)
 
 
@@ -141,7 +146,10 @@ def test_bad_environment_is_one_clear_error(fresh, wish):
     for call in (get_threads, lambda: map_parts(bounds, 2, 1)):
         with pytest.raises(InvalidInput) as error:
             call()
-        assert str(error.value) == f"SOFTFAIR_THREADS is {wish!r}; give a whole number of at least 1, or unset it"
+        assert (
+            str(error.value)
+            == f"SOFTFAIR_THREADS is {wish!r}; give a whole number of at least 1, or unset it"
+        )
 
 
 @pytest.mark.parametrize("count", [0, -3, 1.5, "2", None])
@@ -165,7 +173,9 @@ def test_parts_tile_the_range_and_do_not_depend_on_threads(size, part, count):
 
 
 def test_sums_are_the_same_to_the_bit():
-    x = np.random.default_rng(0).normal(size=100_003) * 10.0 ** np.random.default_rng(1).uniform(-8, 8, 100_003)
+    x = np.random.default_rng(0).normal(size=100_003) * 10.0 ** np.random.default_rng(1).uniform(
+        -8, 8, 100_003
+    )
     sums = {}
     for count in (1, 2, 3):
         set_threads(count)
@@ -191,7 +201,9 @@ def test_several_python_threads_at_once():
     with ThreadPoolExecutor(4) as callers:
         answers = list(callers.map(caller, range(4)))
     for offset, repeats in enumerate(answers):
-        expected = [float((x[low : low + 1000] + offset).sum()) for low in range(0, len(x), 1000)]  # whole numbers: exact
+        expected = [
+            float((x[low : low + 1000] + offset).sum()) for low in range(0, len(x), 1000)
+        ]  # whole numbers: exact
         assert all(answer == expected for answer in repeats)
 
 
@@ -217,5 +229,7 @@ print("child", os.waitstatus_to_exitcode(status))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_after_a_fork():
-    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=2 * WAIT)
+    done = subprocess.run(
+        [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=2 * WAIT
+    )
     assert done.stdout == "child 0\n", done.stderr

@@ -80,7 +80,11 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'softfair' has no attribute {name!r}")
     home = _HOME[name]
-    value = import_module(f".{name}", __name__) if home is None else getattr(import_module(f".{home}", __name__), name)
+    value = (
+        import_module(f".{name}", __name__)
+        if home is None
+        else getattr(import_module(f".{home}", __name__), name)
+    )
     globals()[name] = value
     return value
 

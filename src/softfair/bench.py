@@ -30,8 +30,12 @@ from .solvers.priced import solve_priced
 
 __all__ = ["PARTS", "Part", "Row", "best", "measure", "reached", "show"]
 
-Row = tuple[str, float, str, float | None]  # what, measured, its unit, the goal: at most that, or at least minus that if negative
-Part = Callable[[bool], list[Row]]  # told whether to be small: a tenth of the sizes, to see that everything runs
+Row = tuple[
+    str, float, str, float | None
+]  # what, measured, its unit, the goal: at most that, or at least minus that if negative
+Part = Callable[
+    [bool], list[Row]
+]  # told whether to be small: a tenth of the sizes, to see that everything runs
 
 
 def best(work: Callable[[], Any], repeats: int = 5) -> float:
@@ -67,8 +71,18 @@ def priced_pass(small: bool) -> list[Row]:
     one = best(lambda: sweep(cohort, theta, 10.0, 1.0, recursion.PRICED))
     whole = best(lambda: solve_priced(cohort, n // 10, T, 1.0, 10.0, 1e-6), 3)
     return [
-        (f"priced pass, n = {n:,}, T = {T}", one / floor, "times 4 n T exponentials in the same kernels", 3),
-        (f"whole priced solve to 1e-6, c = 10, n = {n:,}", whole / one, "full passes' worth of time", 8),
+        (
+            f"priced pass, n = {n:,}, T = {T}",
+            one / floor,
+            "times 4 n T exponentials in the same kernels",
+            3,
+        ),
+        (
+            f"whole priced solve to 1e-6, c = 10, n = {n:,}",
+            whole / one,
+            "full passes' worth of time",
+            8,
+        ),
     ]
 
 
@@ -88,10 +102,14 @@ def priced_memory(small: bool) -> list[Row]:
         "print((peak - held) / n)\n"
     )
     try:
-        done = subprocess.run([sys.executable, "-c", code, str(n)], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(n)], capture_output=True, text=True, check=True
+        )
     except (subprocess.CalledProcessError, OSError):  # no such files on this system
         return []
-    return [(f"memory of the priced solve beyond P, n = {n:,}", float(done.stdout), "bytes an arm", 40)]
+    return [
+        (f"memory of the priced solve beyond P, n = {n:,}", float(done.stdout), "bytes an arm", 40)
+    ]
 
 
 def inclusion(small: bool) -> list[Row]:
@@ -101,7 +119,14 @@ def inclusion(small: bool) -> list[Row]:
     rows: list[Row] = []
     for design, target in (("successive", 5), ("joint", 20)):
         ours = best(lambda d=design: sampling.inclusion(z, n // 10, d), 20)  # type: ignore[misc]
-        rows.append((f"inclusion, {design}, n = {n:,}, k = n/10", ours / floor, "times n NumPy exponentials", target))
+        rows.append(
+            (
+                f"inclusion, {design}, n = {n:,}, k = n/10",
+                ours / floor,
+                "times n NumPy exponentials",
+                target,
+            )
+        )
     return rows
 
 
@@ -116,10 +141,19 @@ def start(small: bool) -> list[Row]:
         "e.register('numba:compile', L())\nimport softfair as sf\n"
         "f = sf.SoftFair().fit(sf.datasets.synthetic(100), 10, 20); sf.simulate(f); f.inclusion(0, [0] * 100)\nprint(L.n)\n"
     )
-    subprocess.run([sys.executable, "-c", compiles], check=True, capture_output=True)  # fills the cache
-    second = subprocess.run([sys.executable, "-c", compiles], check=True, capture_output=True, text=True)
+    subprocess.run(
+        [sys.executable, "-c", compiles], check=True, capture_output=True
+    )  # fills the cache
+    second = subprocess.run(
+        [sys.executable, "-c", compiles], check=True, capture_output=True, text=True
+    )
     return [
-        ("import softfair", seconds("import softfair") - bare, "seconds beyond Python's own start", 0.5),
+        (
+            "import softfair",
+            seconds("import softfair") - bare,
+            "seconds beyond Python's own start",
+            0.5,
+        ),
         ("kernels compiled by a second process", float(second.stdout), "", 0),
     ]
 
@@ -131,7 +165,9 @@ def reproduction(small: bool) -> list[Row]:
         begun = time.perf_counter()
         run(experiments, Path(folder), runs=10 if small else 50)
         whole = time.perf_counter() - begun
-        records = [json.loads(path.read_text()) for path in sorted(Path(folder, "results").glob("*.json"))]
+        records = [
+            json.loads(path.read_text()) for path in sorted(Path(folder, "results").glob("*.json"))
+        ]
     spent: Counter[str] = Counter()
     rows: list[Row] = [(f"softfair reproduce{' --quick' if small else ''}", whole, "seconds", 300)]
     total = sum(sum(record["seconds"].values()) for record in records)
@@ -139,7 +175,10 @@ def reproduction(small: bool) -> list[Row]:
         spent.update(record["seconds"])
         share = 100 * sum(record["seconds"].values()) / total
         rows.append((f"   {record['settings']['id']}", share, "% of the work", None))
-    return rows + [(f"   by {policy}", 100 * seconds / total, "% of the work", None) for policy, seconds in spent.most_common(8)]
+    return rows + [
+        (f"   by {policy}", 100 * seconds / total, "% of the work", None)
+        for policy, seconds in spent.most_common(8)
+    ]
 
 
 PARTS: dict[str, Part] = {
@@ -151,15 +190,22 @@ PARTS: dict[str, Part] = {
 }
 
 
-def measure(parts: Mapping[str, Part], names: Iterable[str], small: bool = False) -> Iterable[tuple[str, list[Row]]]:
+def measure(
+    parts: Mapping[str, Part], names: Iterable[str], small: bool = False
+) -> Iterable[tuple[str, list[Row]]]:
     """(name, rows) of the parts named, or of all, one after another."""
     chosen = list(names) or list(parts)
     for name in chosen:
         if name not in parts:
-            raise InvalidInput(f"there is no benchmark {name!r}; the known ones are {', '.join(parts)}")
+            raise InvalidInput(
+                f"there is no benchmark {name!r}; the known ones are {', '.join(parts)}"
+            )
     for name in chosen:
         rows = parts[name](small)
-        yield name, [(what, value, unit, None) for what, value, unit, _ in rows] if small else rows  # goals are for the whole sizes
+        yield (
+            name,
+            [(what, value, unit, None) for what, value, unit, _ in rows] if small else rows,
+        )  # goals are for the whole sizes
         gc.collect()
 
 

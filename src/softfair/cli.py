@@ -40,23 +40,39 @@ CohortFile = Annotated[
         help="CSV or Parquet: p00,p01,p10,p11 (chance of the good state, by action and state); optional id, group, start (state now)."
     ),
 ]
-Budget = Annotated[int, typer.Option("--k", min=0, help="People that can be helped at each decision.")]
+Budget = Annotated[
+    int, typer.Option("--k", min=0, help="People that can be helped at each decision.")
+]
 Horizon = Annotated[int, typer.Option(min=1, help="Decisions to plan for.")]
-Gamma = Annotated[float, typer.Option(min=0, max=1, help="Discount: 1 counts later rewards in full.")]
+Gamma = Annotated[
+    float, typer.Option(min=0, max=1, help="Discount: 1 counts later rewards in full.")
+]
 Picture = Annotated[Path | None, typer.Option("--png", help="Draw the result to this file.")]
 
 
 @app.command()
 def reproduce(
-    ids: Annotated[list[str] | None, typer.Argument(help="fig1, fig2a/100, table2, ...; nothing: everything.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="fig1, fig2a/100, table2, ...; nothing: everything.")
+    ] = None,
     runs: Runs = 50,
     seed: Seed = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Experiments at a time; default all cores.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for results, figures and the report.")] = Path("out"),
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Experiments at a time; default all cores.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for results, figures and the report.")] = Path(
+        "out"
+    ),
     quick: Annotated[
-        bool, typer.Option("--quick", help="A small version in seconds: fewer arms, decisions and runs, into OUT/quick.")
+        bool,
+        typer.Option(
+            "--quick",
+            help="A small version in seconds: fewer arms, decisions and runs, into OUT/quick.",
+        ),
     ] = False,
-    again: Annotated[bool, typer.Option("--again", help="Run again what is already there.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Run again what is already there.")
+    ] = False,
 ) -> None:
     """Run the paper's figures and tables, and write report.html beside the paper's own numbers."""
     from .experiments import find, run, write_report
@@ -73,7 +89,9 @@ def reproduce(
 
 @app.command()
 def verify(
-    as_json: Json = False, quick: Annotated[bool, typer.Option("--quick", help="Fewer instances.")] = False, seed: Seed = 0
+    as_json: Json = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer instances.")] = False,
+    seed: Seed = 0,
 ) -> None:
     """Tell which of the paper's claims are so, each with its margin and a witness that anyone can re-check."""
     from dataclasses import asdict
@@ -91,12 +109,21 @@ def verify(
     for verdict in found:
         under = f" {verdict.condition}" if verdict.condition else ""
         console.print(
-            f"[bold {colours[verdict.verdict]}]{verdict.verdict.upper()}[/]{under}  [bold]{verdict.claim}[/]", highlight=False
+            f"[bold {colours[verdict.verdict]}]{verdict.verdict.upper()}[/]{under}  [bold]{verdict.claim}[/]",
+            highlight=False,
         )
         console.print(f"  {verdict.statement}", highlight=False)
-        console.print(f"  margin {verdict.margin:.4g} ({verdict.measure}), {verdict.instances:,} instances tried", highlight=False)
+        console.print(
+            f"  margin {verdict.margin:.4g} ({verdict.measure}), {verdict.instances:,} instances tried",
+            highlight=False,
+        )
         if verdict.witness:
-            console.print(f"  witness: {json.dumps(verdict.witness)}", style="dim", highlight=False, markup=False)
+            console.print(
+                f"  witness: {json.dumps(verdict.witness)}",
+                style="dim",
+                highlight=False,
+                markup=False,
+            )
 
 
 @app.command()
@@ -105,7 +132,10 @@ def frontier(
     k: Budget,
     horizon: Horizon = 50,
     gamma: Gamma = 1.0,
-    c: Annotated[list[str] | None, typer.Option(help="A multiplier (repeat for more); default from 0 to inf.")] = None,
+    c: Annotated[
+        list[str] | None,
+        typer.Option(help="A multiplier (repeat for more); default from 0 to inf."),
+    ] = None,
     runs: Runs = 50,
     seed: Seed = 0,
     as_json: Json = False,
@@ -115,7 +145,15 @@ def frontier(
     from .comparison import frontier as trace
     from .files import read_cohort
 
-    curve = trace(read_cohort(cohort), k, horizon, [_number("c", text) for text in c] if c else None, gamma, runs, seed)
+    curve = trace(
+        read_cohort(cohort),
+        k,
+        horizon,
+        [_number("c", text) for text in c] if c else None,
+        gamma,
+        runs,
+        seed,
+    )
     _show(curve, as_json, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
         _draw(png, {"SoftFair": curve})
@@ -142,8 +180,18 @@ def simulate(
     from .comparison import compare
     from .files import read_cohort
 
-    names = policy or ["Random", "Myopic", "FairMyopic", "Oracle", "SoftFair:5", "SoftFair:10", "SoftFair:20"]
-    table = compare([_policy(name) for name in names], read_cohort(cohort), k, horizon, gamma, runs, seed)
+    names = policy or [
+        "Random",
+        "Myopic",
+        "FairMyopic",
+        "Oracle",
+        "SoftFair:5",
+        "SoftFair:10",
+        "SoftFair:20",
+    ]
+    table = compare(
+        [_policy(name) for name in names], read_cohort(cohort), k, horizon, gamma, runs, seed
+    )
     _show(table, as_json, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
         _draw(png, {}, table)
@@ -151,8 +199,13 @@ def simulate(
 
 @app.command()
 def bench(
-    parts: Annotated[list[str] | None, typer.Argument(help="pass, memory, inclusion, start, reproduce; nothing: all.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the sizes, to see that everything runs.")] = False,
+    parts: Annotated[
+        list[str] | None,
+        typer.Argument(help="pass, memory, inclusion, start, reproduce; nothing: all."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tenth of the sizes, to see that everything runs.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """How fast it is here: ratios of times taken in one run, each beside its goal."""
@@ -162,7 +215,11 @@ def bench(
         warnings.simplefilter("ignore", NotConverged)
         measured = measure(PARTS, parts or [], quick)
         if as_json:
-            rows = [dict(zip(("what", "measured", "unit", "goal"), row, strict=True)) for _, found in measured for row in found]
+            rows = [
+                dict(zip(("what", "measured", "unit", "goal"), row, strict=True))
+                for _, found in measured
+                for row in found
+            ]
             print(json.dumps(rows, indent=1))
         else:
             show(measured)
@@ -189,16 +246,22 @@ def _policy(text: str) -> Policy:
     }
     name, colon, detail = text.partition(":")
     if name not in plain and name not in detailed:
-        raise typer.BadParameter(f"there is no policy {name!r}; choose from {', '.join((*plain, *detailed))}")
+        raise typer.BadParameter(
+            f"there is no policy {name!r}; choose from {', '.join((*plain, *detailed))}"
+        )
     if name in plain and colon:
-        raise typer.BadParameter(f"{name} takes nothing after its name, and {detail!r} was given; say {name}")
+        raise typer.BadParameter(
+            f"{name} takes nothing after its name, and {detail!r} was given; say {name}"
+        )
     make: Any = getattr(policies, name)
     if name in plain:
         made: Policy = make()
         return made
     parameter, usual = detailed[name]
     value = detail if colon else usual
-    made = make(**{parameter: value if name == "Whittle" else _number(f"{parameter} of {name}", value)})
+    made = make(
+        **{parameter: value if name == "Whittle" else _number(f"{parameter} of {name}", value)}
+    )
     return made
 
 
@@ -227,17 +290,28 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
     for heading, _ in columns.values():
         shown.add_column(heading, justify="right", no_wrap=True)
     for _, row in table.iterrows():
-        shown.add_row(row["policy"], *(text.format(row[name], row.get(f"{name}_sd", 0)) for name, (_, text) in columns.items()))
+        shown.add_row(
+            row["policy"],
+            *(
+                text.format(row[name], row.get(f"{name}_sd", 0))
+                for name, (_, text) in columns.items()
+            ),
+        )
     console = Console()
     console.print(shown)
     console.print(
         "benefit: % of the Oracle's \u00b1 sd; bound: % of the most that any policy can add; never: share of people never helped;",
         style="dim",
     )
-    console.print("wait: longest in decisions; unfair: % of pairs where who would gain less has the better chance", style="dim")
+    console.print(
+        "wait: longest in decisions; unfair: % of pairs where who would gain less has the better chance",
+        style="dim",
+    )
 
 
-def _draw(path: Path, curves: dict[str, pd.DataFrame], policies: pd.DataFrame | None = None) -> None:
+def _draw(
+    path: Path, curves: dict[str, pd.DataFrame], policies: pd.DataFrame | None = None
+) -> None:
     """Benefit against fairness, as a picture in a file."""
     import io
 
@@ -266,7 +340,9 @@ def main() -> None:
         print("softfair: interrupted; the same command goes on where it stopped", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:  # whoever read the output has seen enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the interpreter's last flush does not complain
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # so that the interpreter's last flush does not complain
         sys.exit(0)
     except Exception as error:
         # click's own complaints about arguments carry a message and an exit code

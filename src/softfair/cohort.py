@@ -119,22 +119,34 @@ class Cohort:
     def p(self) -> Floats:
         """Two-state shorthand ``p[i, a, s] = P[i, a, s, 1]`` [n, 2, 2]; refused for more states."""
         if self.S != 2:
-            raise InvalidInput(f"this needs arms with two states, the cohort has {self.S}; choose a policy for S states")
+            raise InvalidInput(
+                f"this needs arms with two states, the cohort has {self.S}; choose a policy for S states"
+            )
         return self.P[..., 1]
 
     @property
     def immediate_gain(self) -> Floats:
         """Delta [n, S]: what helping brings at the next step alone, sum_s2 (P[1] - P[0]) reward."""
-        gain: Floats = np.einsum("ist,it->is", self.P[:, 1], self.reward) - np.einsum("ist,it->is", self.P[:, 0], self.reward)
+        gain: Floats = np.einsum("ist,it->is", self.P[:, 1], self.reward) - np.einsum(
+            "ist,it->is", self.P[:, 0], self.reward
+        )
         return gain
 
     def subset(self, arms: ArrayLike) -> Cohort:
         """The cohort of the given arms (indices or mask), in that order."""
         pick = np.asarray(arms)
-        if pick.ndim != 1 or pick.dtype.kind not in "biu" or (pick.dtype == bool and len(pick) != self.n):
-            raise InvalidInput(f"arms has shape {pick.shape} and type {pick.dtype}; give indices of arms or a mask of {self.n}")
+        if (
+            pick.ndim != 1
+            or pick.dtype.kind not in "biu"
+            or (pick.dtype == bool and len(pick) != self.n)
+        ):
+            raise InvalidInput(
+                f"arms has shape {pick.shape} and type {pick.dtype}; give indices of arms or a mask of {self.n}"
+            )
         if pick.dtype != bool:
-            refuse((pick < -self.n) | (pick >= self.n), pick, "arms", f"the cohort has {self.n} arms")
+            refuse(
+                (pick < -self.n) | (pick >= self.n), pick, "arms", f"the cohort has {self.n} arms"
+            )
         return Cohort(
             self.P[pick],
             reward=self.reward[pick],
@@ -155,7 +167,9 @@ def _array(name: str, values: ArrayLike) -> Floats:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} is not an array of numbers ({error}); give floats of one rectangular shape") from None
+        raise InvalidInput(
+            f"{name} is not an array of numbers ({error}); give floats of one rectangular shape"
+        ) from None
 
 
 def _frozen(values: Floats) -> Floats:
@@ -181,7 +195,12 @@ def _transitions(P: ArrayLike) -> Floats:
         raise InvalidInput(
             f"P has shape {checked.shape}, expected (n, 2, S, S) with n >= 1 and S >= 2: P[i, action, state, next state]"
         )
-    refuse(np.isnan(checked), checked, "P", "fill the missing transition probabilities or leave those arms out")
+    refuse(
+        np.isnan(checked),
+        checked,
+        "P",
+        "fill the missing transition probabilities or leave those arms out",
+    )
     refuse(~((checked >= 0) & (checked <= 1)), checked, "P", "give probabilities between 0 and 1")
     sums = checked.sum(axis=-1)
     bad = np.abs(sums - 1) > ROW_SUM_TOLERANCE
@@ -197,7 +216,9 @@ def _transitions(P: ArrayLike) -> Floats:
 def _reward(reward: ArrayLike | None, n: int, S: int) -> Floats:
     values = np.arange(S) / (S - 1) if reward is None else _array("reward", reward)
     if values.shape not in {(S,), (n, S)}:
-        raise InvalidInput(f"reward has shape {values.shape}, expected ({S},) or ({n}, {S}): the worth of each state reached")
+        raise InvalidInput(
+            f"reward has shape {values.shape}, expected ({S},) or ({n}, {S}): the worth of each state reached"
+        )
     refuse(~np.isfinite(values), values, "reward", "give finite numbers")
     return _frozen(values.reshape(-1, S))
 
@@ -207,12 +228,16 @@ def _start(start: ArrayLike | None, n: int, S: int) -> Floats:
         return _frozen(np.full((1, S), 1 / S))
     values = _array("start", start)
     if values.shape == (n,):
-        refuse(~np.isin(values, np.arange(S)), values, "start", f"give states between 0 and {S - 1}")
+        refuse(
+            ~np.isin(values, np.arange(S)), values, "start", f"give states between 0 and {S - 1}"
+        )
         values = np.eye(S)[values.astype(np.int64)]
         values.flags.writeable = False
         return values
     if values.shape != (n, S):
-        raise InvalidInput(f"start has shape {values.shape}, expected ({n},) states or ({n}, {S}) distributions")
+        raise InvalidInput(
+            f"start has shape {values.shape}, expected ({n},) states or ({n}, {S}) distributions"
+        )
     refuse(~((values >= 0) & (values <= 1)), values, "start", "give probabilities between 0 and 1")
     sums = values.sum(axis=1)
     refuse(np.abs(sums - 1) > ROW_SUM_TOLERANCE, sums, "the sum of start", "each row must sum to 1")
@@ -221,13 +246,19 @@ def _start(start: ArrayLike | None, n: int, S: int) -> Floats:
     return _frozen(values)
 
 
-def _labels(name: str, labels: Sequence[Any] | NDArray[Any], n: int, *, distinct: bool) -> NDArray[Any]:
+def _labels(
+    name: str, labels: Sequence[Any] | NDArray[Any], n: int, *, distinct: bool
+) -> NDArray[Any]:
     try:
         values = np.array(labels)
     except ValueError:
-        raise InvalidInput(f"{name} is ragged, the cohort has {n} arms; give one label an arm") from None
+        raise InvalidInput(
+            f"{name} is ragged, the cohort has {n} arms; give one label an arm"
+        ) from None
     if values.shape != (n,):
-        raise InvalidInput(f"{name} has shape {values.shape}, the cohort has {n} arms; give one label an arm")
+        raise InvalidInput(
+            f"{name} has shape {values.shape}, the cohort has {n} arms; give one label an arm"
+        )
     if distinct:
         order = _first_seen(values)  # [n]: where each label stands first
         again = np.flatnonzero(order != np.arange(n))

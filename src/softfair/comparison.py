@@ -30,12 +30,37 @@ __all__ = ["CURVE", "compare", "frontier"]
 
 Floats = NDArray[np.float64]
 
-CURVE = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0, math.inf)  # from a lottery to the k who gain most
-FEWEST_LOOKS, MOST_LOOKS, ARMS_LOOKED_AT = 8, 32, 100_000  # decisions at which pairs of arms are counted: fewer where arms are many
+CURVE = (
+    0.0,
+    0.5,
+    1.0,
+    2.0,
+    3.0,
+    5.0,
+    7.0,
+    10.0,
+    15.0,
+    20.0,
+    30.0,
+    50.0,
+    100.0,
+    math.inf,
+)  # from a lottery to the k who gain most
+FEWEST_LOOKS, MOST_LOOKS, ARMS_LOOKED_AT = (
+    8,
+    32,
+    100_000,
+)  # decisions at which pairs of arms are counted: fewer where arms are many
 
 
 def compare(
-    policies: Iterable[Policy], cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, runs: int = 50, seed: int = 0
+    policies: Iterable[Policy],
+    cohort: Cohort,
+    k: int,
+    horizon: int,
+    gamma: float = 1.0,
+    runs: int = 50,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """One row a policy: mean and standard deviation over runs of
 
@@ -54,7 +79,9 @@ def compare(
         raise InvalidInput("there are no policies to compare; give at least one")
     for i, policy in enumerate(chosen):
         if not isinstance(policy, Policy):
-            raise InvalidInput(f"policies[{i}] is {policy!r}; give policies, made but not fitted, such as sf.Random()")
+            raise InvalidInput(
+                f"policies[{i}] is {policy!r}; give policies, made but not fitted, such as sf.Random()"
+            )
     referee = _Referee(cohort, k, horizon, gamma, runs, seed)
     rows = [referee.row(policy) for policy in track(chosen, "comparing policies")]
     return pd.DataFrame(rows)
@@ -83,11 +110,19 @@ def frontier(
         raise InvalidInput(f"cs is {cs!r}; give a list of multipliers, such as [{cs!r}]")
     multipliers = CURVE if cs is None else list(cs)
     if not multipliers:
-        raise InvalidInput("there is no multiplier c to trace; give at least one, or None for the usual ones")
+        raise InvalidInput(
+            "there is no multiplier c to trace; give at least one, or None for the usual ones"
+        )
     referee = _Referee(cohort, k, horizon, gamma, runs, seed)
     rows = []
     for c in track(multipliers, "frontier"):
-        at = SoftFair(c=c, solver=base.solver, design=base.design, c_value=base.c_value, episodes=base.episodes)
+        at = SoftFair(
+            c=c,
+            solver=base.solver,
+            design=base.design,
+            c_value=base.c_value,
+            episodes=base.episodes,
+        )
         rows.append({"c": float(c), **referee.row(at)})
     return pd.DataFrame(rows)
 
@@ -95,7 +130,9 @@ def frontier(
 class _Referee:
     """What all policies of a comparison are measured against, computed once."""
 
-    def __init__(self, cohort: Cohort, k: int, horizon: int, gamma: float, runs: int, seed: int) -> None:
+    def __init__(
+        self, cohort: Cohort, k: int, horizon: int, gamma: float, runs: int, seed: int
+    ) -> None:
         check_setting(cohort, k, horizon, gamma)
         self.setting = {"cohort": cohort, "k": k, "horizon": horizon, "gamma": gamma, "seed": seed}
         self.runs, self.seed = runs, seed
@@ -105,9 +142,13 @@ class _Referee:
         self.results: dict[Policy, tuple[Result, list[Look]]] = {}
         self.none = self.run(NoIntervention())[0].totals  # [runs]
         self.oracle = self._oracle()
-        self.headroom = upper_bound(cohort, k, horizon, gamma) - upper_bound(cohort, 0, horizon, gamma)  # with k = 0 it is exact
+        self.headroom = upper_bound(cohort, k, horizon, gamma) - upper_bound(
+            cohort, 0, horizon, gamma
+        )  # with k = 0 it is exact
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConverged)  # rough prices are good enough a judge, and nobody asked for this policy
+            warnings.simplefilter(
+                "ignore", NotConverged
+            )  # rough prices are good enough a judge, and nobody asked for this policy
             self.judge = SoftFair(c=math.inf).fit(**self.setting)  # type: ignore[arg-type]
 
     def _oracle(self) -> float:
@@ -115,7 +156,10 @@ class _Referee:
         try:
             return float(self.run(Oracle())[0].totals.mean())
         except InvalidInput as error:
-            warnings.warn(f"benefit is nan, because the Oracle cannot be fitted: {error}; of_bound does without it", stacklevel=4)
+            warnings.warn(
+                f"benefit is nan, because the Oracle cannot be fitted: {error}; of_bound does without it",
+                stacklevel=4,
+            )
             return math.nan
 
     def run(self, policy: Policy) -> tuple[Result, list[Look]]:
@@ -128,7 +172,10 @@ class _Referee:
         result, looks = self.run(policy)
         none = float(self.none.mean())
         gained = result.totals - self.none
-        unfair = [metrics.unfair_share(look.inclusion, self.judge.scores(look.t, look.states)) for look in looks]
+        unfair = [
+            metrics.unfair_share(look.inclusion, self.judge.scores(look.t, look.states))
+            for look in looks
+        ]
         figures = {
             "benefit": metrics.intervention_benefit(gained, 0.0, self.oracle - none),
             "of_bound": metrics.intervention_benefit(gained, 0.0, self.headroom),

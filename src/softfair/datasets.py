@@ -74,11 +74,16 @@ def synthetic(n: int = 100, seed: int = 0, *, recovery: float | None = None) -> 
 def _with_recovery(n: int, recovery: float, rng: np.random.Generator) -> Floats:
     """p [n, 4] in the order (0, 0), (0, 1), (1, 0), (1, 1), uniform given p[1, 0]; by rejection."""
     if not _is_number(recovery) or not 0 < recovery < 1:
-        raise InvalidInput(f"recovery is {recovery!r}; give the chance p[1, 0] of every arm, strictly between 0 and 1")
+        raise InvalidInput(
+            f"recovery is {recovery!r}; give the chance p[1, 0] of every arm, strictly between 0 and 1"
+        )
     p = np.full((n, 4), float(recovery))
     todo = np.arange(n)
     while len(todo):
-        p[todo, 0], p[todo, 1], p[todo, 3] = rng.uniform(0, recovery, len(todo)), *rng.uniform(0, 1, (2, len(todo)))
+        p[todo, 0], p[todo, 1], p[todo, 3] = (
+            rng.uniform(0, recovery, len(todo)),
+            *rng.uniform(0, 1, (2, len(todo))),
+        )
         p00, p01, p10, p11 = p[todo].T
         todo = todo[~((p00 > 0) & (p00 < p01) & (p01 < p11) & (p10 < p11) & (p00 < p10))]
     return p
@@ -128,12 +133,18 @@ def cpap(
     """
     n, rng = whole("n", n, 1), _generator(seed)
     names, counts = _counts_of(mix, n, matrices)
-    passive_good = np.array([_chance_of_good(name, matrices[name]) for name in names])  # [clusters, 2]
+    passive_good = np.array(
+        [_chance_of_good(name, matrices[name]) for name in names]
+    )  # [clusters, 2]
     low, high = _range_of(effect)
     if effect_kind not in ("relative", "added"):
-        raise InvalidInput(f'effect_kind is {effect_kind!r}; give "relative" (of the chance) or "added" (to it)')
+        raise InvalidInput(
+            f'effect_kind is {effect_kind!r}; give "relative" (of the chance) or "added" (to it)'
+        )
     if not _is_number(noise) or not 0 <= noise < 1:
-        raise InvalidInput(f"noise is {noise!r}; give the half-width of the noise on a chance, at least 0 and below 1")
+        raise InvalidInput(
+            f"noise is {noise!r}; give the half-width of the noise on a chance, at least 0 and below 1"
+        )
 
     cluster = rng.permutation(np.repeat(np.arange(len(names)), counts))  # [n]
     passive = passive_good[cluster] + rng.uniform(-noise, noise, (n, 2))  # [n, 2]
@@ -152,16 +163,24 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and bool(np.isfinite(value))
 
 
-def _counts_of(mix: Mapping[str, float], n: int, matrices: Mapping[str, ArrayLike]) -> tuple[list[str], NDArray[np.int64]]:
+def _counts_of(
+    mix: Mapping[str, float], n: int, matrices: Mapping[str, ArrayLike]
+) -> tuple[list[str], NDArray[np.int64]]:
     """The clusters and how many of the n arms each gets: largest remainder, ties to the one named first."""
     if not isinstance(mix, Mapping) or not mix:
-        raise InvalidInput(f'mix is {mix!r}; give a mapping of cluster to share, such as {{"adherent": 0.5, "non-adherent": 0.5}}')
+        raise InvalidInput(
+            f'mix is {mix!r}; give a mapping of cluster to share, such as {{"adherent": 0.5, "non-adherent": 0.5}}'
+        )
     if not isinstance(matrices, Mapping):
-        raise InvalidInput(f"matrices is a {type(matrices).__name__}; give a mapping of cluster to 2 x 2 matrix")
+        raise InvalidInput(
+            f"matrices is a {type(matrices).__name__}; give a mapping of cluster to 2 x 2 matrix"
+        )
     unknown = [name for name in mix if name not in matrices]
     if unknown:
         known = ", ".join(map(repr, matrices))
-        raise InvalidInput(f"mix names {unknown[0]!r} ({len(unknown)} of {len(mix)} clusters are unknown); choose from {known}")
+        raise InvalidInput(
+            f"mix names {unknown[0]!r} ({len(unknown)} of {len(mix)} clusters are unknown); choose from {known}"
+        )
     wrong = [name for name, share in mix.items() if not _is_number(share) or share < 0]
     if wrong:
         raise InvalidInput(
@@ -169,7 +188,9 @@ def _counts_of(mix: Mapping[str, float], n: int, matrices: Mapping[str, ArrayLik
         )
     shares = np.array(list(mix.values()), dtype=np.float64)
     if abs(shares.sum() - 1) > SUM_TOLERANCE:
-        raise InvalidInput(f"the {len(mix)} shares of mix sum to {shares.sum():.12g}, not 1; divide each by their sum")
+        raise InvalidInput(
+            f"the {len(mix)} shares of mix sum to {shares.sum():.12g}, not 1; divide each by their sum"
+        )
     exact = shares / shares.sum() * n
     counts = np.floor(exact).astype(np.int64)
     short = n - int(counts.sum())
@@ -183,9 +204,13 @@ def _chance_of_good(name: str, matrix: ArrayLike) -> Floats:
     try:
         rows = np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput(f"{what} is not an array of numbers; give a 2 x 2 matrix, rows the current state") from None
+        raise InvalidInput(
+            f"{what} is not an array of numbers; give a 2 x 2 matrix, rows the current state"
+        ) from None
     if rows.shape != (2, 2):
-        raise InvalidInput(f"{what} has shape {rows.shape}; give a 2 x 2 matrix, rows the current state")
+        raise InvalidInput(
+            f"{what} has shape {rows.shape}; give a 2 x 2 matrix, rows the current state"
+        )
     refuse(~((rows >= 0) & (rows <= 1)), rows, what, "give probabilities between 0 and 1")
     sums = rows.sum(axis=1)
     refuse(np.abs(sums - 1) > SUM_TOLERANCE, sums, f"the sum of {what}", "each row must sum to 1")
@@ -196,5 +221,7 @@ def _chance_of_good(name: str, matrix: ArrayLike) -> Floats:
 def _range_of(effect: tuple[float, float]) -> tuple[float, float]:
     pair = tuple(effect) if isinstance(effect, (tuple, list, np.ndarray)) else ()
     if len(pair) != 2 or not all(map(_is_number, pair)) or not 0 <= pair[0] <= pair[1]:
-        raise InvalidInput(f"effect is {effect!r}; give (low, high) with 0 <= low <= high, such as (0.05, 0.5)")
+        raise InvalidInput(
+            f"effect is {effect!r}; give (low, high) with 0 <= low <= high, such as (0.05, 0.5)"
+        )
     return float(pair[0]), float(pair[1])

@@ -58,7 +58,11 @@ class Fault:
     problem: str  # and what to do
 
     def __str__(self) -> str:
-        return f"line {self.line}" + (f", column {self.column}" if self.column else "") + f": {self.value!r} {self.problem}"
+        return (
+            f"line {self.line}"
+            + (f", column {self.column}" if self.column else "")
+            + f": {self.value!r} {self.problem}"
+        )
 
 
 class BadRows(InvalidInput):
@@ -66,7 +70,9 @@ class BadRows(InvalidInput):
 
     def __init__(self, where: str, faults: list[Fault]) -> None:
         lines = len({fault.line for fault in faults})
-        place = f"line {faults[0].line}" + (f", column {faults[0].column}" if faults[0].column else "")
+        place = f"line {faults[0].line}" + (
+            f", column {faults[0].column}" if faults[0].column else ""
+        )
         super().__init__(  # without the entry itself, which may be a person's identifier
             f"{where}: {len(faults)} bad entries in {lines} rows, the first in {place}; mend them and import again, nothing was imported"
         )
@@ -87,7 +93,9 @@ class NotConverged(SoftFairError, UserWarning):
         self._args = (what, gap, tolerance, remedy)
 
     def __reduce__(self) -> tuple[type[NotConverged], tuple[str, float, float, str]]:
-        return type(self), self._args  # a warning raised in a worker process must survive the trip home
+        return type(
+            self
+        ), self._args  # a warning raised in a worker process must survive the trip home
 
 
 def refuse(bad: NDArray[np.bool_], values: NDArray[Any], name: str, remedy: str) -> None:
@@ -96,13 +104,17 @@ def refuse(bad: NDArray[np.bool_], values: NDArray[Any], name: str, remedy: str)
         return
     place = tuple(int(axis[0]) for axis in bad.nonzero())
     where = ", ".join(map(str, place))
-    raise InvalidInput(f"{name}[{where}] is {values[place]} ({bad.sum()} of {bad.size} entries are wrong); {remedy}")
+    raise InvalidInput(
+        f"{name}[{where}] is {values[place]} ({bad.sum()} of {bad.size} entries are wrong); {remedy}"
+    )
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None, beside: str = "") -> int:
     """The value as an int, if it is a whole number of any type within the bounds; ``beside`` is what else the message should say."""
     number = isinstance(value, numbers.Real)
-    if not number or not least <= value <= (math.inf if most is None else most) or value % 1 != 0:  # inf % 1 is no number
+    if (
+        not number or not least <= value <= (math.inf if most is None else most) or value % 1 != 0
+    ):  # inf % 1 is no number
         bounds = f"of at least {least}" if most is None else f"between {least} and {most}"
         raise InvalidInput(f"{name} is {value!r}{beside}; give a whole number {bounds}")
     return int(value)

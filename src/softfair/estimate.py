@@ -50,7 +50,16 @@ from .errors import InvalidInput
 from .kernels.elementary import COMPILE
 from .kernels.threads import map_parts
 
-__all__ = ["COHORT", "CONSTRAINTS", "GROUP", "OWN", "PRIOR", "Estimate", "count_transitions", "estimate"]
+__all__ = [
+    "COHORT",
+    "CONSTRAINTS",
+    "GROUP",
+    "OWN",
+    "PRIOR",
+    "Estimate",
+    "count_transitions",
+    "estimate",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -77,8 +86,13 @@ STRETCH = 1.0  # of log alpha that one Beta law of the mixture stands for; withi
 UNLIKELY = 1e-6  # a law of the mixture with less weight is left out of the quantiles
 # Classes: sought among so many persons, at most so many, each of at least so many; then fitted to all.
 SOUGHT_AMONG, MOST_CLASSES, LEAST_PERSONS = 3000, 4, 30
-STEPS, SETTLED = 60, 0.1  # of expectation-maximisation: at most, and when the log likelihood rises by less
-TOLD_APART = 2.0  # log likelihood by which persons who differ must beat identical ones, a usual 95 % limit
+STEPS, SETTLED = (
+    60,
+    0.1,
+)  # of expectation-maximisation: at most, and when the log likelihood rises by less
+TOLD_APART = (
+    2.0  # log likelihood by which persons who differ must beat identical ones, a usual 95 % limit
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,7 +109,9 @@ class Estimate:
     seen: Ints  # [n, 2, S] moves observed out of that state under that action
     source: NDArray[np.int8]  # [n, 2, S] OWN, GROUP, COHORT or PRIOR
     no_history: NDArray[np.bool_]  # [n] not one move of their own
-    binding: NDArray[np.bool_]  # [n, 4] which of CONSTRAINTS hold with equality and moved the estimate; none unless monotone
+    binding: NDArray[
+        np.bool_
+    ]  # [n, 4] which of CONSTRAINTS hold with equality and moved the estimate; none unless monotone
     membership: Floats  # [n, K] chance that the person is of each class
     class_share: Floats  # [G, K] share of each class in each group
     class_mean: Floats  # [K, 2, S, S] mean of each class in the cohort
@@ -122,7 +138,9 @@ class Estimate:
 # Counting
 
 
-def count_transitions(person: ArrayLike, rounds: ArrayLike, state: ArrayLike, contacted: ArrayLike, n: int, S: int) -> Ints:
+def count_transitions(
+    person: ArrayLike, rounds: ArrayLike, state: ArrayLike, contacted: ArrayLike, n: int, S: int
+) -> Ints:
     """Moves [n, 2, S, S] of each person: ``counts[i, a, s, s2]`` from s to s2 in the round after action a.
 
     The arrays [m] have one row a person and round, sorted by (person, round); -1 is a missing state or contact. A move counts where
@@ -139,15 +157,38 @@ def count_transitions(person: ArrayLike, rounds: ArrayLike, state: ArrayLike, co
     where, action = _whole("state", state), _whole("contacted", contacted)
     for name, column in (("rounds", when), ("state", where), ("contacted", action)):
         if column.shape != who.shape:
-            raise InvalidInput(f"{name} has shape {column.shape}, person has {who.shape}; give one entry a person and round")
-    _refuse((who < 0) | (who >= n), who, "person", f"there are {n} persons: give indices from 0 to {n - 1}")
-    _refuse((where < MISSING) | (where >= S), where, "state", f"give states from 0 to {S - 1}, or -1 where it is missing")
-    _refuse((action < MISSING) | (action > 1), action, "contacted", "give 0 or 1, or -1 where it is missing")
+            raise InvalidInput(
+                f"{name} has shape {column.shape}, person has {who.shape}; give one entry a person and round"
+            )
+    _refuse(
+        (who < 0) | (who >= n),
+        who,
+        "person",
+        f"there are {n} persons: give indices from 0 to {n - 1}",
+    )
+    _refuse(
+        (where < MISSING) | (where >= S),
+        where,
+        "state",
+        f"give states from 0 to {S - 1}, or -1 where it is missing",
+    )
+    _refuse(
+        (action < MISSING) | (action > 1),
+        action,
+        "contacted",
+        "give 0 or 1, or -1 where it is missing",
+    )
     same = who[1:] == who[:-1]
     disorder = np.zeros(len(who), np.bool_)
     disorder[1:] = (who[1:] < who[:-1]) | (same & (when[1:] <= when[:-1]))
     _refuse(disorder, when, "rounds", "sort rows by (person, round) and keep one row a pair")
-    counted = same & (when[1:] == when[:-1] + 1) & (where[:-1] >= 0) & (where[1:] >= 0) & (action[:-1] >= 0)
+    counted = (
+        same
+        & (when[1:] == when[:-1] + 1)
+        & (where[:-1] >= 0)
+        & (where[1:] >= 0)
+        & (action[:-1] >= 0)
+    )
     first = np.flatnonzero(counted)
     cell = ((who[first] * 2 + action[first]) * S + where[first]) * S + where[first + 1]
     return np.bincount(cell, minlength=n * 2 * S * S).reshape(n, 2, S, S)
@@ -185,12 +226,16 @@ def estimate(
     n, _, S, _ = y.shape
     group, G = _groups(groups, n)
     if not (isinstance(level, (int, float, np.floating)) and 0 < level < 1):
-        raise InvalidInput(f"level is {level!r}; give the share that intervals should cover, between 0 and 1, such as 0.9")
+        raise InvalidInput(
+            f"level is {level!r}; give the share that intervals should cover, between 0 and 1, such as 0.9"
+        )
     if monotone and S != 2:
         raise InvalidInput(
             f"monotone is about a bad and a good state, the history has {S} states; leave it out, or reduce the history to two states"
         )
-    if classes is not None and (not isinstance(classes, (int, np.integer)) or not 1 <= classes <= n):
+    if classes is not None and (
+        not isinstance(classes, (int, np.integer)) or not 1 <= classes <= n
+    ):
         raise InvalidInput(
             f"classes is {classes!r}; give a whole number from 1 to {n} (the number of persons), or None to have it learnt"
         )
@@ -199,8 +244,15 @@ def estimate(
     P, variance, low, high = (np.empty(y.shape) for _ in range(4))
     for a in range(2):
         for s in range(S):
-            one, where = _alike(y[:, a, s], group, found.membership)  # who has the same row, and so the same estimate
-            laws = _laws(y[one, a, s], group[one], [fits[a * S + s] for fits in found.fits], found.membership[one])
+            one, where = _alike(
+                y[:, a, s], group, found.membership
+            )  # who has the same row, and so the same estimate
+            laws = _laws(
+                y[one, a, s],
+                group[one],
+                [fits[a * S + s] for fits in found.fits],
+                found.membership[one],
+            )
             mean, spread = _mixed(laws)
             mean /= mean.sum(axis=1, keepdims=True)  # rounding only
             least, most = _intervals(mean, laws, float(level))
@@ -218,7 +270,9 @@ def estimate(
     anybody = np.where(seen.any(axis=0), COHORT, PRIOR)  # [2, S]
 
     def learnt(what: Callable[[_Fit], Any], *shape: int) -> NDArray[Any]:  # [K, 2, S, *shape]
-        return np.array([[what(fit) for fit in fits] for fits in found.fits]).reshape(len(found.fits), 2, S, *shape)
+        return np.array([[what(fit) for fit in fits] for fits in found.fits]).reshape(
+            len(found.fits), 2, S, *shape
+        )
 
     class_mean = learnt(lambda fit: fit.above.cohort_mean, S)
     return Estimate(
@@ -227,7 +281,9 @@ def estimate(
         high=high,
         level=float(level),
         seen=seen,
-        source=np.where(seen > 0, OWN, np.where(by_group[group] > 0, GROUP, anybody)).astype(np.int8),
+        source=np.where(seen > 0, OWN, np.where(by_group[group] > 0, GROUP, anybody)).astype(
+            np.int8
+        ),
         no_history=~seen.any(axis=(1, 2)),
         binding=binding,
         membership=found.membership,
@@ -237,7 +293,9 @@ def estimate(
         alike=learnt(lambda fit: fit.alike),
         group_strength=learnt(lambda fit: fit.above.strength if G > 1 else math.nan),
         group_mean=np.einsum("gk,kasgt->gast", found.share, learnt(lambda fit: fit.overall, G, S)),
-        cohort_mean=np.einsum("k,kast->ast", found.membership.mean(axis=0) if G > 1 else found.share[0], class_mean),
+        cohort_mean=np.einsum(
+            "k,kast->ast", found.membership.mean(axis=0) if G > 1 else found.share[0], class_mean
+        ),
     )
 
 
@@ -273,7 +331,9 @@ def _find_classes(y: Ints, group: Ints, G: int, wanted: int | None) -> _Classes:
     best = one
     for K in [wanted] if wanted else range(2, 1 + min(MOST_CLASSES, len(told) // LEAST_PERSONS)):
         more = _settle(some, group[told], _split(y[told], group[told], one.fits[0], K))
-        if wanted is None and (more.score <= best.score or more.membership.sum(axis=0).min() < LEAST_PERSONS):
+        if wanted is None and (
+            more.score <= best.score or more.membership.sum(axis=0).min() < LEAST_PERSONS
+        ):
             break
         best = more
     for near in (best.fits, None):  # to all persons: a step from what some of them said, then anew
@@ -288,14 +348,20 @@ def _rows_of(y: Ints, group: Ints, G: int) -> list[_Cells]:
     return [_Cells(y[:, row // S, row % S], group, G) for row in range(2 * S)]
 
 
-def _fit_all(rows: list[_Cells], membership: Floats, near: list[list[_Fit]] | None = None) -> list[list[_Fit]]:
+def _fit_all(
+    rows: list[_Cells], membership: Floats, near: list[list[_Fit]] | None = None
+) -> list[list[_Fit]]:
     """Every class and row anew [K][2 S], given who belongs where; a step from ``near`` if that is given."""
 
     def some(first: int, last: int) -> list[list[_Fit]]:
         fits = []
         for k in range(first, last):
             tallies = [_Tally(cells, membership[:, k]) for cells in rows]
-            fits.append([_step(*pair) for pair in zip(tallies, near[k], strict=True)] if near else _fit_class(tallies))
+            fits.append(
+                [_step(*pair) for pair in zip(tallies, near[k], strict=True)]
+                if near
+                else _fit_class(tallies)
+            )
         return fits
 
     return [fits for part in map_parts(some, membership.shape[1], 1) for fits in part]
@@ -331,7 +397,9 @@ def _members(rows: list[_Cells], group: Ints, classes: _Classes) -> tuple[Floats
 
 def _shares(membership: Floats, group: Ints, G: int) -> Floats:
     """Share of each class in each group [G, K], groups shrunk towards the cohort as far as they resemble it."""
-    members = np.stack([np.bincount(group, column, G) for column in membership.T], axis=1).astype(np.float64)  # [G, K]
+    members = np.stack([np.bincount(group, column, G) for column in membership.T], axis=1).astype(
+        np.float64
+    )  # [G, K]
     if members.shape[1] == 1:
         return np.ones((G, 1))
     share: Floats = _Above(members).means(members[None])[0][0]
@@ -343,7 +411,8 @@ def _split(y: Ints, group: Ints, fits: list[_Fit], K: int) -> Floats:
     """A first membership [n, K]: K equal parts along the direction in which estimates of a single class differ most from the groups'."""
     n, _, S, _ = y.shape
     apart = [
-        _mixed(_laws(y[:, row // S, row % S], group, [fit], np.ones((n, 1))))[0] - fit.overall[group]
+        _mixed(_laws(y[:, row // S, row % S], group, [fit], np.ones((n, 1))))[0]
+        - fit.overall[group]
         for row, fit in enumerate(fits)
     ]
     by_person = np.concatenate(apart, axis=1)  # [n, 2 S S]
@@ -389,17 +458,27 @@ class _Cells:
 
     def __init__(self, y: Ints, group: Ints, G: int) -> None:
         self.y, self.G, self.S = y, G, y.shape[1]
-        self.group, self.N, self.where = _distinct(group, y.sum(axis=1))  # [c], [c], [n]: cells of (group, N), sorted by group
-        self.lengths, length = np.unique(self.N, return_inverse=True)  # [l] distinct N, whatever the group
+        self.group, self.N, self.where = _distinct(
+            group, y.sum(axis=1)
+        )  # [c], [c], [n]: cells of (group, N), sorted by group
+        self.lengths, length = np.unique(
+            self.N, return_inverse=True
+        )  # [l] distinct N, whatever the group
         self.length = length[self.where]  # [n]
-        self.by_next = [_distinct(group, y[:, s2]) for s2 in range(self.S)]  # for each next state the cells of (group, y)
-        self.first = np.flatnonzero(np.diff(self.group, prepend=-1))  # where each group that has anybody begins
+        self.by_next = [
+            _distinct(group, y[:, s2]) for s2 in range(self.S)
+        ]  # for each next state the cells of (group, y)
+        self.first = np.flatnonzero(
+            np.diff(self.group, prepend=-1)
+        )  # where each group that has anybody begins
 
     def log_likelihood(self, fit: _Fit) -> Floats:
         """log p(y_i | alpha, m_g) [n] of each person, at the likeliest alpha."""
         top = int(np.argmax(fit.weight))
         alpha, mean = fit.alpha[top], fit.mean[top]
-        total: Floats = -_rising(np.full((1, len(self.lengths)), alpha), self.lengths)[0][self.length]
+        total: Floats = -_rising(np.full((1, len(self.lengths)), alpha), self.lengths)[0][
+            self.length
+        ]
         for s2, (of, times, where) in enumerate(self.by_next):
             total += _rising(alpha * mean[None, of, s2], times)[0][where]
         return total
@@ -412,7 +491,11 @@ class _Tally:
         self.cells = cells
         self.persons = np.bincount(cells.length, membership, len(cells.lengths))  # [l]
         self.moves = np.stack(
-            [np.bincount(cells.where, membership * cells.y[:, s2], len(cells.N)) for s2 in range(cells.S)], axis=1
+            [
+                np.bincount(cells.where, membership * cells.y[:, s2], len(cells.N))
+                for s2 in range(cells.S)
+            ],
+            axis=1,
         )
         self.by_next = [np.bincount(where, membership, len(of)) for of, _, where in cells.by_next]
 
@@ -422,14 +505,20 @@ class _Tally:
         discount = (alpha[:, None] + 1) / (alpha[:, None] + cells.N)  # [J, c]
         worth = np.zeros((len(alpha), cells.G, cells.S))
         for s2 in range(cells.S):
-            worth[:, cells.group[cells.first], s2] = np.add.reduceat(discount * self.moves[:, s2], cells.first, axis=1)
+            worth[:, cells.group[cells.first], s2] = np.add.reduceat(
+                discount * self.moves[:, s2], cells.first, axis=1
+            )
         return worth
 
     def log_likelihood(self, alpha: Floats, mean: Floats) -> Floats:
         """log p(y | alpha, m_g) [J] of all persons, at alpha [J] and mean [J, G, S]."""
         cells = self.cells
-        total: Floats = -(_rising(np.outer(alpha, np.ones(len(cells.lengths))), cells.lengths) @ self.persons)
-        for s2, ((of, times, _), persons) in enumerate(zip(cells.by_next, self.by_next, strict=True)):
+        total: Floats = -(
+            _rising(np.outer(alpha, np.ones(len(cells.lengths))), cells.lengths) @ self.persons
+        )
+        for s2, ((of, times, _), persons) in enumerate(
+            zip(cells.by_next, self.by_next, strict=True)
+        ):
             total += _rising(alpha[:, None] * mean[:, of, s2], times) @ persons
         return total
 
@@ -446,11 +535,25 @@ def _fit_class(tallies: list[_Tally]) -> list[_Fit]:
     alpha = kappa = np.geomspace(LEAST_STRENGTH, MOST_STRENGTH, 2 * GRID)
     usual, usual_group = np.ones(len(tallies)), np.ones(len(tallies))  # [2 S]
     for _ in range(2):
-        worths = [tally.worth(np.array([middle]))[0] for tally, middle in zip(tallies, usual, strict=True)]
+        worths = [
+            tally.worth(np.array([middle]))[0] for tally, middle in zip(tallies, usual, strict=True)
+        ]
         if tallies[0].cells.G > 1:
-            usual_group = _by_others(kappa, np.stack([_log_groups(kappa, worth) for worth in worths]))
-        aboves = list(map(_Above, worths, usual_group))  # what groups say of the cohort, at a likely alpha
-        usual = _by_others(alpha, np.stack([_log_fit(alpha, tally, above) for tally, above in zip(tallies, aboves, strict=True)]))
+            usual_group = _by_others(
+                kappa, np.stack([_log_groups(kappa, worth) for worth in worths])
+            )
+        aboves = list(
+            map(_Above, worths, usual_group)
+        )  # what groups say of the cohort, at a likely alpha
+        usual = _by_others(
+            alpha,
+            np.stack(
+                [
+                    _log_fit(alpha, tally, above)
+                    for tally, above in zip(tallies, aboves, strict=True)
+                ]
+            ),
+        )
     return list(map(_fit, tallies, aboves, usual, usual_group))
 
 
@@ -471,7 +574,15 @@ def _fit(tally: _Tally, above: _Above, usual: float, usual_group: float) -> _Fit
     top = alpha[[np.argmax(weight)]]
     without_end, best = _log_fit(np.array([MOST_STRENGTH, top[0]]), tally, above)
     freedom = float(_freedom(tally.worth(top), above)[0])
-    return _Fit(alpha, weight, *above.means(tally.worth(alpha)), above, usual, freedom, bool(without_end > best - TOLD_APART))
+    return _Fit(
+        alpha,
+        weight,
+        *above.means(tally.worth(alpha)),
+        above,
+        usual,
+        freedom,
+        bool(without_end > best - TOLD_APART),
+    )
 
 
 def _step(tally: _Tally, near: _Fit) -> _Fit:
@@ -481,7 +592,15 @@ def _step(tally: _Tally, near: _Fit) -> _Fit:
     alpha = np.clip(top * np.exp(np.linspace(-0.6, 0.6, 5)), LEAST_STRENGTH, MOST_STRENGTH)
     alpha = alpha[[np.argmax(_log_fit(alpha, tally, above) + _log_prior(alpha, near.usual))]]
     worth = tally.worth(alpha)
-    return _Fit(alpha, np.ones(1), *above.means(worth), above, near.usual, float(_freedom(worth, above)[0]), near.alike)
+    return _Fit(
+        alpha,
+        np.ones(1),
+        *above.means(worth),
+        above,
+        near.usual,
+        float(_freedom(worth, above)[0]),
+        near.alike,
+    )
 
 
 def _log_fit(alpha: Floats, tally: _Tally, above: _Above) -> Floats:
@@ -492,7 +611,9 @@ def _log_fit(alpha: Floats, tally: _Tally, above: _Above) -> Floats:
 
 def _freedom(worth: Floats, above: _Above) -> Floats:
     """What the group means cost in log likelihood [J], given worth [J, G, S]."""
-    cost: Floats = (worth.shape[2] - 1) / 2 * np.log1p(worth.sum(axis=2) / above.strength).sum(axis=1)
+    cost: Floats = (
+        (worth.shape[2] - 1) / 2 * np.log1p(worth.sum(axis=2) / above.strength).sum(axis=1)
+    )
     return cost
 
 
@@ -532,7 +653,9 @@ class _Above:
     def centre(self, worth: Floats) -> Floats:
         """Mean of each m_g [J, G, S] given worth [J, G, S], at the middle kappa: enough for a likelihood."""
         kappa = self.strength
-        middle: Floats = (kappa * (self.weight @ self.mean) + worth) / (kappa + worth.sum(axis=2, keepdims=True))
+        middle: Floats = (kappa * (self.weight @ self.mean) + worth) / (
+            kappa + worth.sum(axis=2, keepdims=True)
+        )
         return middle
 
     def means(self, worth: Floats) -> tuple[Floats, Floats]:
@@ -540,7 +663,9 @@ class _Above:
         total = worth.sum(axis=2, keepdims=True)  # [J, G, 1]
         return _mixed(
             (weight, *_dirichlet(kappa * m + worth, kappa + total, kappa**2 * v))
-            for kappa, weight, m, v in zip(self.kappa, self.weight, self.mean, self.variance, strict=True)
+            for kappa, weight, m, v in zip(
+                self.kappa, self.weight, self.mean, self.variance, strict=True
+            )
         )
 
 
@@ -592,7 +717,9 @@ def _alike(y: Ints, group: Ints, membership: Floats) -> tuple[Ints, Ints]:
     """One person of each kind, and the kind of each [n]: the same group and counts, membership the same to 1e-4."""
     kind = np.zeros(len(y), np.int64)
     for column in (group, *y.T, *np.rint(membership[:, 1:] * 1e4).astype(np.int64).T):
-        _, one, kind = np.unique(kind * (int(column.max()) + 1) + column, return_index=True, return_inverse=True)
+        _, one, kind = np.unique(
+            kind * (int(column.max()) + 1) + column, return_index=True, return_inverse=True
+        )
     return one, kind
 
 
@@ -602,7 +729,9 @@ def _laws(y: Ints, group: Ints, fits: list[_Fit], membership: Floats) -> list[_L
     laws = []
     for fit, member in zip(fits, membership.T, strict=True):
         span = np.log(fit.alpha / fit.alpha[0])
-        stretch = np.minimum(span // STRETCH, max(span[-1] // STRETCH - 1, 0))  # the last takes what is left over
+        stretch = np.minimum(
+            span // STRETCH, max(span[-1] // STRETCH - 1, 0)
+        )  # the last takes what is left over
         for one in np.unique(stretch):
             within = np.flatnonzero(stretch == one)
             share = fit.weight[within].sum()
@@ -610,7 +739,9 @@ def _laws(y: Ints, group: Ints, fits: list[_Fit], membership: Floats) -> list[_L
                 (
                     fit.weight[j] / share,
                     *_dirichlet(
-                        fit.alpha[j] * fit.mean[j][group] + y, fit.alpha[j] + N, fit.alpha[j] ** 2 * fit.variance[j][group]
+                        fit.alpha[j] * fit.mean[j][group] + y,
+                        fit.alpha[j] + N,
+                        fit.alpha[j] ** 2 * fit.variance[j][group],
                     ),
                 )
                 for j in within
@@ -653,7 +784,9 @@ def _intervals(P: Floats, laws: list[_Law], level: float) -> tuple[Floats, Float
             mean * (1 - mean) / np.stack([v[:, s2] for _, _, v in laws], axis=1) - 1
         )  # positive: only a coin has mean (1 - mean)
         ends = np.empty((2, n))
-        map_parts(_quantiles, n, PART, weight, mean * pseudo, (1 - mean) * pseudo, (1 - level) / 2, ends)
+        map_parts(
+            _quantiles, n, PART, weight, mean * pseudo, (1 - mean) * pseudo, (1 - level) / 2, ends
+        )
         low[:, s2], high[:, s2] = ends
     if S == 2:
         low[:, 0], high[:, 0] = 1 - high[:, 1], 1 - low[:, 1]
@@ -685,7 +818,9 @@ def beta_quantile(weight, a, b, tail):  # type: ignore[no-untyped-def]
         square += weight[c] * (centre**2 + centre * (1.0 - centre) / (a[c] + b[c] + 1.0))
     left, right = -700.0, 700.0
     # Where a normal law of u would have the 5 % point: a start, no more.
-    u = math.log(mean / (1.0 - mean)) - 1.6 * math.sqrt(max(square - mean**2, 0.0)) / (mean * (1.0 - mean))
+    u = math.log(mean / (1.0 - mean)) - 1.6 * math.sqrt(max(square - mean**2, 0.0)) / (
+        mean * (1.0 - mean)
+    )
     for _ in range(200):
         below, slope = 0.0, 0.0
         for c in range(len(weight)):
@@ -701,7 +836,9 @@ def beta_quantile(weight, a, b, tail):  # type: ignore[no-untyped-def]
         u = u - math.log(below / tail) * below / slope if below > 0.0 and slope > 0.0 else right
         if not left < u < right:
             u = 0.5 * (left + right)
-        if abs(u - before) < 1e-8 * max(1.0, abs(u)):  # steps square the error: it is 1e-15 or so now
+        if abs(u - before) < 1e-8 * max(
+            1.0, abs(u)
+        ):  # steps square the error: it is 1e-15 or so now
             break
     return 1.0 / (1.0 + math.exp(-u))
 
@@ -715,7 +852,11 @@ def beta_below(a, b, log_beta, u):  # type: ignore[no-untyped-def]
     e = math.exp(-abs(u))
     large, small = 1.0 / (1.0 + e), e / (1.0 + e)
     x, y = (large, small) if u >= 0.0 else (small, large)
-    log_x, log_y = (-math.log1p(e), -abs(u) - math.log1p(e)) if u >= 0.0 else (-abs(u) - math.log1p(e), -math.log1p(e))
+    log_x, log_y = (
+        (-math.log1p(e), -abs(u) - math.log1p(e))
+        if u >= 0.0
+        else (-abs(u) - math.log1p(e), -math.log1p(e))
+    )
     slope = math.exp(a * log_x + b * log_y - log_beta)
     if x * (a + b + 2.0) < a + 1.0:  # where the fraction converges fast; else by symmetry
         return slope * _fraction(a, b, x) / a, slope
@@ -785,7 +926,9 @@ def project(p: Floats, weight: Floats) -> tuple[Floats, NDArray[np.bool_]]:
 
 def _meets(p: Floats) -> NDArray[np.bool_]:
     """Whether each p [n, 2, 2] meets CONSTRAINTS [n]."""
-    met: NDArray[np.bool_] = np.logical_and.reduce([p[:, a, s] <= p[:, a2, s2] for (a, s), (a2, s2) in CONSTRAINTS])
+    met: NDArray[np.bool_] = np.logical_and.reduce(
+        [p[:, a, s] <= p[:, a2, s2] for (a, s), (a2, s2) in CONSTRAINTS]
+    )
     return met
 
 
@@ -798,7 +941,9 @@ def _ways_to_tie() -> list[tuple[list[int], ...]]:
         for (i, j), tied in zip(edges, chosen, strict=True):
             if tied:
                 block = [block[i] if other == block[j] else other for other in block]
-        members = (tuple(place for place in range(4) if block[place] == name) for name in set(block))
+        members = (
+            tuple(place for place in range(4) if block[place] == name) for name in set(block)
+        )
         ways.add(tuple(sorted(member for member in members if len(member) > 1)))
     return [tuple(list(member) for member in way) for way in sorted(ways) if way]
 
@@ -828,9 +973,13 @@ def _counts(counts: ArrayLike) -> Ints:
     given = np.asarray(counts)
     shape = given.shape
     if given.ndim != 4 or shape[1] != 2 or shape[2] != shape[3] or shape[2] < 2 or not shape[0]:
-        raise InvalidInput(f"counts has shape {shape}, expected (n, 2, S, S) with n >= 1 and S >= 2: what count_transitions gives")
+        raise InvalidInput(
+            f"counts has shape {shape}, expected (n, 2, S, S) with n >= 1 and S >= 2: what count_transitions gives"
+        )
     if given.dtype.kind not in "iu":
-        raise InvalidInput(f"counts has type {given.dtype}; give whole numbers of moves: what count_transitions gives")
+        raise InvalidInput(
+            f"counts has type {given.dtype}; give whole numbers of moves: what count_transitions gives"
+        )
     _refuse(given < 0, given, "counts", "give numbers of moves, at least 0")
     return given.astype(np.int64, copy=False)
 
@@ -840,8 +989,15 @@ def _groups(groups: ArrayLike | None, n: int) -> tuple[Ints, int]:
         return np.zeros(n, np.int64), 1
     codes = _whole("groups", groups)
     if codes.shape != (n,):
-        raise InvalidInput(f"groups has shape {codes.shape}, counts is about {n} persons; give one code a person")
-    _refuse(codes < 0, codes, "groups", "give codes 0, 1, ...; let those without a group be a group of their own")
+        raise InvalidInput(
+            f"groups has shape {codes.shape}, counts is about {n} persons; give one code a person"
+        )
+    _refuse(
+        codes < 0,
+        codes,
+        "groups",
+        "give codes 0, 1, ...; let those without a group be a group of their own",
+    )
     return codes, int(codes.max()) + 1
 
 
@@ -851,4 +1007,6 @@ def _refuse(bad: NDArray[np.bool_], values: NDArray[Any], name: str, remedy: str
     if count:
         place = tuple(int(j) for j in np.unravel_index(int(np.argmax(bad)), bad.shape))
         at = ", ".join(map(str, place))
-        raise InvalidInput(f"{name}[{at}] is {values[place]} ({count} of {bad.size} entries are wrong); {remedy}")
+        raise InvalidInput(
+            f"{name}[{at}] is {values[place]} ({count} of {bad.size} entries are wrong); {remedy}"
+        )

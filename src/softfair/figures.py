@@ -17,11 +17,18 @@ if TYPE_CHECKING:
 __all__ = ["draw_frontier", "draw_histograms", "new_figure"]
 
 INK, FAINT = "#222222", "#999999"
-COLOURS = ("#1f6fb4", "#d95f02", "#1b9e77", "#7570b3")  # told apart by colour-blind readers, and in print by their markers
+COLOURS = (
+    "#1f6fb4",
+    "#d95f02",
+    "#1b9e77",
+    "#7570b3",
+)  # told apart by colour-blind readers, and in print by their markers
 MARKERS = ("o", "s", "^", "D")
 
 
-def new_figure(columns: int = 1, width: float = 6.4, height: float = 4.4) -> tuple[Figure, list[Axes]]:
+def new_figure(
+    columns: int = 1, width: float = 6.4, height: float = 4.4
+) -> tuple[Figure, list[Axes]]:
     """A figure with ``columns`` axes side by side, bare of boxes; it belongs to no window, so none is needed to draw it."""
     from matplotlib.figure import Figure
 
@@ -34,14 +41,27 @@ def new_figure(columns: int = 1, width: float = 6.4, height: float = 4.4) -> tup
 
 
 def draw_frontier(
-    ax: Axes, curves: Mapping[str, pd.DataFrame], marks: pd.DataFrame | None = None, against: str = "entropy"
+    ax: Axes,
+    curves: Mapping[str, pd.DataFrame],
+    marks: pd.DataFrame | None = None,
+    against: str = "entropy",
 ) -> None:
     """Benefit against a measure of fairness: a line for each curve of `frontier`, a cross for each policy of a `compare` table."""
     for (label, curve), colour, marker in zip(curves.items(), COLOURS, MARKERS, strict=False):
-        ax.plot(curve[against], curve["benefit"], color=colour, marker=marker, markersize=5, label=label, zorder=3)
+        ax.plot(
+            curve[against],
+            curve["benefit"],
+            color=colour,
+            marker=marker,
+            markersize=5,
+            label=label,
+            zorder=3,
+        )
     if marks is not None:
         ax.scatter(marks[against], marks["benefit"], marker="x", color=INK, s=30, zorder=4)
-        named: dict[tuple[float, float], list[str]] = {}  # policies that stand in one place share a label
+        named: dict[
+            tuple[float, float], list[str]
+        ] = {}  # policies that stand in one place share a label
         for _, point in marks.iterrows():
             here = (point[against], point["benefit"])
             near = [place for place in named if _distance(ax, place, here) < 0.03]
@@ -49,8 +69,19 @@ def draw_frontier(
         for place, policies in named.items():
             right = ax.transData.transform(place)[0] < ax.bbox.x0 + 0.5 * ax.bbox.width
             shift, side = ((7, -11), "left") if right else ((-7, -11), "right")
-            ax.annotate(", ".join(policies), place, shift, textcoords="offset points", ha=side, color=INK, fontsize=8)
-    sides = (((5, 5), "left"), ((-6, -11), "right"))  # labels of neighbouring curves keep out of each other's way
+            ax.annotate(
+                ", ".join(policies),
+                place,
+                shift,
+                textcoords="offset points",
+                ha=side,
+                color=INK,
+                fontsize=8,
+            )
+    sides = (
+        ((5, 5), "left"),
+        ((-6, -11), "right"),
+    )  # labels of neighbouring curves keep out of each other's way
     for number, (curve, colour) in enumerate(zip(curves.values(), COLOURS, strict=False)):
         shift, side = sides[number % 2]
         written: list[tuple[float, float]] = []
@@ -59,8 +90,13 @@ def draw_frontier(
             if all(_distance(ax, place, here) > 0.09 for place in written):  # no room for every c
                 written.append(here)
                 text = "c = \u221e" if np.isinf(point["c"]) else f"c = {point['c']:g}"
-                ax.annotate(text, here, shift, textcoords="offset points", ha=side, color=colour, fontsize=8)
-    names = {"entropy": "action entropy (higher: spread more evenly)", "never_selected": "share of arms never helped"}
+                ax.annotate(
+                    text, here, shift, textcoords="offset points", ha=side, color=colour, fontsize=8
+                )
+    names = {
+        "entropy": "action entropy (higher: spread more evenly)",
+        "never_selected": "share of arms never helped",
+    }
     ax.set_xlabel(names.get(against, against))
     ax.set_ylabel("intervention benefit, % of the Oracle's")
     ax.grid(color=FAINT, alpha=0.25)
@@ -70,14 +106,21 @@ def draw_frontier(
 
 def _distance(ax: Axes, a: tuple[float, float], b: tuple[float, float]) -> float:
     """Between two points of the data, as a share of the picture."""
-    shares = (ax.transData.transform(a) - ax.transData.transform(b)) / (ax.bbox.width, ax.bbox.height)
+    shares = (ax.transData.transform(a) - ax.transData.transform(b)) / (
+        ax.bbox.width,
+        ax.bbox.height,
+    )
     return float(np.hypot(*shares))
 
 
 def draw_histograms(axes: list[Axes], counts: Mapping[str, ArrayLike]) -> None:
     """How often arms were helped (Figure 1 of the paper): a panel for each policy, counts [n] of one run; the bar of nobody in red."""
     most = max(int(np.max(values)) for values in counts.values())
-    bins = np.arange(most + 2) - 0.5 if most <= 40 else np.concatenate([[-0.5, 0.5], np.linspace(0.5, most + 0.5, 41)[1:]])
+    bins = (
+        np.arange(most + 2) - 0.5
+        if most <= 40
+        else np.concatenate([[-0.5, 0.5], np.linspace(0.5, most + 0.5, 41)[1:]])
+    )
     tallest = 0.0
     for ax, (label, values), colour in zip(axes, counts.items(), cycle(COLOURS), strict=False):
         times = np.asarray(values)

@@ -96,7 +96,9 @@ def write_whole(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         name = path.parent / f".{path.name}.{secrets.token_hex(8)}"
-        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less what the user's mask takes away
+        handle = os.open(
+            name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666
+        )  # less what the user's mask takes away
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
     try:
@@ -121,21 +123,33 @@ def _read(path: Path) -> pd.DataFrame:
             return pd.read_parquet(path)
         return pd.read_csv(path, dtype={"id": str, "group": str})
     except FileNotFoundError:
-        raise InvalidInput(f"there is no file {path}; give a CSV or Parquet file of transition probabilities") from None
+        raise InvalidInput(
+            f"there is no file {path}; give a CSV or Parquet file of transition probabilities"
+        ) from None
     except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror or error}; give a CSV or Parquet file") from None
+        raise InvalidInput(
+            f"cannot read {path}: {error.strerror or error}; give a CSV or Parquet file"
+        ) from None
     except Exception as error:  # whatever a parser says of a file that is no table
         reason = " ".join(str(error).split())[:120]
-        raise InvalidInput(f"{path.name} is not a CSV or Parquet table ({reason}); save it as one of these") from None
+        raise InvalidInput(
+            f"{path.name} is not a CSV or Parquet table ({reason}); save it as one of these"
+        ) from None
 
 
 def _refuse_columns(found: list[str], needed: list[str], where: str) -> None:
     missing, extra = [c for c in needed if c not in found], [c for c in found if c not in needed]
-    known = ", ".join((*needed[:4], "..." if len(needed) > 4 else "", *LABELS)).replace(", , ", ", ")
+    known = ", ".join((*needed[:4], "..." if len(needed) > 4 else "", *LABELS)).replace(
+        ", , ", ", "
+    )
     if missing:
-        raise InvalidInput(f"{where} has no column {missing[0]} ({len(missing)} of {len(needed)} are missing); expected {known}")
+        raise InvalidInput(
+            f"{where} has no column {missing[0]} ({len(missing)} of {len(needed)} are missing); expected {known}"
+        )
     if extra:
-        raise InvalidInput(f"{where} has a column {str(extra[0])!r} that is not known ({len(extra)} such); expected {known}")
+        raise InvalidInput(
+            f"{where} has a column {str(extra[0])!r} that is not known ({len(extra)} such); expected {known}"
+        )
 
 
 def _numbers(
@@ -144,13 +158,19 @@ def _numbers(
     """Columns as numbers in [0, highest]; the error names row (as a spreadsheet counts them) and column."""
     import pandas as pd
 
-    values = np.column_stack([pd.to_numeric(table[column], errors="coerce").to_numpy(np.float64) for column in columns])
+    values = np.column_stack(
+        [pd.to_numeric(table[column], errors="coerce").to_numpy(np.float64) for column in columns]
+    )
     bad = ~((values >= 0) & (values <= highest))
     if whole:
         bad |= values != np.floor(values)
     if bad.any():
         i, j = np.argwhere(bad)[0]
-        kind = f"a whole number between 0 and {highest:g}" if whole else f"a number between 0 and {highest:g}"
+        kind = (
+            f"a whole number between 0 and {highest:g}"
+            if whole
+            else f"a number between 0 and {highest:g}"
+        )
         raise InvalidInput(
             f"{where}: row {i + 2}, column {columns[j]} is {str(table[columns[j]].iloc[i])[:40]!r} "
             f"({np.count_nonzero(bad)} of {bad.size} entries are wrong); give {kind}"

@@ -127,11 +127,15 @@ def threshold(cohort: Cohort, horizon: int) -> ThresholdTable:
     """
     steps = whole("horizon", horizon, 1)
     if cohort.S != 2:
-        raise InvalidInput(f"threshold needs arms with two states, the cohort has {cohort.S}; whittle takes any number")
+        raise InvalidInput(
+            f"threshold needs arms with two states, the cohort has {cohort.S}; whittle takes any number"
+        )
     shape = (2, steps, cohort.n)
     table = ThresholdTable(np.empty(shape), np.empty(shape), np.empty(cohort.n, dtype=np.bool_))
     fill = (table.index, table.belief, table.forward)
-    map_parts(subsidy.forward_threshold, cohort.n, PART, cohort.P, cohort.reward_rows, WRONG_SIGN, *fill)
+    map_parts(
+        subsidy.forward_threshold, cohort.n, PART, cohort.P, cohort.reward_rows, WRONG_SIGN, *fill
+    )
     return table
 
 
@@ -143,7 +147,9 @@ def threshold_at(beliefs: ArrayLike, table: ThresholdTable) -> Floats:
     at = np.ascontiguousarray(beliefs, dtype=np.float64)
     n = table.index.shape[2]
     if at.shape != (n,):
-        raise InvalidInput(f"beliefs has shape {at.shape}, the table has {n} arms; give one belief an arm")
+        raise InvalidInput(
+            f"beliefs has shape {at.shape}, the table has {n} arms; give one belief an arm"
+        )
     refuse(~((at >= 0) & (at <= 1)), at, "beliefs", "give chances of state 1, 0 to 1")
     out = np.empty(n)
     map_parts(subsidy.interpolate, n, PART, at, table.belief, table.index, out)
@@ -180,14 +186,20 @@ def _fill_two_state(cohort: Cohort, gamma: float, table: Floats) -> None:
     unit = np.where(rho[:, None] < 0, -delta, delta)  # gains per |r(1) - r(0)|, [n, 2]
     bad, good = np.where(rho < 0, unit[:, 1], unit[:, 0]), np.where(rho < 0, unit[:, 0], unit[:, 1])
     gain = unit * np.abs(rho)[:, None]
-    rest_first = (unit >= unit[:, ::-1]) & (unit >= 0) & (l0 >= 0)[:, None]  # passive throughout, up to the index
-    act_first = (unit <= unit[:, ::-1]) & (unit <= 0) & (l1 >= 0)[:, None]  # active throughout, down to the index
+    rest_first = (
+        (unit >= unit[:, ::-1]) & (unit >= 0) & (l0 >= 0)[:, None]
+    )  # passive throughout, up to the index
+    act_first = (
+        (unit <= unit[:, ::-1]) & (unit <= 0) & (l1 >= 0)[:, None]
+    )  # active throughout, down to the index
     ratio = gamma * np.where(rest_first, l0[:, None], l1[:, None])
     # gamma |Delta| = 1 can leave an arm indifferent over an interval of subsidies; only bisection finds its lower end.
     sharp = np.broadcast_to(gamma * np.abs(unit).max(axis=1, keepdims=True) < 1, unit.shape)
     closed = (rest_first | act_first) & sharp
     arm, state = np.nonzero(closed)
-    map_parts(subsidy.geometric_rows, len(arm), PART, arm, state, gain[closed], ratio[closed], table)
+    map_parts(
+        subsidy.geometric_rows, len(arm), PART, arm, state, gain[closed], ratio[closed], table
+    )
     for newton in (True, False):
         pick = ~closed & (sharp == newton)
         arm, state = np.nonzero(pick)
@@ -219,7 +231,16 @@ def _forever(cohort: Cohort, gamma: float) -> Floats:
     return index
 
 
-def _raise_subsidy(low: int, high: int, P: Floats, reward: Floats, gamma: float, index: Floats, fault: Bools, split: Bools) -> None:
+def _raise_subsidy(
+    low: int,
+    high: int,
+    P: Floats,
+    reward: Floats,
+    gamma: float,
+    index: Floats,
+    fault: Bools,
+    split: Bools,
+) -> None:
     """Fill index, fault and split of arms low..high: turn states passive one by one as the subsidy m rises from -inf.
 
     Values relative to state 0 solve v + g = P_policy (r + gamma v) + m 1{passive}, v(0) = 0: one system for the
@@ -239,7 +260,9 @@ def _raise_subsidy(low: int, high: int, P: Floats, reward: Floats, gamma: float,
         if gamma == 1:
             split[low:high] |= ~_unichain(P_policy)
             system[split[low:high]] = np.eye(S)
-        values = np.linalg.solve(system, np.stack([np.einsum("ist,it->is", P_policy, r), passive], axis=2))  # [c, S, 2]
+        values = np.linalg.solve(
+            system, np.stack([np.einsum("ist,it->is", P_policy, r), passive], axis=2)
+        )  # [c, S, 2]
         values[:, 0] = 0.0
         # The advantage of acting is level + tilt m in each state, [c, S].
         level = np.einsum("ist,it->is", change, r + gamma * values[:, :, 0])
@@ -251,7 +274,9 @@ def _raise_subsidy(low: int, high: int, P: Floats, reward: Floats, gamma: float,
             return
         crossing = np.full((c, S), np.inf)
         np.divide(-level, tilt, out=crossing, where=~passive & (tilt < 0))
-        crossing = np.where(passive, np.inf, np.maximum(crossing, m[:, None]))  # ties come out a rounding below m
+        crossing = np.where(
+            passive, np.inf, np.maximum(crossing, m[:, None])
+        )  # ties come out a rounding below m
         state = np.argmin(crossing, axis=1)
         upper = crossing[every, state]
         # No subsidy turns the rest passive under this policy, yet a large one must: some passive state will turn back.

@@ -43,7 +43,9 @@ def action_entropy(counts: ArrayLike) -> Figure:
     0.693147
     """
     share = _shares(_per_arm("counts", counts))
-    return -(share * np.log(np.where(share > 0, share, 1.0))).sum(axis=-1) + 0.0  # + 0.0: no entropy is 0, not -0
+    return (
+        -(share * np.log(np.where(share > 0, share, 1.0))).sum(axis=-1) + 0.0
+    )  # + 0.0: no entropy is 0, not -0
 
 
 def intervention_benefit(reward: ArrayLike, none: ArrayLike, oracle: ArrayLike) -> Figure:
@@ -55,7 +57,9 @@ def intervention_benefit(reward: ArrayLike, none: ArrayLike, oracle: ArrayLike) 
     >>> float(sf.metrics.intervention_benefit(reward=75.0, none=50.0, oracle=100.0))
     50.0
     """
-    got, base, best = (_numbers(*pair) for pair in (("reward", reward), ("none", none), ("oracle", oracle)))
+    got, base, best = (
+        _numbers(*pair) for pair in (("reward", reward), ("none", none), ("oracle", oracle))
+    )
     room = np.asarray(best - base)
     return 100 * (got - base) / np.where(room == 0, np.nan, room)
 
@@ -69,8 +73,12 @@ def gini(counts: ArrayLike) -> Figure:
     """Gini coefficient, sum_ij |x_i - x_j| / (2 n sum_i x_i): 0 if all are equal (or all zero), below 1 always."""
     ordered = np.sort(_per_arm("counts", counts), axis=-1)
     n = ordered.shape[-1]
-    rank_weight = 2.0 * np.arange(1, n + 1) - n - 1  # [n]: arm by arm, how many lie below minus how many above
-    return np.maximum((rank_weight * _shares(ordered)).sum(axis=-1) / n, 0.0)  # rounding alone can go below 0
+    rank_weight = (
+        2.0 * np.arange(1, n + 1) - n - 1
+    )  # [n]: arm by arm, how many lie below minus how many above
+    return np.maximum(
+        (rank_weight * _shares(ordered)).sum(axis=-1) / n, 0.0
+    )  # rounding alone can go below 0
 
 
 def longest_wait(waits: ArrayLike) -> Figure:
@@ -78,7 +86,9 @@ def longest_wait(waits: ArrayLike) -> Figure:
     return _per_arm("waits", waits).max(axis=-1)
 
 
-def group_rates(counts: ArrayLike, groups: Sequence[Any] | NDArray[Any] | None, rounds: int) -> pd.DataFrame:
+def group_rates(
+    counts: ArrayLike, groups: Sequence[Any] | NDArray[Any] | None, rounds: int
+) -> pd.DataFrame:
     """How each group of arms fared: a data frame with one row a group, in order of label.
 
     ``arms`` is the size of the group, ``rate`` its selections per arm and round, ``share`` its part of all selections,
@@ -103,10 +113,14 @@ def group_rates(counts: ArrayLike, groups: Sequence[Any] | NDArray[Any] | None, 
         raise InvalidInput("groups is None; give one label an arm, to the cohort or here")
     labels = np.asarray(groups)
     if labels.shape != (n,):
-        raise InvalidInput(f"groups has shape {labels.shape}, counts is about {n} arms; give one label an arm")
+        raise InvalidInput(
+            f"groups has shape {labels.shape}, counts is about {n} arms; give one label an arm"
+        )
     if not rounds > 0:
         raise InvalidInput(f"rounds is {rounds}; give the number of decisions, at least 1")
-    code, names = pd.factorize(labels, sort=True, use_na_sentinel=False)  # an arm without a label is a group too
+    code, names = pd.factorize(
+        labels, sort=True, use_na_sentinel=False
+    )  # an arm without a label is a group too
     order = np.argsort(code, kind="stable")
     arms = np.bincount(code)  # [groups]
     first = np.concatenate([[0], np.cumsum(arms)[:-1]])  # where each group begins in that order
@@ -126,7 +140,9 @@ def group_rates(counts: ArrayLike, groups: Sequence[Any] | NDArray[Any] | None, 
     columns: dict[str, NDArray[Any]] = {"arms": arms}
     for name, values in figures.items():
         columns[name] = values.mean(axis=0)
-        columns[f"{name}_sd"] = values.std(axis=0, ddof=1) if len(values) > 1 else np.full(len(arms), np.nan)
+        columns[f"{name}_sd"] = (
+            values.std(axis=0, ddof=1) if len(values) > 1 else np.full(len(arms), np.nan)
+        )
     return pd.DataFrame(columns, index=pd.Index(names, name="group"))
 
 
@@ -168,7 +184,9 @@ def _count_unfair(chance: Floats, gain: Floats, tolerance: float) -> int:
     rank[by_chance] = np.arange(n)
     values = rank[by_gain]  # [n] ranks of chance in order of gain
     upto = np.searchsorted(gain[by_gain], gain - tolerance * np.abs(gain).max(), side="left")  # [n]
-    bound = np.searchsorted(chance[by_chance], chance + tolerance * np.abs(chance).max(), side="right")  # [n], up to n
+    bound = np.searchsorted(
+        chance[by_chance], chance + tolerance * np.abs(chance).max(), side="right"
+    )  # [n], up to n
 
     found = 0
     begin = np.zeros(n, dtype=np.int64)  # where the first `upto` values now stand: [begin, end)
@@ -191,14 +209,18 @@ def _numbers(name: str, values: ArrayLike) -> Floats:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput(f"{name} is not an array of numbers; give numbers in one rectangular shape") from None
+        raise InvalidInput(
+            f"{name} is not an array of numbers; give numbers in one rectangular shape"
+        ) from None
 
 
 def _finite_per_arm(name: str, values: ArrayLike) -> Floats:
     """[..., n] with n >= 1 and every entry finite."""
     checked = _numbers(name, values)
     if checked.ndim < 1 or checked.shape[-1] < 1:
-        raise InvalidInput(f"{name} has shape {checked.shape}, expected (..., n) with n >= 1: one number an arm")
+        raise InvalidInput(
+            f"{name} has shape {checked.shape}, expected (..., n) with n >= 1: one number an arm"
+        )
     refuse(~np.isfinite(checked), checked, name, "give finite numbers")
     return checked
 
@@ -210,17 +232,23 @@ def _per_arm(name: str, values: ArrayLike) -> Floats:
     return checked
 
 
-def _pairs_of(first: str, a: ArrayLike, second: str, b: ArrayLike, tolerance: float) -> tuple[Floats, Floats]:
+def _pairs_of(
+    first: str, a: ArrayLike, second: str, b: ArrayLike, tolerance: float
+) -> tuple[Floats, Floats]:
     """Both as [..., n], broadcast against each other over runs."""
     one, other = _finite_per_arm(first, a), _finite_per_arm(second, b)
     if one.shape[-1] != other.shape[-1]:
-        raise InvalidInput(f"{first} is about {one.shape[-1]} arms, {second} about {other.shape[-1]}; give the same arms")
+        raise InvalidInput(
+            f"{first} is about {one.shape[-1]} arms, {second} about {other.shape[-1]}; give the same arms"
+        )
     if not tolerance >= 0:
         raise InvalidInput(f"tolerance is {tolerance}; give a number of at least 0")
     try:
         one, other = np.broadcast_arrays(one, other)
     except ValueError:
-        raise InvalidInput(f"{first} has shape {one.shape}, {second} {other.shape}; give as many runs of each") from None
+        raise InvalidInput(
+            f"{first} has shape {one.shape}, {second} {other.shape}; give as many runs of each"
+        ) from None
     return one, other
 
 

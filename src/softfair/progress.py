@@ -44,9 +44,20 @@ def track(items: Iterable[Item], description: str, total: int | None = None) -> 
     try:
         # Here and not above: most work is over before this, and rich takes its time to load.
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
         # What the loop prints goes above the bar, unless it goes to a file: rich would divert that to the terminal too.
         console, redirect = Console(stderr=True), _watched(sys.stdout)
         with Progress(*columns, console=console, transient=True, redirect_stdout=redirect) as bar:

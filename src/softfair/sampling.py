@@ -34,9 +34,14 @@ Design = Literal["successive", "joint"]
 DESIGNS = {"successive": kernels.SUCCESSIVE, "joint": kernels.JOINT}
 
 EXACT_BELOW = 1000  # arms
-FINE, COARSE = 1e-10, 5e-7  # relative error of the O(n) evaluation that is accepted below, and from, EXACT_BELOW arms on
+FINE, COARSE = (
+    1e-10,
+    5e-7,
+)  # relative error of the O(n) evaluation that is accepted below, and from, EXACT_BELOW arms on
 LARGE = 32768  # arms from which the work is shared among threads
-BEYOND_REACH = 1e100  # a multiplier that puts any two scores that differ further apart than chance can reach
+BEYOND_REACH = (
+    1e100  # a multiplier that puts any two scores that differ further apart than chance can reach
+)
 PART = 500_000  # arms a task: fewer take a millisecond, which is not worth sharing
 
 Floats = NDArray[np.float64]
@@ -64,7 +69,9 @@ def inclusion(log_weights: ArrayLike, k: int, design: Design = "successive") -> 
     top, tolerance = given.max(), FINE if n < EXACT_BELOW else COARSE
     guess = kernels.guess_shift(given, top, float(k))
     if code == kernels.SUCCESSIVE:
-        _, exact = kernels.successive_inclusion(given, top, k, tolerance, guess, kernels.SERIES, out)
+        _, exact = kernels.successive_inclusion(
+            given, top, k, tolerance, guess, kernels.SERIES, out
+        )
     else:
         _, exact = kernels.joint_inclusion(given, top, k, guess, out)
     if exact:  # where rounding has put chances out of the order of the weights, lift them to the largest of those that weigh less
@@ -73,7 +80,9 @@ def inclusion(log_weights: ArrayLike, k: int, design: Design = "successive") -> 
     return out
 
 
-def draw(log_weights: ArrayLike, k: int, rng: np.random.Generator, design: Design = "successive") -> NDArray[np.int64]:
+def draw(
+    log_weights: ArrayLike, k: int, rng: np.random.Generator, design: Design = "successive"
+) -> NDArray[np.int64]:
     """k arms drawn by the design: indices, sorted. Exact at any n and any spread of weights."""
     given, code = _vector(log_weights), _code(design)
     _refuse_nan(given)
@@ -108,7 +117,9 @@ def _vector(values: ArrayLike) -> Floats:
     try:
         given = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput("log-weights are not an array of numbers; give one number an arm") from None
+        raise InvalidInput(
+            "log-weights are not an array of numbers; give one number an arm"
+        ) from None
     if given.ndim != 1 or not len(given):
         raise InvalidInput(f"log-weights have shape {given.shape}; give one number an arm, n >= 1")
     return given
@@ -136,18 +147,26 @@ def _inclusion_in_parts(z: Floats, k: int, design: int, out: Floats) -> bool:
     n = len(z)
     sample = np.ascontiguousarray(z[:: n // 16384])
     top = sample.max()  # near the top is near enough
-    if not np.isfinite(top):  # a NaN or an infinity among the weights, which the careful way deals with
+    if not np.isfinite(
+        top
+    ):  # a NaN or an infinity among the weights, which the careful way deals with
         return False
     share = k * len(sample) / n
-    u = kernels.shift(sample, top, share, design, kernels.guess_shift(sample, top, share), 1e-3 * share)
+    u = kernels.shift(
+        sample, top, share, design, kernels.guess_shift(sample, top, share), 1e-3 * share
+    )
     bracket = np.array([-np.inf, np.inf, u])
     order, powers = 1, 0
     if design == kernels.JOINT:
-        variance = kernels.expected_count(0, len(sample), sample, top, u, design)[1] * n / len(sample)
+        variance = (
+            kernels.expected_count(0, len(sample), sample, top, u, design)[1] * n / len(sample)
+        )
         powers = kernels.joint_powers(0.9 * variance, n)
     while True:
         if design == kernels.SUCCESSIVE:
-            gather, more = (kernels.first_moments, out) if order == 1 else (kernels.successive_moments, order)
+            gather, more = (
+                (kernels.first_moments, out) if order == 1 else (kernels.successive_moments, order)
+            )
             moments = np.sum(map_parts(gather, n, PART, z, top, u, more), axis=0)
             count, slope, bend, twist = kernels.successive_derivatives(moments)
         else:
@@ -155,11 +174,22 @@ def _inclusion_in_parts(z: Floats, k: int, design: int, out: Floats) -> bool:
                 return False
             moments = np.sum(map_parts(kernels.joint_moments, n, PART, z, top, u, powers), axis=0)
             _, y1, y2, y3, y4 = moments[:5]
-            count, slope, bend, twist = (n + y1) / 2, (n - y2) / 4, (y3 - y1) / 4, (-0.5 * n + 2 * y2 - 1.5 * y4) / 4
-        if not np.isfinite(count) or abs(u) > WIDE:  # a NaN that the sample missed, or weights too far apart
+            count, slope, bend, twist = (
+                (n + y1) / 2,
+                (n - y2) / 4,
+                (y3 - y1) / 4,
+                (-0.5 * n + 2 * y2 - 1.5 * y4) / 4,
+            )
+        if (
+            not np.isfinite(count) or abs(u) > WIDE
+        ):  # a NaN that the sample missed, or weights too far apart
             return False
-        step, near = kernels.polish(u, count, slope, bend, twist, float(k), kernels.reach_for(COARSE), bracket)
-        if design == kernels.JOINT and abs(step) * slope**0.5 < 1:  # any u serves whose expected count is within a sd of k
+        step, near = kernels.polish(
+            u, count, slope, bend, twist, float(k), kernels.reach_for(COARSE), bracket
+        )
+        if (
+            design == kernels.JOINT and abs(step) * slope**0.5 < 1
+        ):  # any u serves whose expected count is within a sd of k
             if powers >= kernels.joint_powers(slope, n):
                 break
             powers = kernels.joint_powers(slope, n)  # the sample promised a wider count than it is
@@ -169,7 +199,9 @@ def _inclusion_in_parts(z: Floats, k: int, design: int, out: Floats) -> bool:
             kernels.move_moments(moments, step)
             error = kernels.estimated_error(moments, kernels.SERIES, -np.inf, np.inf)
             if error > COARSE:  # for any weights, that is; these may have a narrower range
-                error = kernels.estimated_error(moments, kernels.SERIES, z.min() - top + u, z.max() - top + u)
+                error = kernels.estimated_error(
+                    moments, kernels.SERIES, z.min() - top + u, z.max() - top + u
+                )
             if order > 1 or error <= COARSE:
                 break
         order = kernels.MOST_ORDER if near else 1
@@ -179,9 +211,13 @@ def _inclusion_in_parts(z: Floats, k: int, design: int, out: Floats) -> bool:
         coefficients = np.zeros_like(moments)
         kernels.successive_coefficients(moments, kernels.SERIES, 1, order, coefficients)
         if order == 1:
-            parts = np.array(map_parts(kernels.first_map, n, PART, float(np.exp(step)), coefficients, out))
+            parts = np.array(
+                map_parts(kernels.first_map, n, PART, float(np.exp(step)), coefficients, out)
+            )
         else:
-            parts = np.array(map_parts(kernels.successive_map, n, PART, z, top, u, coefficients, out))
+            parts = np.array(
+                map_parts(kernels.successive_map, n, PART, z, top, u, coefficients, out)
+            )
     else:
         coefficients = np.empty(powers)
         kernels.joint_coefficients(moments, float(k), slope, coefficients)

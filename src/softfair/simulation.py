@@ -34,7 +34,9 @@ class Result:
     fitted: Fitted
     rewards: Floats  # [runs, T]: sum over arms of the reward of the state reached
     counts: NDArray[np.int32]  # [runs, n]: how often each arm was helped
-    waits: NDArray[np.int32]  # [runs, n]: the longest each arm waited, in decisions, from the start and to the end too
+    waits: NDArray[
+        np.int32
+    ]  # [runs, n]: the longest each arm waited, in decisions, from the start and to the end too
 
     @property
     def totals(self) -> Floats:
@@ -44,9 +46,7 @@ class Result:
 
     def __repr__(self) -> str:
         runs = len(self.totals)
-        return (
-            f"<{runs} runs of {self.fitted.policy.label}: reward {self.totals.mean():.6g} +- {self.totals.std(ddof=runs > 1):.2g}>"
-        )
+        return f"<{runs} runs of {self.fitted.policy.label}: reward {self.totals.mean():.6g} +- {self.totals.std(ddof=runs > 1):.2g}>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,9 @@ def simulate(fitted: Fitted, runs: int = 50, seed: int = 0) -> Result:
     return simulate_and_look(fitted, runs, seed, ())[0]
 
 
-def simulate_and_look(fitted: Fitted, runs: int, seed: int, decisions: Sequence[int]) -> tuple[Result, list[Look]]:
+def simulate_and_look(
+    fitted: Fitted, runs: int, seed: int, decisions: Sequence[int]
+) -> tuple[Result, list[Look]]:
     """:func:`simulate`, with a look at each of the ``decisions``, rising, in one run after another."""
     if not isinstance(fitted, Fitted):
         raise InvalidInput(f"{fitted!r} is not fitted; give policy.fit(cohort, k=..., horizon=...)")
@@ -85,7 +87,9 @@ def simulate_and_look(fitted: Fitted, runs: int, seed: int, decisions: Sequence[
         if len(looks) < len(decisions) and t == decisions[len(looks)]:
             run = len(looks) % runs
             known = None if memory is None else memory[run : run + 1]
-            looks.append(Look(t, states[run].astype(np.int64), fitted.inclusion(t, states[run], known)))
+            looks.append(
+                Look(t, states[run].astype(np.int64), fitted.inclusion(t, states[run], known))
+            )
         if isinstance(fitted, Remembering):
             scores, steps = fitted._scores(t, states, memory)[:, None, :, None], 1
         else:

@@ -43,10 +43,18 @@ Ints = NDArray[np.int64]
 Outcome = Literal["holds", "fails", "holds under"]
 Witness = Mapping[str, Any]
 Describe = Callable[..., dict[str, Any]]
-Index = Callable[[Cohort, float, int], Floats]  # (cohort, gamma, horizon) -> [horizon + 1, n, S], as indices.whittle
-Gains = Callable[[Cohort, int, int, float], Floats]  # (cohort, k, horizon, gamma) -> lambda [horizon, n, S]
-PerStep = Callable[[int, int, float], float]  # (n, k, c) -> the most that softness may cost a decision
-Law = Callable[[Floats, int], Floats]  # (log-weights [B, n], k) -> Pr(set) [B, A], sets in the order of combinations
+Index = Callable[
+    [Cohort, float, int], Floats
+]  # (cohort, gamma, horizon) -> [horizon + 1, n, S], as indices.whittle
+Gains = Callable[
+    [Cohort, int, int, float], Floats
+]  # (cohort, k, horizon, gamma) -> lambda [horizon, n, S]
+PerStep = Callable[
+    [int, int, float], float
+]  # (n, k, c) -> the most that softness may cost a decision
+Law = Callable[
+    [Floats, int], Floats
+]  # (log-weights [B, n], k) -> Pr(set) [B, A], sets in the order of combinations
 SoftValue = Callable[[Floats, float], Floats]  # (Q [B, A, N], c) -> V [B, N]
 
 ROUNDING = 1e-10  # of values up to some hundreds, computed in some hundred steps
@@ -57,9 +65,18 @@ CS = (0.1, 0.3, 1.0, 3.0, 10.0)  # multipliers tried
 W_1_E = 0.2784645427610738  # Lambert's W(1/e): x / (1 + e^x) peaks where (x - 1) e^(x - 1) = 1/e, and is x - 1 there
 
 # Arms p[a][s] found by thought rather than by search.
-NO_DECAY = ((0.05, 0.35), (0.99, 0.995))  # gamma = .9, state 1, m = .65: acting is best with 2 decisions left, resting with 3
-FRAGILE, STEADY = ((0.001, 0.01), (0.02, 0.99)), ((0.3, 0.4), (0.31, 0.41))  # one stays good only while helped, one hardly cares
-MOMENTARY, INDIFFERENT = ((0.001, 0.002), (0.996, 0.997)), ((0.3, 0.301), (0.302, 0.303))  # gaps of just under 1, for one step
+NO_DECAY = (
+    (0.05, 0.35),
+    (0.99, 0.995),
+)  # gamma = .9, state 1, m = .65: acting is best with 2 decisions left, resting with 3
+FRAGILE, STEADY = (
+    ((0.001, 0.01), (0.02, 0.99)),
+    ((0.3, 0.4), (0.31, 0.41)),
+)  # one stays good only while helped, one hardly cares
+MOMENTARY, INDIFFERENT = (
+    ((0.001, 0.002), (0.996, 0.997)),
+    ((0.3, 0.301), (0.302, 0.303)),
+)  # gaps of just under 1, for one step
 
 TABLE_2 = (100, 10, 80)  # n, k, T
 TABLE_2_RANDOM = 4.56  # action entropy of the Random policy
@@ -76,13 +93,13 @@ class Verdict:
     margin: float  # worst slack if it holds, worst excess if it fails
     measure: str  # what the margin counts
     instances: int  # how many were tried
-    witness: dict[str, Any] = field(repr=False)  # plain numbers and lists; "left" and "right" are the sides of left <= right
+    witness: dict[str, Any] = field(
+        repr=False
+    )  # plain numbers and lists; "left" and "right" are the sides of left <= right
 
     def __str__(self) -> str:
         under = f" [{self.condition}]" if self.condition else ""
-        return (
-            f"{self.claim}: {self.verdict}{under}, by {self.margin:.3g} {self.measure} ({self.instances} tried). {self.statement}"
-        )
+        return f"{self.claim}: {self.verdict}{under}, by {self.margin:.3g} {self.measure} ({self.instances} tried). {self.statement}"
 
 
 class _Search:
@@ -92,35 +109,56 @@ class _Search:
         self.slack, self.tried = math.inf, 0
         self.witness: dict[str, Any] = {}
 
-    def add(self, left: ArrayLike, right: ArrayLike, tried: int, describe: Describe, meets: ArrayLike = True) -> None:
+    def add(
+        self,
+        left: ArrayLike,
+        right: ArrayLike,
+        tried: int,
+        describe: Describe,
+        meets: ArrayLike = True,
+    ) -> None:
         """Sides of one shape; describe(*place) makes the witness of a place; only places that meet the condition count."""
         low, high, counts = np.broadcast_arrays(*np.atleast_1d(left, right, meets))
         slack = np.where(counts, high - low, np.inf)
         place = tuple(int(x) for x in np.unravel_index(int(np.argmin(slack)), slack.shape))
         self.tried += tried
         if math.isnan(slack[place]):
-            raise InvalidInput(f"a side of the inequality is not a number ({low[place]}, {high[place]}); check what was passed in")
+            raise InvalidInput(
+                f"a side of the inequality is not a number ({low[place]}, {high[place]}); check what was passed in"
+            )
         if slack[place] < self.slack:
             self.slack = float(slack[place])
             self.witness = {**describe(*place), "left": low[place], "right": high[place]}
 
-    def add_pairs(self, order: Floats, value: Floats, tried: int, describe: Describe, ties: bool = False) -> float:
+    def add_pairs(
+        self, order: Floats, value: Floats, tried: int, describe: Describe, ties: bool = False
+    ) -> float:
         """Whatever is higher in order [B, A] (with ``ties``: or equal) is to have no lower value [B, A]: describe(b, high, low). Returns
         the share of pairs in which it has."""
-        ahead = order[:, :, None] >= order[:, None, :] if ties else order[:, :, None] > order[:, None, :]  # [B, high, low]
+        ahead = (
+            order[:, :, None] >= order[:, None, :]
+            if ties
+            else order[:, :, None] > order[:, None, :]
+        )  # [B, high, low]
         ahead &= ~np.eye(order.shape[1], dtype=np.bool_)
         self.add(value[:, None, :], value[:, :, None], tried, describe, ahead)
         broken = np.count_nonzero(ahead & (value[:, :, None] < value[:, None, :] - ROUNDING))
         return broken / (len(order) * math.comb(order.shape[1], 2))
 
-    def verdict(self, claim: str, statement: str, measure: str, condition: str = "", **counted: Any) -> Verdict:
+    def verdict(
+        self, claim: str, statement: str, measure: str, condition: str = "", **counted: Any
+    ) -> Verdict:
         if not self.tried or math.isinf(self.slack):
-            raise InvalidInput(f"{claim}: no instance meets the condition; try more instances or a wider range")
+            raise InvalidInput(
+                f"{claim}: no instance meets the condition; try more instances or a wider range"
+            )
         witness = {name: _plain(value) for name, value in {**self.witness, **counted}.items()}
         if self.slack < -ROUNDING:
             return Verdict(claim, statement, "fails", "", -self.slack, measure, self.tried, witness)
         outcome: Outcome = "holds under" if condition else "holds"
-        return Verdict(claim, statement, outcome, condition, max(self.slack, 0.0), measure, self.tried, witness)
+        return Verdict(
+            claim, statement, outcome, condition, max(self.slack, 0.0), measure, self.tried, witness
+        )
 
 
 def _plain(value: Any) -> Any:
@@ -156,13 +194,20 @@ def _problems(count: int, n: int, seed: int) -> Floats:
 
 def _single_arms(p: ArrayLike | None, count: int, seed: int) -> Floats:
     """[n, 2, 2]: those given, or as many of both kinds as count says."""
-    return _problems(1, count, seed).reshape(-1, 2, 2) if p is None else np.asarray(p, dtype=np.float64).reshape(-1, 2, 2)
+    return (
+        _problems(1, count, seed).reshape(-1, 2, 2)
+        if p is None
+        else np.asarray(p, dtype=np.float64).reshape(-1, 2, 2)
+    )
 
 
 @cache
 def _members(n: int, k: int) -> Ints:
     """[A, n]: who is in each set of k arms."""
-    return np.array([[int(i in chosen) for i in range(n)] for chosen in combinations(range(n), k)], dtype=np.int64)
+    return np.array(
+        [[int(i in chosen) for i in range(n)] for chosen in combinations(range(n), k)],
+        dtype=np.int64,
+    )
 
 
 def _arms(members: Ints) -> list[int]:
@@ -190,17 +235,25 @@ class Joint:
         given = np.asarray(p, dtype=np.float64)
         count, n = given.shape[:2]
         if n > LARGEST:
-            raise InvalidInput(f"the joint programme has {n} arms; give at most {LARGEST}, it grows as 4^n times the sets")
+            raise InvalidInput(
+                f"the joint programme has {n} arms; give at most {LARGEST}, it grows as 4^n times the sets"
+            )
         members = _members(n, k)
         P = np.stack([1 - given, given], axis=-1)  # [B, n, 2, S, S]
         move = np.ones((count, len(members), 1, 1))
         for i in range(n):
             size = 2 * move.shape[-1]
-            move = np.einsum("baxy,bauv->baxuyv", move, P[:, i, members[:, i]]).reshape(count, len(members), size, size)
+            move = np.einsum("baxy,bauv->baxuyv", move, P[:, i, members[:, i]]).reshape(
+                count, len(members), size, size
+            )
         return cls(members, np.array(list(product((0, 1), repeat=n)), dtype=np.int64), move)
 
     def backward(
-        self, horizon: int, gamma: float, value: Callable[[Floats, int], Floats], reward: float = 1.0
+        self,
+        horizon: int,
+        gamma: float,
+        value: Callable[[Floats, int], Floats],
+        reward: float = 1.0,
     ) -> tuple[Floats, Floats]:
         """Q [T, B, A, N] and V [T + 1, B, N], where value(Q_t, t) says what is made of the choice."""
         count, sets, size = self.move.shape[:3]
@@ -254,7 +307,11 @@ def set_law(log_weights: ArrayLike, k: int, design: sampling.Design) -> Floats:
 
 
 def check_theorem_1(
-    p: ArrayLike | None = None, gamma: float = 0.9, index: Index = indices.whittle, count: int = 4000, seed: int = 0
+    p: ArrayLike | None = None,
+    gamma: float = 0.9,
+    index: Index = indices.whittle,
+    count: int = 4000,
+    seed: int = 0,
 ) -> Verdict:
     """Theorem 1: the finite-horizon Whittle index decays, m_t > m_{t+1}. It fails, for a quarter of the paper's own arms.
 
@@ -263,17 +320,32 @@ def check_theorem_1(
     V(1) - V(0) falls, and at the index of the state of the smaller Delta it need not. (Read as the proof is written, each V with the
     subsidy of its own time, the claim fails for a third of the arms.) Among the arms tried is :data:`NO_DECAY`.
     """
-    given = np.concatenate([[NO_DECAY], natural(1, count, seed)[0]]) if p is None else _single_arms(p, 0, 0)
+    given = (
+        np.concatenate([[NO_DECAY], natural(1, count, seed)[0]])
+        if p is None
+        else _single_arms(p, 0, 0)
+    )
     W = index(Cohort.two_state(given), gamma, DECISIONS)[1:]  # [T, n, 2], row h - 1
     search = _Search()
-    search.add(W[:-1], W[1:], len(given), lambda h, i, s: dict(p=given[i], gamma=gamma, s=s, decisions_left=[h + 1, h + 2]))
+    search.add(
+        W[:-1],
+        W[1:],
+        len(given),
+        lambda h, i, s: dict(p=given[i], gamma=gamma, s=s, decisions_left=[h + 1, h + 2]),
+    )
     broken = (np.diff(W, axis=0) < -ROUNDING).any(axis=(0, 2)).mean()
     statement = "The Whittle index of a state falls as the end comes nearer."
-    return search.verdict("theorem-1", statement, "reward (m_t and m_{t+1} apart)", share_of_arms_broken=broken)
+    return search.verdict(
+        "theorem-1", statement, "reward (m_t and m_{t+1} apart)", share_of_arms_broken=broken
+    )
 
 
 def check_theorem_1_best_state(
-    p: ArrayLike | None = None, gamma: float = 0.9, index: Index = indices.whittle, count: int = 2000, seed: int = 0
+    p: ArrayLike | None = None,
+    gamma: float = 0.9,
+    index: Index = indices.whittle,
+    count: int = 2000,
+    seed: int = 0,
 ) -> Verdict:
     """Theorem 1 for s*, the state of the larger Delta: it holds if Delta > 0, l_0 = p[0, 1] - p[0, 0] > 0 and gamma > 0.
 
@@ -283,18 +355,35 @@ def check_theorem_1_best_state(
     """
     given = _single_arms(p, count, seed)
     gain = given[:, 1] - given[:, 0]  # [n, 2]
-    meets = (gain >= gain[:, ::-1]) & (gain >= 0.05) & (given[:, 0, 1] - given[:, 0, 0] >= 0.05)[:, None] & (gamma > 0)
+    meets = (
+        (gain >= gain[:, ::-1])
+        & (gain >= 0.05)
+        & (given[:, 0, 1] - given[:, 0, 0] >= 0.05)[:, None]
+        & (gamma > 0)
+    )
     W = index(Cohort.two_state(given), gamma, DECISIONS)[1:]
     search = _Search()
     tried = int(meets.sum())
-    search.add(W[:-1], W[1:], tried, lambda h, i, s: dict(p=given[i], gamma=gamma, s=s, decisions_left=[h + 1, h + 2]), meets)
+    search.add(
+        W[:-1],
+        W[1:],
+        tried,
+        lambda h, i, s: dict(p=given[i], gamma=gamma, s=s, decisions_left=[h + 1, h + 2]),
+        meets,
+    )
     statement = "The Whittle index of the state in which help gains most at once falls as the end comes nearer."
     condition = "s = s*, Delta > 0, l_0 > 0, gamma > 0"
-    return search.verdict("theorem-1-best-state", statement, "reward (m_t and m_{t+1} apart)", condition)
+    return search.verdict(
+        "theorem-1-best-state", statement, "reward (m_t and m_{t+1} apart)", condition
+    )
 
 
 def check_theorem_1_end(
-    p: ArrayLike | None = None, gamma: float = 0.9, index: Index = indices.whittle, count: int = 2000, seed: int = 0
+    p: ArrayLike | None = None,
+    gamma: float = 0.9,
+    index: Index = indices.whittle,
+    count: int = 2000,
+    seed: int = 0,
 ) -> Verdict:
     """Theorem 1's lower end: m_T = Delta, and no m_t is below it. It holds for arms of the paper's kind.
 
@@ -304,9 +393,20 @@ def check_theorem_1_end(
     gain = given[:, 1] - given[:, 0]
     W = index(Cohort.two_state(given), gamma, DECISIONS)[1:]
     search = _Search()
-    search.add(gain, W[1:], len(given), lambda h, i, s: dict(p=given[i], gamma=gamma, s=s, decisions_left=h + 2))
+    search.add(
+        gain,
+        W[1:],
+        len(given),
+        lambda h, i, s: dict(p=given[i], gamma=gamma, s=s, decisions_left=h + 2),
+    )
     off = np.abs(W[0] - gain)
-    search.add(off, 0.0, 0, lambda i, s: dict(p=given[i], gamma=gamma, s=s, decisions_left=1, m_T=W[0, i, s]), off > ROUNDING)
+    search.add(
+        off,
+        0.0,
+        0,
+        lambda i, s: dict(p=given[i], gamma=gamma, s=s, decisions_left=1, m_T=W[0, i, s]),
+        off > ROUNDING,
+    )
     statement = "At the last decision the Whittle index is the gain of the next step, and before that it is never lower."
     return search.verdict("theorem-1-end", statement, "reward (m_t above m_T)")
 
@@ -318,13 +418,17 @@ def algorithm_1_gains(cohort: Cohort, k: int, horizon: int, gamma: float) -> Flo
     """lambda of the paper's Algorithm 1 at c = inf (300 episodes)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
-        return solvers.solve_paper(cohort, k, horizon, gamma, math.inf, "successive", None, 0).rows(0, horizon)
+        return solvers.solve_paper(cohort, k, horizon, gamma, math.inf, "successive", None, 0).rows(
+            0, horizon
+        )
 
 
 def priced_gains(cohort: Cohort, k: int, horizon: int, gamma: float, c: float = math.inf) -> Floats:
     """lambda of the priced solver."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)  # in the hard limit few arms cannot spend k in expectation to eight digits
+        warnings.simplefilter(
+            "ignore", NotConverged
+        )  # in the hard limit few arms cannot spend k in expectation to eight digits
         return solvers.solve_priced(cohort, k, horizon, gamma, c).rows(0, horizon)
 
 
@@ -347,15 +451,30 @@ def check_theorem_2(
     p = _problems(count, n, seed)
     joint = Joint.of(p, k)
     best = joint.backward(horizon, gamma, highest)[1][0].mean(axis=-1)  # [B]
-    tables = np.stack([gains(Cohort.two_state(one), k, horizon, gamma) for one in p], axis=1)  # [T, B, n, 2]
+    tables = np.stack(
+        [gains(Cohort.two_state(one), k, horizon, gamma) for one in p], axis=1
+    )  # [T, B, n, 2]
     chosen = joint.scores(tables).argmax(axis=2)  # [T, B, N]
-    top = joint.backward(horizon, gamma, lambda Q, t: np.take_along_axis(Q, chosen[t][:, None], axis=1)[:, 0])[1][0].mean(axis=-1)
+    top = joint.backward(
+        horizon, gamma, lambda Q, t: np.take_along_axis(Q, chosen[t][:, None], axis=1)[:, 0]
+    )[1][0].mean(axis=-1)
     search = _Search()
-    search.add(1.0, top / best, len(p), lambda b: dict(p=p[b], k=k, T=horizon, gamma=gamma, gains=tables[:, b], optimum=best[b]))
+    search.add(
+        1.0,
+        top / best,
+        len(p),
+        lambda b: dict(p=p[b], k=k, T=horizon, gamma=gamma, gains=tables[:, b], optimum=best[b]),
+    )
     gap = 1 - top / best
-    counted = dict(mean_gap=gap.mean(), mean_gap_natural=gap[:count].mean(), share_suboptimal=np.mean(gap > ROUNDING))
+    counted = dict(
+        mean_gap=gap.mean(),
+        mean_gap_natural=gap[:count].mean(),
+        share_suboptimal=np.mean(gap > ROUNDING),
+    )
     statement = "Helping the k arms of highest lambda earns as much as the best policy can."
-    return search.verdict(_name("theorem-2", variant), statement, "of the optimal total reward", **counted)
+    return search.verdict(
+        _name("theorem-2", variant), statement, "of the optimal total reward", **counted
+    )
 
 
 def check_theorem_2_any_index(
@@ -380,7 +499,14 @@ def check_theorem_2_any_index(
             lost = np.minimum(*(lead[..., alike].max(axis=-1) for lead in leads))  # [T, B]
             without |= (lost > ROUNDING).any(axis=0)
 
-            def describe(t: int, b: int, i: int = i, j: int = j, leads: list[Floats] = leads, alike: Any = alike) -> dict[str, Any]:
+            def describe(
+                t: int,
+                b: int,
+                i: int = i,
+                j: int = j,
+                leads: list[Floats] = leads,
+                alike: Any = alike,
+            ) -> dict[str, Any]:
                 states = [joint.states[alike[np.argmax(lead[t, b, alike])]] for lead in leads]
                 return dict(p=p[b], k=k, T=horizon, gamma=gamma, t=t, i=i, j=j, states=states)
 
@@ -388,10 +514,14 @@ def check_theorem_2_any_index(
     search.tried = len(p)
     statement = "Some number for each arm, state and time ranks the arms so that the top k are a best choice."
     measure = "reward, lost in one of two states whatever the ranking"
-    return search.verdict("theorem-2-any-index", statement, measure, share_of_problems=without.mean())
+    return search.verdict(
+        "theorem-2-any-index", statement, measure, share_of_problems=without.mean()
+    )
 
 
-def check_decomposition(horizon: int = 6, gamma: float = 1.0, count: int = 60, seed: int = 0) -> Verdict:
+def check_decomposition(
+    horizon: int = 6, gamma: float = 1.0, count: int = 60, seed: int = 0
+) -> Verdict:
     """The step that Theorems 2 and 3 rest on: Q*(s, a) = sum_i Q_i(s_i, a_i). The joint optimum has no such form.
 
     If it had, what i is worth above j, Q*(i, x) - Q*(j, x), would not depend on the companion x (n = 4, k = 2). The margin is by how much
@@ -405,10 +535,19 @@ def check_decomposition(horizon: int = 6, gamma: float = 1.0, count: int = 60, s
     for i, j, x, y in ((0, 1, 2, 3), (0, 2, 1, 3), (0, 3, 1, 2)):
         ix, jx, iy, jy = (of[min(pair), max(pair)] for pair in ((i, x), (j, x), (i, y), (j, y)))
         found: Describe = partial(dict, k=2, T=horizon, gamma=gamma, i=i, j=j, x=x, y=y)
-        search.add(np.abs(ix - jx - iy + jy), 0.0, 0, lambda t, b, s, found=found: found(p=p[b], t=t, s=joint.states[s]))
+        search.add(
+            np.abs(ix - jx - iy + jy),
+            0.0,
+            0,
+            lambda t, b, s, found=found: found(p=p[b], t=t, s=joint.states[s]),
+        )
     search.tried = len(p)
     statement = "The joint Q* is a sum over arms of what each does in its own state."
-    return search.verdict("decomposition", statement, "reward, by which the worth of one arm over another depends on a third")
+    return search.verdict(
+        "decomposition",
+        statement,
+        "reward, by which the worth of one arm over another depends on a third",
+    )
 
 
 def _name(claim: str, variant: str) -> str:
@@ -435,13 +574,23 @@ def check_theorem_3_arms(
     for spread, k in product((0.1, 1.0, 3.0), range(1, n)):
         z = spread * rng.normal(size=(-(-count // (3 * (n - 1))), n))
         chance = np.array([inclusion(row, k, design) for row in z])
-        search.add_pairs(z, chance, len(z), lambda b, i, j, z=z, k=k: dict(log_weights=z[b], k=k, design=design, i=i, j=j))
+        search.add_pairs(
+            z,
+            chance,
+            len(z),
+            lambda b, i, j, z=z, k=k: dict(log_weights=z[b], k=k, design=design, i=i, j=j),
+        )
     statement = f"By the {design} design, of two arms the one of higher lambda is at least as likely to be helped."
     return search.verdict(f"theorem-3-arms-{design}", statement, "probability")
 
 
 def check_theorem_3_sets(
-    design: sampling.Design, law: Law | None = None, n: int = 5, k: int = 2, count: int = 200, seed: int = 0
+    design: sampling.Design,
+    law: Law | None = None,
+    n: int = 5,
+    k: int = 2,
+    count: int = 200,
+    seed: int = 0,
 ) -> Verdict:
     """Theorem 3, set by set: of two sets the one of the higher sum of lambda is at least as likely. `joint` yes, `successive` no.
 
@@ -463,7 +612,9 @@ def check_theorem_3_sets(
 
     broken = search.add_pairs(z @ members.T, chance, count, describe)
     statement = f"By the {design} design, of two sets the one of the higher sum of lambda is at least as likely to be helped."
-    return search.verdict(f"theorem-3-sets-{design}", statement, "probability", share_of_pairs_broken=broken)
+    return search.verdict(
+        f"theorem-3-sets-{design}", statement, "probability", share_of_pairs_broken=broken
+    )
 
 
 def check_theorem_3_true_values(
@@ -484,13 +635,27 @@ def check_theorem_3_true_values(
     p = natural(count, n, seed)
     joint = Joint.of(p, k)
     Q, _ = joint.backward(horizon, gamma, highest)
-    tables = np.stack([gains(Cohort.two_state(one), k, horizon, gamma, c) for one in p], axis=1)  # [T, B, n, 2]
-    sums, worth = (np.swapaxes(x, -1, -2).reshape(-1, len(joint.members)) for x in (joint.scores(tables), Q))  # [T B N, A]
+    tables = np.stack(
+        [gains(Cohort.two_state(one), k, horizon, gamma, c) for one in p], axis=1
+    )  # [T, B, n, 2]
+    sums, worth = (
+        np.swapaxes(x, -1, -2).reshape(-1, len(joint.members)) for x in (joint.scores(tables), Q)
+    )  # [T B N, A]
 
     def describe(row: int, x: int, y: int) -> dict[str, Any]:
         t, b, s = (int(at) for at in np.unravel_index(row, (horizon, count, len(joint.states))))
         sets = dict(high=_arms(joint.members[x]), low=_arms(joint.members[y]))
-        return dict(p=p[b], k=k, T=horizon, gamma=gamma, c=c, t=t, s=joint.states[s], gains=tables[t, b], **sets)
+        return dict(
+            p=p[b],
+            k=k,
+            T=horizon,
+            gamma=gamma,
+            c=c,
+            t=t,
+            s=joint.states[s],
+            gains=tables[t, b],
+            **sets,
+        )
 
     search = _Search()
     broken = search.add_pairs(sums, worth, count, describe, ties=True)
@@ -513,14 +678,20 @@ def check_definition_1_ends(
     Q = gain @ members.T  # [B, A]
     search = _Search()
     for c in cs:
-        chance = np.where(Q.max(axis=1, keepdims=True) > Q, 0.0, 1.0) if math.isinf(c) else set_law(c * gain, k, "joint")
+        chance = (
+            np.where(Q.max(axis=1, keepdims=True) > Q, 0.0, 1.0)
+            if math.isinf(c)
+            else set_law(c * gain, k, "joint")
+        )
 
         def describe(b: int, x: int, y: int, c: float = c) -> dict[str, Any]:
             return dict(gains=gain[b], c=c, high=_arms(members[x]), low=_arms(members[y]))
 
         search.add_pairs(chance, Q, count, describe, ties=True)
     statement = "A set is at least as likely as another only if its value is at least as high, also at c = 0 and at c = inf."
-    return search.verdict("definition-1-ends", statement, "reward (Q of two sets, the one no less likely lower)")
+    return search.verdict(
+        "definition-1-ends", statement, "reward (Q of two sets, the one no less likely lower)"
+    )
 
 
 def rising_law(sums: Floats, rng: np.random.Generator) -> Floats:
@@ -532,7 +703,11 @@ def rising_law(sums: Floats, rng: np.random.Generator) -> Floats:
 
 
 def check_definition_2_sets_to_arms(
-    law: Callable[[Floats, np.random.Generator], Floats] = rising_law, n: int = 5, k: int = 2, count: int = 200, seed: int = 0
+    law: Callable[[Floats, np.random.Generator], Floats] = rising_law,
+    n: int = 5,
+    k: int = 2,
+    count: int = 200,
+    seed: int = 0,
 ) -> Verdict:
     """Definition 2, first statement to second: a policy that orders sets by Q orders arms by lambda. It holds where Q is a sum of lambda.
 
@@ -543,13 +718,20 @@ def check_definition_2_sets_to_arms(
     gain, members = rng.normal(size=(count, n)), _members(n, k)
     chance = law(gain @ members.T, rng)
     search = _Search()
-    search.add_pairs(gain, chance @ members, count, lambda b, i, j: dict(gains=gain[b], k=k, law=chance[b], i=i, j=j))
+    search.add_pairs(
+        gain,
+        chance @ members,
+        count,
+        lambda b, i, j: dict(gains=gain[b], k=k, law=chance[b], i=i, j=j),
+    )
     statement = "A policy whose chances of sets follow the sum of lambda gives the arm of higher lambda the higher chance."
     condition = "Q(s, a) = constant + sum of lambda over a, k < n"
     return search.verdict("definition-2-sets-to-arms", statement, "probability", condition)
 
 
-def check_definition_2_arms_to_sets(n: int = 4, k: int = 2, count: int = 200, seed: int = 0) -> Verdict:
+def check_definition_2_arms_to_sets(
+    n: int = 4, k: int = 2, count: int = 200, seed: int = 0
+) -> Verdict:
     """Definition 2, second statement to first: a policy that orders arms by lambda orders sets by Q. It fails for 1 < k < n - 1.
 
     Take any law over sets, and as lambda any numbers in the order of its inclusion probabilities: the second statement holds, the first
@@ -562,18 +744,22 @@ def check_definition_2_arms_to_sets(n: int = 4, k: int = 2, count: int = 200, se
     gain = np.take_along_axis(np.sort(rng.normal(size=(count, n)), axis=1), rank, axis=1)
 
     def describe(b: int, x: int, y: int) -> dict[str, Any]:
-        return dict(gains=gain[b], k=k, law=chance[b], high=_arms(members[x]), low=_arms(members[y]))
+        return dict(
+            gains=gain[b], k=k, law=chance[b], high=_arms(members[x]), low=_arms(members[y])
+        )
 
     search = _Search()
     broken = search.add_pairs(gain @ members.T, chance, count, describe)
-    statement = (
-        "A policy that gives the arm of higher lambda the higher chance also orders the chances of sets by the sum of lambda."
+    statement = "A policy that gives the arm of higher lambda the higher chance also orders the chances of sets by the sum of lambda."
+    return search.verdict(
+        "definition-2-arms-to-sets", statement, "probability", share_of_pairs_broken=broken
     )
-    return search.verdict("definition-2-arms-to-sets", statement, "probability", share_of_pairs_broken=broken)
 
 
 def check_appendix_product(
-    sizes: Sequence[tuple[int, int]] = ((4, 2), (6, 3), (10, 3), (100, 10)), count: int = 10, seed: int = 0
+    sizes: Sequence[tuple[int, int]] = ((4, 2), (6, 3), (10, 3), (100, 10)),
+    count: int = 10,
+    seed: int = 0,
 ) -> Verdict:
     """Appendix: Pr(set) is the product of the inclusion probabilities of its arms. These products do not sum to 1 unless k = 1.
 
@@ -587,7 +773,12 @@ def check_appendix_product(
         e = np.eye(1, k + 1)[0]  # elementary symmetric polynomials of the arms so far
         for x in chance:
             e[1:] += x * e[:-1]
-        search.add(abs(e[k] - 1), 0.0, 1, lambda _, k=k, chance=chance, e=e: dict(k=k, inclusion=chance, sum=e[k]))
+        search.add(
+            abs(e[k] - 1),
+            0.0,
+            1,
+            lambda _, k=k, chance=chance, e=e: dict(k=k, inclusion=chance, sum=e[k]),
+        )
     statement = "The products of the arms' inclusion probabilities are a probability law over sets of k arms."
     return search.verdict("appendix-product", statement, "sum over all sets, away from 1")
 
@@ -625,8 +816,12 @@ def check_lemma_1(
     most = bound(n, discounted(gamma, horizon))
     search = _Search()
     for soft in (False, True):
-        Q = joint.backward(T, gamma, (lambda Q, t: softmax_value(Q, 1.0)) if soft else highest, reward)[0][0]  # [B, A, N]
-        found: Describe = partial(dict, k=k, T=T, endless=horizon is None, gamma=gamma, reward=reward, soft=soft)
+        Q = joint.backward(
+            T, gamma, (lambda Q, t: softmax_value(Q, 1.0)) if soft else highest, reward
+        )[0][0]  # [B, A, N]
+        found: Describe = partial(
+            dict, k=k, T=T, endless=horizon is None, gamma=gamma, reward=reward, soft=soft
+        )
 
         def describe(b: int, a: int, s: int, found: Describe = found) -> dict[str, Any]:
             return found(p=p[b], s=joint.states[s], a=_arms(joint.members[a]))
@@ -634,8 +829,12 @@ def check_lemma_1(
         search.add(0.0, Q, len(p), describe)
         search.add(Q, most, 0, describe)
     if horizon is None:
-        return search.verdict("lemma-1", "Q is at least 0 and at most n / (1 - gamma).", "reward", "gamma < 1")
-    statement = "Q is at least 0 and at most n (1 + gamma + ... + gamma^(T-1)), which is n T at gamma = 1."
+        return search.verdict(
+            "lemma-1", "Q is at least 0 and at most n / (1 - gamma).", "reward", "gamma < 1"
+        )
+    statement = (
+        "Q is at least 0 and at most n (1 + gamma + ... + gamma^(T-1)), which is n T at gamma = 1."
+    )
     return search.verdict("lemma-1-finite", statement, "reward")
 
 
@@ -717,16 +916,28 @@ LARGE_C = "c >= 2 W(1/e) / (1 - W(1/e)) = 0.772"
 #: The forms of Lemma 2. The first is the paper's, for every Q.
 LEMMA_2 = {
     "": Bound("(n - 1) / (2 + c)", eta_paper, sizes=((2, 1),)),
-    "small-gaps": Bound("(n - 1) / (2 + c)", eta_paper, "no action is more than 1 below the best", sizes=ONE, small=True),
+    "small-gaps": Bound(
+        "(n - 1) / (2 + c)",
+        eta_paper,
+        "no action is more than 1 below the best",
+        sizes=ONE,
+        small=True,
+    ),
     "large-c": Bound("(n - 1) / (2 + c)", eta_paper, LARGE_C, sizes=ONE, hard=True),
     "corrected": Bound("(n - 1) W(1/e) / c", eta_lambert, sizes=ONE),
-    "joint": Bound("log C(n, k) / c for sets of k arms by the joint design", eta_entropy, sizes=SOME),
+    "joint": Bound(
+        "log C(n, k) / c for sets of k arms by the joint design", eta_entropy, sizes=SOME
+    ),
     "sharp": Bound("W((C(n, k) - 1) / e) / c", eta_sharp, sizes=(*ONE, *SOME)),
 }
 
 
 def check_lemma_2(
-    variant: str = "", eta: PerStep | None = None, largest_gap: float | None = None, count: int = 200, seed: int = 0
+    variant: str = "",
+    eta: PerStep | None = None,
+    largest_gap: float | None = None,
+    count: int = 200,
+    seed: int = 0,
 ) -> Verdict:
     """Lemma 2: max Q - softmax Q <= (n - 1) / (2 + c), for every Q (k = 1). It fails for small c and gaps above 1.
 
@@ -742,12 +953,19 @@ def check_lemma_2(
         gaps = _gaps(math.comb(n, k) - 1, largest, count, seed)
         for c in form.cs(n, k):
             bound = (eta or form.eta)(n, k, c)
-            search.add(_softmax_loss(gaps, c), bound, len(gaps), lambda b, g=gaps, n=n, k=k, c=c: dict(n=n, k=k, c=c, gaps=g[b]))
+            search.add(
+                _softmax_loss(gaps, c),
+                bound,
+                len(gaps),
+                lambda b, g=gaps, n=n, k=k, c=c: dict(n=n, k=k, c=c, gaps=g[b]),
+            )
     statement = f"max Q - softmax Q is at most {form.text}."
     return search.verdict(_name("lemma-2", variant), statement, "reward a decision", form.condition)
 
 
-def check_lemma_2_lower(own_gap: bool = False, n: int = 2, gamma: float = 0.9, count: int = 200, seed: int = 0) -> Verdict:
+def check_lemma_2_lower(
+    own_gap: bool = False, n: int = 2, gamma: float = 0.9, count: int = 200, seed: int = 0
+) -> Verdict:
     """Lemma 2's lower bound: delta / (n exp(c delta)) <= max Q - softmax Q. It holds if delta is the largest gap of the same Q.
 
     The paper has delta(s) as the supremum over all Q, which is n / (1 - gamma). Then it fails: a Q that is the same for all actions
@@ -758,15 +976,24 @@ def check_lemma_2_lower(own_gap: bool = False, n: int = 2, gamma: float = 0.9, c
     search = _Search()
     for c in CS:
         left = delta / (n * np.exp(c * delta))
-        search.add(left, _softmax_loss(gaps, c), len(gaps), lambda b, c=c: dict(c=c, n=n, gaps=gaps[b], delta=delta[b]))
+        search.add(
+            left,
+            _softmax_loss(gaps, c),
+            len(gaps),
+            lambda b, c=c: dict(c=c, n=n, gaps=gaps[b], delta=delta[b]),
+        )
     statement = "max Q - softmax Q is at least delta / (n exp(c delta)), delta the largest gap " + (
         "of this Q." if own_gap else "of any Q."
     )
     condition = "delta is the largest gap of the same Q" if own_gap else ""
-    return search.verdict(_name("lemma-2-lower", "own" if own_gap else ""), statement, "reward a decision", condition)
+    return search.verdict(
+        _name("lemma-2-lower", "own" if own_gap else ""), statement, "reward a decision", condition
+    )
 
 
-def check_lemma_2_gaps(n: int = 3, horizon: int = 8, gamma: float = 1.0, count: int = 100, seed: int = 0) -> Verdict:
+def check_lemma_2_gaps(
+    n: int = 3, horizon: int = 8, gamma: float = 1.0, count: int = 100, seed: int = 0
+) -> Verdict:
     """Lemma 2's premise, "intuitively" 0 <= delta <= 1: whom to help changes Q* by at most 1 (k = 1). It fails: good states last.
 
     One decision changes one reward by at most 1, but the state it leaves behind counts for many steps.
@@ -775,9 +1002,16 @@ def check_lemma_2_gaps(n: int = 3, horizon: int = 8, gamma: float = 1.0, count: 
     joint = Joint.of(p, 1)
     gap = np.ptp(joint.backward(horizon, gamma, highest)[0][0], axis=1)  # [B, N]
     search = _Search()
-    search.add(gap, 1.0, len(p), lambda b, s: dict(p=p[b], k=1, T=horizon, gamma=gamma, s=joint.states[s]))
+    search.add(
+        gap, 1.0, len(p), lambda b, s: dict(p=p[b], k=1, T=horizon, gamma=gamma, s=joint.states[s])
+    )
     statement = "Two actions in the same state differ in Q* by at most 1."
-    return search.verdict("lemma-2-gaps", statement, "reward", share_of_natural_problems=np.mean(gap[:count].max(axis=1) > 1))
+    return search.verdict(
+        "lemma-2-gaps",
+        statement,
+        "reward",
+        share_of_natural_problems=np.mean(gap[:count].max(axis=1) > 1),
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- Lemma 3: values fall with t
@@ -799,25 +1033,40 @@ def check_lemma_3(
     """
     given = _single_arms(p, count, seed)
     search = _Search()
-    for gamma, m in product(gammas or ((0.0, 0.5, 1.0) if letter else (0.1, 0.5, 0.9, 1.0)), (-2.0, -0.5, 0.0, 0.5, 2.0)):
+    for gamma, m in product(
+        gammas or ((0.0, 0.5, 1.0) if letter else (0.1, 0.5, 0.9, 1.0)), (-2.0, -0.5, 0.0, 0.5, 2.0)
+    ):
         V = np.zeros((DECISIONS + 1, len(given), 2))  # row h: h decisions left
         for h in range(DECISIONS):
             bad, good = gamma * V[h, :, :1], reward + gamma * V[h, :, 1:]  # [n, 1]
             rest, act = (bad + given[:, a] * (good - bad) for a in (0, 1))  # [n, 2]
             V[h + 1] = np.maximum(rest + m, act)
 
-        def describe(*place: int, V: Floats = V, gamma: float = gamma, m: float = m) -> dict[str, Any]:
+        def describe(
+            *place: int, V: Floats = V, gamma: float = gamma, m: float = m
+        ) -> dict[str, Any]:
             i, s = place[-2:]
             return dict(p=given[i], gamma=gamma, m=m, s=s, T=DECISIONS, reward=reward, V=V[:, i, s])
 
         if letter:
-            search.add(DECISIONS, (np.diff(V, axis=0) > 1e-3 * ROUNDING).sum(axis=0), len(given), describe)
+            search.add(
+                DECISIONS, (np.diff(V, axis=0) > 1e-3 * ROUNDING).sum(axis=0), len(given), describe
+            )
         else:
             search.add(V[:-1], V[1:], len(given), describe)
-    statement = "With each decision more the value under a subsidy is larger, and it is never below 0."
+    statement = (
+        "With each decision more the value under a subsidy is larger, and it is never below 0."
+    )
     if letter:
-        return search.verdict("lemma-3", statement, f"steps of {DECISIONS} on which V stays though it should rise")
-    return search.verdict("lemma-3-positive", statement, "reward (least rise)", "gamma > 0 and p[1, s] > 0; m of either sign")
+        return search.verdict(
+            "lemma-3", statement, f"steps of {DECISIONS} on which V stays though it should rise"
+        )
+    return search.verdict(
+        "lemma-3-positive",
+        statement,
+        "reward (least rise)",
+        "gamma > 0 and p[1, s] > 0; m of either sign",
+    )
 
 
 # ------------------------------------------------------------------------------- Theorem 4 and the conjecture: what softness costs in all
@@ -829,14 +1078,21 @@ PAIRS = ((3, 2), (4, 2))
 THEOREM_4 = {
     "": Bound("(n - 1) / ((2 + c) (1 - gamma))", eta_paper),
     "small-gaps": Bound("(n - 1) / ((2 + c) (1 - gamma))", eta_paper, SMALL_GAPS, small=True),
-    "large-c": Bound("(n - 1) / ((2 + c) (1 - gamma))", eta_paper, f"gamma < 1 and {LARGE_C}", hard=True),
+    "large-c": Bound(
+        "(n - 1) / ((2 + c) (1 - gamma))", eta_paper, f"gamma < 1 and {LARGE_C}", hard=True
+    ),
     "finite": Bound("T (n - 1) / (2 + c) (gamma = 1)", eta_paper, horizon=8),
     "corrected": Bound("(1 + ... + gamma^(T-1)) (n - 1) W(1/e) / c", eta_lambert, horizon=8),
 }
 #: The forms of the conjecture (k > 1). The first is the paper's.
 CONJECTURE = {
     "": Bound("(n - k) / ((2 + c) (1 - gamma))", eta_paper, sizes=PAIRS),
-    "small-gaps": Bound("(n - k) / ((2 + c) (1 - gamma)) if actions differ by 1 at most", eta_paper, sizes=PAIRS, small=True),
+    "small-gaps": Bound(
+        "(n - k) / ((2 + c) (1 - gamma)) if actions differ by 1 at most",
+        eta_paper,
+        sizes=PAIRS,
+        small=True,
+    ),
     "large-c": Bound(
         "(n - k) / ((2 + c) (1 - gamma))",
         eta_paper,
@@ -844,11 +1100,15 @@ CONJECTURE = {
         sizes=PAIRS,
         hard=True,
     ),
-    "corrected": Bound("(1 + ... + gamma^(T-1)) log C(n, k) / c", eta_entropy, sizes=PAIRS, horizon=8),
+    "corrected": Bound(
+        "(1 + ... + gamma^(T-1)) log C(n, k) / c", eta_entropy, sizes=PAIRS, horizon=8
+    ),
 }
 
 
-def check_theorem_4(variant: str = "", eta: PerStep | None = None, count: int = 40, seed: int = 0) -> Verdict:
+def check_theorem_4(
+    variant: str = "", eta: PerStep | None = None, count: int = 40, seed: int = 0
+) -> Verdict:
     """Theorem 4 (k = 1): Q_soft >= Q* - (n - 1) / ((2 + c) (1 - gamma)). It fails for small c.
 
     An arm that stays good only while it is helped (:data:`FRAGILE`) beside a steady one: the softmax at c = .1 is nearly a lottery, lets
@@ -859,7 +1119,9 @@ def check_theorem_4(variant: str = "", eta: PerStep | None = None, count: int = 
     return _check_loss("theorem-4", variant, THEOREM_4[variant], eta, count, seed)
 
 
-def check_conjecture(variant: str = "", eta: PerStep | None = None, count: int = 20, seed: int = 0) -> Verdict:
+def check_conjecture(
+    variant: str = "", eta: PerStep | None = None, count: int = 20, seed: int = 0
+) -> Verdict:
     """The conjecture (k > 1): Q_soft >= Q* - (n - k) / ((2 + c) (1 - gamma)). It fails, with k arms like Theorem 4's.
 
     It fails even with ``small-gaps``, where Theorem 4 is right: with k > n/2 arms that gain 1 for a step, the others 0, and c near 0 a
@@ -869,25 +1131,37 @@ def check_conjecture(variant: str = "", eta: PerStep | None = None, count: int =
     return _check_loss("conjecture", variant, CONJECTURE[variant], eta, count, seed)
 
 
-def check_theorem_4_above(soft: SoftValue = softmax_value, count: int = 20, seed: int = 0) -> Verdict:
+def check_theorem_4_above(
+    soft: SoftValue = softmax_value, count: int = 20, seed: int = 0
+) -> Verdict:
     """Theorem 4's and the conjecture's other half: Q_soft <= Q*. It holds: Q_soft is the Q of a policy."""
     form = Bound("", eta_paper, sizes=((2, 1), (3, 1), *PAIRS))
     search = _search_loss(form, lambda Q, Q_soft, n, k, c: (Q_soft, Q), count, seed, soft)
-    return search.verdict("theorem-4-above", "The soft operator's Q is nowhere above the optimal Q.", "reward")
+    return search.verdict(
+        "theorem-4-above", "The soft operator's Q is nowhere above the optimal Q.", "reward"
+    )
 
 
-def _check_loss(claim: str, variant: str, form: Bound, eta: PerStep | None, count: int, seed: int) -> Verdict:
+def _check_loss(
+    claim: str, variant: str, form: Bound, eta: PerStep | None, count: int, seed: int
+) -> Verdict:
     gamma = 0.9 if form.horizon is None else 1.0
 
     def sides(Q: Floats, Q_soft: Floats, n: int, k: int, c: float) -> tuple[Floats, float]:
         return Q - Q_soft, (eta or form.eta)(n, k, c) * discounted(gamma, form.horizon)
 
     statement = f"For k {'=' if claim == 'theorem-4' else '>'} 1 the soft operator's Q is at most {form.text} below the optimal Q."
-    return _search_loss(form, sides, count, seed).verdict(_name(claim, variant), statement, "reward", form.condition)
+    return _search_loss(form, sides, count, seed).verdict(
+        _name(claim, variant), statement, "reward", form.condition
+    )
 
 
 def _search_loss(
-    form: Bound, sides: Callable[..., tuple[Any, Any]], count: int, seed: int, soft: SoftValue = softmax_value
+    form: Bound,
+    sides: Callable[..., tuple[Any, Any]],
+    count: int,
+    seed: int,
+    soft: SoftValue = softmax_value,
 ) -> _Search:
     """Q [B, A, N] at t = 0, optimal and soft, of every size and multiplier, through sides(Q, Q_soft, n, k, c)."""
     search, gamma = _Search(), 0.9 if form.horizon is None else 1.0
@@ -898,13 +1172,21 @@ def _search_loss(
         Q = joint.backward(T, gamma, highest)[0][0]
         for c in form.cs(n, k):
             Q_soft = joint.backward(T, gamma, lambda at, t, c=c: soft(at, c))[0]  # type: ignore[misc]  # [T, B, A, N]
-            meets = np.ptp(Q_soft, axis=2).max(axis=(0, 2)) <= (1.0 if form.small else np.inf)  # [B]
-            found: Describe = partial(dict, n=n, k=k, c=c, gamma=gamma, T=T, endless=form.horizon is None)
+            meets = np.ptp(Q_soft, axis=2).max(axis=(0, 2)) <= (
+                1.0 if form.small else np.inf
+            )  # [B]
+            found: Describe = partial(
+                dict, n=n, k=k, c=c, gamma=gamma, T=T, endless=form.horizon is None
+            )
 
-            def describe(b: int, a: int, s: int, found: Describe = found, p: Floats = p, joint: Joint = joint) -> dict[str, Any]:
+            def describe(
+                b: int, a: int, s: int, found: Describe = found, p: Floats = p, joint: Joint = joint
+            ) -> dict[str, Any]:
                 return found(p=p[b], s=joint.states[s], a=_arms(joint.members[a]))
 
-            search.add(*sides(Q, Q_soft[0], n, k, c), int(meets.sum()), describe, meets[:, None, None])
+            search.add(
+                *sides(Q, Q_soft[0], n, k, c), int(meets.sum()), describe, meets[:, None, None]
+            )
     return search
 
 
@@ -912,7 +1194,9 @@ def _search_loss(
 
 
 def check_certificate(
-    bound: Callable[[Cohort, int, int, float], float] = solvers.upper_bound, count: int = 8, seed: int = 0
+    bound: Callable[[Cohort, int, int, float], float] = solvers.upper_bound,
+    count: int = 8,
+    seed: int = 0,
 ) -> Verdict:
     """The certificate (beyond the paper): :func:`softfair.solvers.upper_bound` is never below the joint optimum. It holds.
 
@@ -920,19 +1204,36 @@ def check_certificate(
     arms, extreme ones, and arms that help may harm.
     """
     search, tightness = _Search(), []
-    for n, k, T, gamma in ((3, 1, 6, 1.0), (4, 2, 6, 1.0), (5, 2, 6, 0.9), (4, 1, 8, 1.0), (5, 3, 5, 1.0)):
-        p = np.concatenate([_problems(count, n, seed), np.random.default_rng([seed, 9, n]).random((count, n, 2, 2))])
+    for n, k, T, gamma in (
+        (3, 1, 6, 1.0),
+        (4, 2, 6, 1.0),
+        (5, 2, 6, 0.9),
+        (4, 1, 8, 1.0),
+        (5, 3, 5, 1.0),
+    ):
+        p = np.concatenate(
+            [
+                _problems(count, n, seed),
+                np.random.default_rng([seed, 9, n]).random((count, n, 2, 2)),
+            ]
+        )
         best = Joint.of(p, k).backward(T, gamma, highest)[1][0].mean(axis=-1)  # [B]
         certified = np.array([bound(Cohort.two_state(one), k, T, gamma) for one in p])
         found: Describe = partial(dict, k=k, T=T, gamma=gamma)
         search.add(best, certified, len(p), lambda b, p=p, found=found: found(p=p[b]))
         tightness += list(best / certified)
-    counted = dict(mean_optimum_over_bound=np.mean(tightness), least_optimum_over_bound=np.min(tightness))
-    return search.verdict("certificate", "No policy earns more than the certificate.", "reward", **counted)
+    counted = dict(
+        mean_optimum_over_bound=np.mean(tightness), least_optimum_over_bound=np.min(tightness)
+    )
+    return search.verdict(
+        "certificate", "No policy earns more than the certificate.", "reward", **counted
+    )
 
 
 def check_entropy(
-    divisor: Literal["kn", "kT"] = "kn", printed: float = TABLE_2_RANDOM, setting: tuple[int, int, int] = TABLE_2
+    divisor: Literal["kn", "kT"] = "kn",
+    printed: float = TABLE_2_RANDOM,
+    setting: tuple[int, int, int] = TABLE_2,
 ) -> Verdict:
     """Action entropy with selections divided by k n, as the paper prints it: Table 2's 4.56 is out of reach. With k T it is within.
 
@@ -942,7 +1243,12 @@ def check_entropy(
     n, k, T = setting
     total = T / n if divisor == "kn" else 1.0
     search = _Search()
-    search.add(printed, total * math.log(n / total), 1, lambda _: dict(n=n, k=k, T=T, printed=printed, sum_of_P=total))
+    search.add(
+        printed,
+        total * math.log(n / total),
+        1,
+        lambda _: dict(n=n, k=k, T=T, printed=printed, sum_of_P=total),
+    )
     statement = f"With P(i) = selections / ({' '.join(divisor)}) an entropy of {printed} is possible at n = {n}, k = {k}, T = {T}."
     return search.verdict(f"entropy-{divisor}", statement, "nats")
 
@@ -950,10 +1256,15 @@ def check_entropy(
 def lottery_entropy(n: int, k: int, T: int) -> float:
     """Expected action entropy of Random: -n E[P log P] with P = X / (k T), X ~ Binomial(T, k/n)."""
     q = k / n
-    return -n * sum(math.comb(T, x) * q**x * (1 - q) ** (T - x) * x / (k * T) * math.log(x / (k * T)) for x in range(1, T + 1))
+    return -n * sum(
+        math.comb(T, x) * q**x * (1 - q) ** (T - x) * x / (k * T) * math.log(x / (k * T))
+        for x in range(1, T + 1)
+    )
 
 
-def check_table_2_random(printed: float = TABLE_2_RANDOM, setting: tuple[int, int, int] = TABLE_2) -> Verdict:
+def check_table_2_random(
+    printed: float = TABLE_2_RANDOM, setting: tuple[int, int, int] = TABLE_2
+) -> Verdict:
     """Table 2's entropy of Random, 4.56 at T = 80, is that of a lottery. It is not, quite: a lottery has 4.547; at T = 100 it has 4.559.
 
     Each count is Binomial(T, k/n), so the expectation is exact. The standard deviation of a run is .0082 (.0065 at T = 100; printed:
@@ -962,8 +1273,15 @@ def check_table_2_random(printed: float = TABLE_2_RANDOM, setting: tuple[int, in
     n, k, T = setting
     here, at_100 = lottery_entropy(n, k, T), lottery_entropy(n, k, 100)
     search = _Search()
-    search.add(abs(here - printed), 0.005, 1, lambda _: dict(n=n, k=k, T=T, printed=printed, lottery=here, lottery_at_T_100=at_100))
-    statement = f"A lottery's expected action entropy at n = {n}, k = {k}, T = {T} rounds to {printed}."
+    search.add(
+        abs(here - printed),
+        0.005,
+        1,
+        lambda _: dict(n=n, k=k, T=T, printed=printed, lottery=here, lottery_at_T_100=at_100),
+    )
+    statement = (
+        f"A lottery's expected action entropy at n = {n}, k = {k}, T = {T} rounds to {printed}."
+    )
     return search.verdict("table-2-random", statement, "nats, of a rounding of .005")
 
 
@@ -1022,11 +1340,19 @@ def recheck(verdict: Verdict) -> bool:
     """
     witness = verdict.witness
     if verdict.claim not in _SIDES:
-        raise InvalidInput(f"no claim is called {verdict.claim!r}; give a verdict of softfair.theory.verdicts()")
+        raise InvalidInput(
+            f"no claim is called {verdict.claim!r}; give a verdict of softfair.theory.verdicts()"
+        )
     left, right = _SIDES[verdict.claim](witness)
     fails = right - left < -ROUNDING
-    numbers = ((left, witness["left"]), (right, witness["right"]), (abs(right - left), verdict.margin))
-    return fails == (verdict.verdict == "fails") and all(math.isclose(x, y, rel_tol=1e-9, abs_tol=1e-9) for x, y in numbers)
+    numbers = (
+        (left, witness["left"]),
+        (right, witness["right"]),
+        (abs(right - left), verdict.margin),
+    )
+    return fails == (verdict.verdict == "fails") and all(
+        math.isclose(x, y, rel_tol=1e-9, abs_tol=1e-9) for x, y in numbers
+    )
 
 
 Sides = tuple[float, float]
@@ -1045,12 +1371,20 @@ def _tables(w: Witness, pick: Pick) -> list[dict[State, dict[Set, float]]]:
     chances = {}
     for s, a in product(states, sets):
         good = [p[i][int(i in a)][s[i]] for i in arms]
-        chances[s, a] = [math.prod(good[i] if s2[i] else 1 - good[i] for i in arms) for s2 in states]
+        chances[s, a] = [
+            math.prod(good[i] if s2[i] else 1 - good[i] for i in arms) for s2 in states
+        ]
     values = dict.fromkeys(states, 0.0)
     tables: list[dict[State, dict[Set, float]]] = []
     for t in reversed(range(w["T"])):
         worth = [reward * sum(s2) + gamma * values[s2] for s2 in states]
-        tables.insert(0, {s: {a: sum(map(math.prod, zip(chances[s, a], worth, strict=True))) for a in sets} for s in states})
+        tables.insert(
+            0,
+            {
+                s: {a: sum(map(math.prod, zip(chances[s, a], worth, strict=True))) for a in sets}
+                for s in states
+            },
+        )
         values = {s: pick(t, s, tables[0][s]) for s in states}
     return tables
 
@@ -1067,7 +1401,9 @@ def _soft(c: float) -> Pick:
     return pick
 
 
-def _values_under_subsidy(w: Witness, m: float, h: int) -> tuple[list[list[float]], list[list[float]]]:
+def _values_under_subsidy(
+    w: Witness, m: float, h: int
+) -> tuple[list[list[float]], list[list[float]]]:
     """V[h][s] with 0, ..., h decisions left, and Q[a][s] with h left."""
     p, gamma, V, Q = w["p"], w["gamma"], [[0.0, 0.0]], [[0.0, 0.0]] * 2
     for _ in range(h):
@@ -1096,7 +1432,9 @@ def _law_of(z: Sequence[float], k: int, design: str) -> dict[Set, float]:
         return {a: math.prod(w[i] for i in a) / total for a in sets}
     law = dict.fromkeys(sets, 0.0)
     for order in permutations(arms, k):
-        law[tuple(sorted(order))] += math.prod(w[i] / sum(w[j] for j in arms if j not in order[:x]) for x, i in enumerate(order))
+        law[tuple(sorted(order))] += math.prod(
+            w[i] / sum(w[j] for j in arms if j not in order[:x]) for x, i in enumerate(order)
+        )
     return law
 
 
@@ -1136,15 +1474,24 @@ def _any_index_sides(w: Witness) -> Sides:
     table = _tables(w, _best)[w["t"]]
 
     def lead(s: list[int], x: int, y: int) -> float:
-        mine, others = ([q for a, q in table[tuple(s)].items() if (x in a and y not in a) == own] for own in (True, False))
+        mine, others = (
+            [q for a, q in table[tuple(s)].items() if (x in a and y not in a) == own]
+            for own in (True, False)
+        )
         return max(mine) - max(others)
 
-    return (max(0.0, min(lead(one, i, j), lead(two, j, i))), 0.0) if (one[i], one[j]) == (two[i], two[j]) else NOT_SO
+    return (
+        (max(0.0, min(lead(one, i, j), lead(two, j, i))), 0.0)
+        if (one[i], one[j]) == (two[i], two[j])
+        else NOT_SO
+    )
 
 
 def _decomposition_sides(w: Witness) -> Sides:
     Q = _tables(w, _best)[w["t"]][tuple(w["s"])]
-    ix, jx, iy, jy = (Q[tuple(sorted((w[one], w[other])))] for one, other in ("ix", "jx", "iy", "jy"))
+    ix, jx, iy, jy = (
+        Q[tuple(sorted((w[one], w[other])))] for one, other in ("ix", "jx", "iy", "jy")
+    )
     return abs((ix - jx) - (iy - jy)), 0.0
 
 
@@ -1160,7 +1507,11 @@ def _sets_sides(w: Witness) -> Sides:
 
 
 def _true_values_sides(w: Witness) -> Sides:
-    gain, high, low = [row[s] for row, s in zip(w["gains"], w["s"], strict=True)], tuple(w["high"]), tuple(w["low"])
+    gain, high, low = (
+        [row[s] for row, s in zip(w["gains"], w["s"], strict=True)],
+        tuple(w["high"]),
+        tuple(w["low"]),
+    )
     Q = _tables(w, _best)[w["t"]][tuple(w["s"])]
     return (Q[low], Q[high]) if _sum(gain, high) >= _sum(gain, low) else NOT_SO
 
@@ -1169,12 +1520,18 @@ def _definition_1_sides(w: Witness) -> Sides:
     c, gain = float(w["c"]), w["gains"]
     high, low = _sum(gain, w["high"]), _sum(gain, w["low"])
     top = sum(sorted(gain)[-len(w["high"]) :])
-    return (low, high) if c == 0 or high >= low or (c == math.inf and not math.isclose(low, top)) else NOT_SO
+    return (
+        (low, high)
+        if c == 0 or high >= low or (c == math.inf and not math.isclose(low, top))
+        else NOT_SO
+    )
 
 
 def _sets_to_arms_sides(w: Witness) -> Sides:
     law, i, j = _law_given(w), w["i"], w["j"]
-    return (_inclusion_of(law, j), _inclusion_of(law, i)) if w["gains"][i] > w["gains"][j] else NOT_SO
+    return (
+        (_inclusion_of(law, j), _inclusion_of(law, i)) if w["gains"][i] > w["gains"][j] else NOT_SO
+    )
 
 
 def _arms_to_sets_sides(w: Witness) -> Sides:
@@ -1192,7 +1549,9 @@ def _product_sides(w: Witness) -> Sides:
 
 
 def _steps_of(w: Witness) -> float:
-    return float(1 / (1 - w["gamma"]) if w["endless"] else sum(w["gamma"] ** t for t in range(w["T"])))
+    return float(
+        1 / (1 - w["gamma"]) if w["endless"] else sum(w["gamma"] ** t for t in range(w["T"]))
+    )
 
 
 def _bounded_sides(w: Witness) -> Sides:
@@ -1220,7 +1579,9 @@ def _rises(w: Witness) -> list[Sides]:
 
 
 def _lemma_3_sides(w: Witness) -> Sides:
-    return float(w["T"]), float(sum(after - before > 1e-3 * ROUNDING for before, after in _rises(w)))
+    return float(w["T"]), float(
+        sum(after - before > 1e-3 * ROUNDING for before, after in _rises(w))
+    )
 
 
 def _lemma_3_positive_sides(w: Witness) -> Sides:
@@ -1239,7 +1600,9 @@ def _certificate_sides(w: Witness) -> Sides:
 
 
 def _entropy_sides(w: Witness, divisor: str) -> Sides:
-    share = w["k"] * w["T"] / w["n"] / (w["k"] * w[divisor[1]])  # P(i) if all arms are selected equally often
+    share = (
+        w["k"] * w["T"] / w["n"] / (w["k"] * w[divisor[1]])
+    )  # P(i) if all arms are selected equally often
     return w["printed"], -sum(share * math.log(share) for _ in range(w["n"]))
 
 
@@ -1278,15 +1641,24 @@ _SIDES: dict[str, Callable[[Witness], Sides]] = {
     "appendix-product": _product_sides,
     "lemma-1": _bounded_sides,
     "lemma-1-finite": _bounded_sides,
-    **{_name("lemma-2", variant): partial(_softmax_sides, eta=form.eta) for variant, form in LEMMA_2.items()},
+    **{
+        _name("lemma-2", variant): partial(_softmax_sides, eta=form.eta)
+        for variant, form in LEMMA_2.items()
+    },
     "lemma-2-lower": _lower_sides,
     "lemma-2-lower-own": _lower_sides,
     "lemma-2-gaps": _gap_sides,
     "lemma-3": _lemma_3_sides,
     "lemma-3-positive": _lemma_3_positive_sides,
-    **{_name("theorem-4", variant): partial(_whole_loss_sides, eta=form.eta) for variant, form in THEOREM_4.items()},
+    **{
+        _name("theorem-4", variant): partial(_whole_loss_sides, eta=form.eta)
+        for variant, form in THEOREM_4.items()
+    },
     "theorem-4-above": _soft_and_best,
-    **{_name("conjecture", variant): partial(_whole_loss_sides, eta=form.eta) for variant, form in CONJECTURE.items()},
+    **{
+        _name("conjecture", variant): partial(_whole_loss_sides, eta=form.eta)
+        for variant, form in CONJECTURE.items()
+    },
     "certificate": _certificate_sides,
     "entropy-kn": partial(_entropy_sides, divisor="kn"),
     "entropy-kT": partial(_entropy_sides, divisor="kT"),

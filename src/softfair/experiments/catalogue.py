@@ -14,7 +14,16 @@ from typing import Any, Literal
 from .. import datasets
 from ..cohort import Cohort
 from ..errors import InvalidInput
-from ..policies import FairMyopic, Myopic, Oracle, Policy, Random, SoftFair, ThresholdWhittle, Whittle
+from ..policies import (
+    FairMyopic,
+    Myopic,
+    Oracle,
+    Policy,
+    Random,
+    SoftFair,
+    ThresholdWhittle,
+    Whittle,
+)
 
 __all__ = ["EXPERIMENTS", "Experiment", "find"]
 
@@ -25,12 +34,19 @@ def softfair(c: float, c_value: float | None = None) -> dict[str, Policy]:
     """SoftFair by all three solvers: the paper's two with its own sampling design, prices with the joint one."""
     return {
         "SoftFair (paper)": SoftFair(c=c, solver="paper", design="successive", c_value=c_value),
-        "SoftFair (mean field)": SoftFair(c=c, solver="meanfield", design="successive", c_value=c_value),
+        "SoftFair (mean field)": SoftFair(
+            c=c, solver="meanfield", design="successive", c_value=c_value
+        ),
         "SoftFair (priced)": SoftFair(c=c, solver="priced", design="joint", c_value=c_value),
     }
 
 
-BASELINES: dict[str, Policy] = {"Random": Random(), "Myopic": Myopic(), "FairMyopic": FairMyopic(), "Oracle": Oracle()}
+BASELINES: dict[str, Policy] = {
+    "Random": Random(),
+    "Myopic": Myopic(),
+    "FairMyopic": FairMyopic(),
+    "Oracle": Oracle(),
+}
 
 
 @dataclass(frozen=True)
@@ -56,10 +72,14 @@ class Experiment:
         """The same in little: fewer arms and decisions, in proportion, and as few episodes of Algorithm 1 as its values need."""
         n, horizon = min(self.n, 40 if self.n <= 100 else 80), max(5, round(0.3 * self.horizon))
         policies = {
-            label: replace(policy, episodes=6 * horizon) if isinstance(policy, SoftFair) and policy.solver == "paper" else policy
+            label: replace(policy, episodes=6 * horizon)
+            if isinstance(policy, SoftFair) and policy.solver == "paper"
+            else policy
             for label, policy in self.policies.items()
         }
-        return replace(self, n=n, k=max(1, round(self.k * n / self.n)), horizon=horizon, policies=policies)
+        return replace(
+            self, n=n, k=max(1, round(self.k * n / self.n)), horizon=horizon, policies=policies
+        )
 
     def settings(self) -> dict[str, Any]:
         """Every choice, as plain data: what is recorded, and what decides whether an earlier result still stands."""
@@ -85,7 +105,12 @@ def _catalogue() -> list[Experiment]:
             100,
             10,
             100,
-            {"Threshold Whittle": ThresholdWhittle(), "Whittle": Whittle("infinite"), "Oracle": Oracle()} | softfair(2.0),
+            {
+                "Threshold Whittle": ThresholdWhittle(),
+                "Whittle": Whittle("infinite"),
+                "Oracle": Oracle(),
+            }
+            | softfair(2.0),
             keep_counts=True,
         )
     ]
@@ -99,12 +124,35 @@ def _catalogue() -> list[Experiment]:
         # c = inf deterministically picks the top k of values learnt with c = 1 (caption of Figure 3); c_value = 1 at every c beside it.
         coupled = softfair(c) if math.isfinite(c) else softfair(c, c_value=1.0)
         decoupled: dict[str, Policy] = {
-            "SoftFair (c_value = 1)": SoftFair(c=c, solver="meanfield", design="successive", c_value=1.0),
+            "SoftFair (c_value = 1)": SoftFair(
+                c=c, solver="meanfield", design="successive", c_value=1.0
+            ),
         }
-        found.append(Experiment(f"fig3a/{c:g}", "fig3a", "synthetic", 100, 10, 50, BASELINES | coupled | decoupled, x=c))
+        found.append(
+            Experiment(
+                f"fig3a/{c:g}",
+                "fig3a",
+                "synthetic",
+                100,
+                10,
+                50,
+                BASELINES | coupled | decoupled,
+                x=c,
+            )
+        )
     for chance in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9):
         found.append(
-            Experiment(f"fig3b/{chance:g}", "fig3b", "synthetic", 100, 10, 50, usual, parameters={"recovery": chance}, x=chance)
+            Experiment(
+                f"fig3b/{chance:g}",
+                "fig3b",
+                "synthetic",
+                100,
+                10,
+                50,
+                usual,
+                parameters={"recovery": chance},
+                x=chance,
+            )
         )
     found.append(Experiment("table2", "table2", "cpap", 100, 10, 80, usual))
     return found
@@ -119,6 +167,8 @@ def find(names: list[str]) -> list[Experiment]:
     for name in names or list(EXPERIMENTS):
         parts = [e for e in EXPERIMENTS.values() if name in (e.id, e.figure)]
         if not parts:
-            raise InvalidInput(f"there is no experiment {name!r}; the known ones are {', '.join(EXPERIMENTS)}")
+            raise InvalidInput(
+                f"there is no experiment {name!r}; the known ones are {', '.join(EXPERIMENTS)}"
+            )
         chosen |= {e.id: e for e in parts}
     return list(chosen.values())

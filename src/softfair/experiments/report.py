@@ -70,8 +70,14 @@ def _line(rows: pd.DataFrame, policy: str, column: str) -> Line:
     instances = rows["instance"].to_numpy()[chosen]
     means = np.array([values[instances == instance].mean() for instance in np.unique(instances)])
     means = means if len(means) > 1 else values
-    half = _student(len(means) - 1) * float(means.std(ddof=1)) / math.sqrt(len(means)) if len(means) > 1 else math.nan
-    return Line(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else math.nan, half)
+    half = (
+        _student(len(means) - 1) * float(means.std(ddof=1)) / math.sqrt(len(means))
+        if len(means) > 1
+        else math.nan
+    )
+    return Line(
+        float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else math.nan, half
+    )
 
 
 def _student(freedom: int) -> float:
@@ -127,7 +133,9 @@ def _draw_figure_1(rows: Rows) -> Figure:
     labels = ["Threshold Whittle", "Whittle", *SOLVERS]
     figure, axes = new_figure(columns=len(labels), width=2.3, height=2.4)
     first = table[(table["instance"] == 0) & (table["run"] == 0)].set_index("policy")
-    counts = {label: np.array(str(first.loc[label, "counts"]).split(), dtype=int) for label in labels}
+    counts = {
+        label: np.array(str(first.loc[label, "counts"]).split(), dtype=int) for label in labels
+    }
     draw_histograms(axes, counts)
     for ax in axes:
         ax.set_title(ax.get_title().replace(": ", "\n"), fontsize=9)
@@ -136,7 +144,11 @@ def _draw_figure_1(rows: Rows) -> Figure:
 
 def _judge_figure_1(rows: Rows) -> list[Judgement]:
     never = {
-        policy: _value(rows["fig1"].assign(never_selected=100 * rows["fig1"]["never_selected"]), policy, "never_selected")
+        policy: _value(
+            rows["fig1"].assign(never_selected=100 * rows["fig1"]["never_selected"]),
+            policy,
+            "never_selected",
+        )
         for policy in ("Threshold Whittle", "Whittle", *SOLVERS)
     }
     starved = min(never["Threshold Whittle"][0], never["Whittle"][0])
@@ -151,7 +163,9 @@ def _judge_figure_1(rows: Rows) -> list[Judgement]:
         verdict = "Not reproduced at this size: see the shares."
     return [
         Judgement(
-            '"almost 50% of the arms never get activated" by Threshold Whittle; SoftFair (c = 2) spreads help.', ours, verdict
+            '"almost 50% of the arms never get activated" by Threshold Whittle; SoftFair (c = 2) spreads help.',
+            ours,
+            verdict,
         )
     ]
 
@@ -166,8 +180,19 @@ def _bars(ax: Axes, rows: Rows, figure: str, column: str, label: str) -> None:
     for j, policy in enumerate(policies):
         values = [_value(rows[name], policy, column) for name in names]
         places = np.arange(len(names)) + (j - (len(policies) - 1) / 2) * width
-        heights, halves = [v[0] for v in values], [0.0 if math.isnan(v[1]) else v[1] for v in values]
-        ax.bar(places, heights, width, yerr=halves, color=STYLE[policy][0], label=policy, error_kw={"elinewidth": 0.8})
+        heights, halves = (
+            [v[0] for v in values],
+            [0.0 if math.isnan(v[1]) else v[1] for v in values],
+        )
+        ax.bar(
+            places,
+            heights,
+            width,
+            yerr=halves,
+            color=STYLE[policy][0],
+            label=policy,
+            error_kw={"elinewidth": 0.8},
+        )
     ax.set_xticks(range(len(names)), [f"{EXPERIMENTS[name].x:g}" for name in names])
     ax.set_xlabel(label)
     ax.axhline(100, color=INK, linewidth=0.8, linestyle=":")
@@ -176,7 +201,11 @@ def _bars(ax: Axes, rows: Rows, figure: str, column: str, label: str) -> None:
 def _draw_figure_2(rows: Rows) -> Figure:
     wanted = [
         (f, label)
-        for f, label in (("fig2a", "arms n, k = 10 %"), ("fig2b", "k of 100 arms"), ("fig2c", "decisions T"))
+        for f, label in (
+            ("fig2a", "arms n, k = 10 %"),
+            ("fig2b", "k of 100 arms"),
+            ("fig2c", "decisions T"),
+        )
         if _parts(rows, f)
     ]
     figure, axes = new_figure(columns=len(wanted), width=3.6, height=3.4)
@@ -184,7 +213,14 @@ def _draw_figure_2(rows: Rows) -> Figure:
         _bars(ax, rows, name, "benefit", label)
     axes[0].set_ylabel("intervention benefit, % of the Oracle's")
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 3 * len(wanted)), frameon=False, fontsize=8)
+    figure.legend(
+        handles,
+        labels,
+        loc="outside upper center",
+        ncols=min(len(labels), 3 * len(wanted)),
+        frameon=False,
+        fontsize=8,
+    )
     return figure
 
 
@@ -201,15 +237,23 @@ def _judge_figure_2(rows: Rows) -> list[Judgement]:
     names = [name for figure in ("fig2a", "fig2b", "fig2c") for name in _parts(rows, figure)]
     wins: dict[str, int] = dict.fromkeys(SOLVERS, 0)
     for name in names:
-        best = max(_value(rows[name], rival, "benefit")[0] for rival in ("Random", "Myopic", "FairMyopic"))
+        best = max(
+            _value(rows[name], rival, "benefit")[0] for rival in ("Random", "Myopic", "FairMyopic")
+        )
         for solver in SOLVERS:
             wins[solver] += _value(rows[name], solver, "benefit")[0] > best
-    ours = ", ".join(f"{solver} leads in {won} of {len(names)} settings" for solver, won in wins.items())
+    ours = ", ".join(
+        f"{solver} leads in {won} of {len(names)} settings" for solver, won in wins.items()
+    )
     everywhere = [solver for solver, won in wins.items() if won == len(names)]
-    verdict = f"Order reproduced by {', '.join(everywhere)}." if everywhere else "Not in every setting."
+    verdict = (
+        f"Order reproduced by {', '.join(everywhere)}." if everywhere else "Not in every setting."
+    )
     if len(everywhere) < len(SOLVERS):
         verdict += " The paper does not state its c; ours is recorded with the results."
-    judgements.append(Judgement("SoftFair consistently outperforms Random, Myopic and FairMyopic.", ours, verdict))
+    judgements.append(
+        Judgement("SoftFair consistently outperforms Random, Myopic and FairMyopic.", ours, verdict)
+    )
     claims = (
         ("fig2b", "A gradual increase of the benefit as k grows.", "a rise"),
         ("fig2c", "A smaller T leads to better performance (slightly).", "a fall"),
@@ -224,16 +268,26 @@ def _judge_figure_2(rows: Rows) -> list[Judgement]:
             values = [_value(rows[name], solver, "benefit") for name in names]
             trends[solver] = _trend(values)
             texts.append(
-                f"{solver}: " + ", ".join(f"{_text(v)} at {EXPERIMENTS[n].x:g}" for v, n in zip(values, names, strict=True))
+                f"{solver}: "
+                + ", ".join(
+                    f"{_text(v)} at {EXPERIMENTS[n].x:g}"
+                    for v, n in zip(values, names, strict=True)
+                )
             )
         same = [solver for solver, trend in trends.items() if trend == wanted]
         if len(same) == len(SOLVERS):
             verdict = "Reproduced by all three solvers."
         elif same:
-            others = "; ".join(f"{solver} shows {trend}" for solver, trend in trends.items() if solver not in same)
+            others = "; ".join(
+                f"{solver} shows {trend}" for solver, trend in trends.items() if solver not in same
+            )
             verdict = f"Reproduced by {', '.join(same)}; {others}."
         else:
-            verdict = "Not reproduced: " + "; ".join(f"{solver} shows {trend}" for solver, trend in trends.items()) + "."
+            verdict = (
+                "Not reproduced: "
+                + "; ".join(f"{solver} shows {trend}" for solver, trend in trends.items())
+                + "."
+            )
         judgements.append(Judgement(claim, "; ".join(texts), verdict))
     return judgements
 
@@ -251,7 +305,14 @@ def _lines(ax: Axes, rows: Rows, figure: str, column: str, policies: list[str]) 
         values = [_value(rows[name], policy, column) for name in names]
         halves = [0.0 if math.isnan(v[1]) else v[1] for v in values]
         ax.errorbar(
-            xs, [v[0] for v in values], yerr=halves, color=colour, marker=marker, markersize=5, elinewidth=0.8, label=policy
+            xs,
+            [v[0] for v in values],
+            yerr=halves,
+            color=colour,
+            marker=marker,
+            markersize=5,
+            elinewidth=0.8,
+            label=policy,
         )
     ax.set_xticks(xs, ["\u221e" if math.isinf(float(x)) else f"{x:g}" for x in places])
     return xs
@@ -275,8 +336,12 @@ def _judge_figure_3a(rows: Rows) -> list[Judgement]:
     rises = []
     for policy in (*SOLVERS, "SoftFair (c_value = 1)"):
         rises.append((policy, [_value(rows[name], policy, "benefit") for name in names]))
-    ours = "; ".join(f"{policy}: " + ", ".join(_text(v) for v in values) for policy, values in rises)
-    steady = [policy for policy, values in rises if all(b > a - 1 for (a, _), (b, _) in pairwise(values))]
+    ours = "; ".join(
+        f"{policy}: " + ", ".join(_text(v) for v in values) for policy, values in rises
+    )
+    steady = [
+        policy for policy, values in rises if all(b > a - 1 for (a, _), (b, _) in pairwise(values))
+    ]
     judgements = [
         Judgement(
             "Benefit grows with c.",
@@ -303,7 +368,9 @@ def _judge_figure_3a(rows: Rows) -> list[Judgement]:
 
 def _draw_figure_3b(rows: Rows) -> Figure:
     figure, axes = new_figure(columns=1, width=5.2, height=3.8)
-    _lines(axes[0], rows, "fig3b", "entropy", ["Random", "FairMyopic", *SOLVERS, "Myopic", "Oracle"])
+    _lines(
+        axes[0], rows, "fig3b", "entropy", ["Random", "FairMyopic", *SOLVERS, "Myopic", "Oracle"]
+    )
     axes[0].set_xlabel("chance p[1, 0] that help in the bad state brings the good one")
     axes[0].set_ylabel("action entropy")
     figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=8)
@@ -322,8 +389,18 @@ def _judge_figure_3b(rows: Rows) -> list[Judgement]:
         f"{s} {n} of {len(names)}" for s, n in above.items()
     )
     good = highest == len(names) and above["SoftFair (priced)"] == len(names)
-    verdict = "Order reproduced." if good and min(above.values()) == len(names) else "Order reproduced in part, see the counts."
-    return [Judgement("Random has the highest entropy, SoftFair always a higher one than the Oracle.", ours, verdict)]
+    verdict = (
+        "Order reproduced."
+        if good and min(above.values()) == len(names)
+        else "Order reproduced in part, see the counts."
+    )
+    return [
+        Judgement(
+            "Random has the highest entropy, SoftFair always a higher one than the Oracle.",
+            ours,
+            verdict,
+        )
+    ]
 
 
 # -- Table 2
@@ -347,7 +424,14 @@ def _draw_table_2(rows: Rows) -> Figure:
                 label=policy,
             )
     for policy, ((mean, _), (spread, _)) in PAPER_TABLE_2.items():
-        ax.annotate(f"{policy}, paper", (spread, mean), (4, 4), textcoords="offset points", fontsize=7, color="#c0392b")
+        ax.annotate(
+            f"{policy}, paper",
+            (spread, mean),
+            (4, 4),
+            textcoords="offset points",
+            fontsize=7,
+            color="#c0392b",
+        )
         ax.plot(spread, mean, marker="*", color="#c0392b", markersize=8, linestyle="")
     ax.set_xlabel("action entropy")
     ax.set_ylabel("intervention benefit, % of the Oracle's")
@@ -364,7 +448,10 @@ def _judge_table_2(rows: Rows) -> list[Judgement]:
             b, e = benefit[name], entropy[name]
             near = [
                 what
-                for what, ours, (theirs, sd) in (("benefit", b, paper_benefit), ("entropy", e, paper_entropy))
+                for what, ours, (theirs, sd) in (
+                    ("benefit", b, paper_benefit),
+                    ("entropy", e, paper_entropy),
+                )
                 if abs(ours.mean - theirs) <= max(sd, ours.sd)
             ]
             judgements.append(
@@ -394,10 +481,16 @@ def _judge_table_2(rows: Rows) -> list[Judgement]:
             line = [means[solver if policy == "SoftFair" else policy].mean for policy in order]
             held.append((solver, all(a > b for a, b in pairwise(line))))
         yes = [solver for solver, ok in held if ok]
-        verdict = "Order reproduced." if len(yes) == len(SOLVERS) else f"Order reproduced with {', '.join(yes) or 'no solver'}."
+        verdict = (
+            "Order reproduced."
+            if len(yes) == len(SOLVERS)
+            else f"Order reproduced with {', '.join(yes) or 'no solver'}."
+        )
         a, b = means["Random"], means["FairMyopic"]
         if abs(a.mean - b.mean) <= math.hypot(a.half, b.half):
-            verdict += " Random and FairMyopic are nearer to each other than their intervals tell apart."
+            verdict += (
+                " Random and FairMyopic are nearer to each other than their intervals tell apart."
+            )
         judgements.append(
             Judgement(
                 f"Order of {column}: {' > '.join(order)}",
@@ -415,12 +508,19 @@ def _draw_beyond(rows: Rows) -> Figure:
     figure, axes = new_figure(columns=2, width=4.6, height=4.0)
     names = _parts(rows, "fig3a")
     for ax, (column, label) in zip(
-        axes, (("entropy", "action entropy"), ("never_selected", "share of arms never helped")), strict=True
+        axes,
+        (("entropy", "action entropy"), ("never_selected", "share of arms never helped")),
+        strict=True,
     ):
         for policy in (*SOLVERS, "SoftFair (c_value = 1)"):
             colour, marker = STYLE[policy]
-            points = [(_value(rows[n], policy, column)[0], _value(rows[n], policy, "benefit")[0]) for n in names]
-            ax.plot(*zip(*points, strict=True), color=colour, marker=marker, markersize=5, label=policy)
+            points = [
+                (_value(rows[n], policy, column)[0], _value(rows[n], policy, "benefit")[0])
+                for n in names
+            ]
+            ax.plot(
+                *zip(*points, strict=True), color=colour, marker=marker, markersize=5, label=policy
+            )
         for policy in ("Random", "Myopic", "FairMyopic", "Oracle"):
             colour, marker = STYLE[policy]
             ax.plot(
@@ -440,24 +540,42 @@ def _draw_beyond(rows: Rows) -> Figure:
 def _judge_beyond(rows: Rows) -> list[Judgement]:
     names = _parts(rows, "fig3a")
     coupled = [
-        (_value(rows[n], "SoftFair (paper)", "entropy")[0], _value(rows[n], "SoftFair (paper)", "benefit")[0]) for n in names
+        (
+            _value(rows[n], "SoftFair (paper)", "entropy")[0],
+            _value(rows[n], "SoftFair (paper)", "benefit")[0],
+        )
+        for n in names
     ]
     priced = [
-        (_value(rows[n], "SoftFair (priced)", "entropy")[0], _value(rows[n], "SoftFair (priced)", "benefit")[0]) for n in names
+        (
+            _value(rows[n], "SoftFair (priced)", "entropy")[0],
+            _value(rows[n], "SoftFair (priced)", "benefit")[0],
+        )
+        for n in names
     ]
     priced.sort()
     gains = []
     for entropy, benefit in coupled:
         if priced[0][0] <= entropy <= priced[-1][0]:
-            gains.append(float(np.interp(entropy, [e for e, _ in priced], [b for _, b in priced])) - benefit)
+            gains.append(
+                float(np.interp(entropy, [e for e, _ in priced], [b for _, b in priced])) - benefit
+            )
     bound = _value(rows[names[-1]], "SoftFair (priced)", "of_bound")
-    ours = f"at the same entropy, prices bring {min(gains):.0f} to {max(gains):.0f} points more" if gains else "no common entropy"
+    ours = (
+        f"at the same entropy, prices bring {min(gains):.0f} to {max(gains):.0f} points more"
+        if gains
+        else "no common entropy"
+    )
     if gains and max(gains) > 1:
         verdict = "The paper's recipe is beaten: prices, or values learnt with c = 1, dominate the coupled c on the frontier."
     else:
         verdict = "No clear gain at this size."
     return [
-        Judgement("(beyond the paper) One c for learning and drawing against prices, and against c_value = 1.", ours, verdict),
+        Judgement(
+            "(beyond the paper) One c for learning and drawing against prices, and against c_value = 1.",
+            ours,
+            verdict,
+        ),
         Judgement(
             "(beyond the paper) A certificate.",
             f"priced, largest c: {_text(bound, 1)} % of what no policy can exceed",
@@ -468,8 +586,20 @@ def _judge_beyond(rows: Rows) -> list[Judgement]:
 
 SECTIONS = (
     _Section("fig1", "Figure 1: who is ever helped", _draw_figure_1, _judge_figure_1, ("fig1",)),
-    _Section("fig2", "Figure 2: benefit by size, budget and horizon", _draw_figure_2, _judge_figure_2, ("fig2a", "fig2b", "fig2c")),
-    _Section("fig3a", "Figure 3a: benefit by the multiplier c", _draw_figure_3a, _judge_figure_3a, ("fig3a",)),
+    _Section(
+        "fig2",
+        "Figure 2: benefit by size, budget and horizon",
+        _draw_figure_2,
+        _judge_figure_2,
+        ("fig2a", "fig2b", "fig2c"),
+    ),
+    _Section(
+        "fig3a",
+        "Figure 3a: benefit by the multiplier c",
+        _draw_figure_3a,
+        _judge_figure_3a,
+        ("fig3a",),
+    ),
     _Section("fig3b", "Figure 3b: action entropy", _draw_figure_3b, _judge_figure_3b, ("fig3b",)),
     _Section("table2", "Table 2: the CPAP cohort", _draw_table_2, _judge_table_2, ("table2",)),
     _Section("frontier", "Beyond the paper: the frontier", _draw_beyond, _judge_beyond, ("fig3a",)),
@@ -504,7 +634,9 @@ def write_report(rows: Rows, out: Path, runs: int, seed: int, quick: bool = Fals
         images = {}
         for kind in ("png", "svg"):
             buffer = io.BytesIO()
-            figure.savefig(buffer, format=kind, dpi=130, metadata={"Date": None} if kind == "svg" else None)
+            figure.savefig(
+                buffer, format=kind, dpi=130, metadata={"Date": None} if kind == "svg" else None
+            )
             images[kind] = buffer.getvalue()
             write_whole(out / "figures" / f"{section.key}.{kind}", images[kind])
         picture = base64.b64encode(images["png"]).decode()
@@ -516,7 +648,11 @@ def write_report(rows: Rows, out: Path, runs: int, seed: int, quick: bool = Fals
         title = html.escape(section.title)
         inches = figure.get_figwidth()
         # Panels side by side stay legible on a phone and are pushed along; a single one fits.
-        width = f"min-width:{5 * inches:g}rem" if len(figure.axes) > 1 else f"max-width:{8 * inches:g}rem"
+        width = (
+            f"min-width:{5 * inches:g}rem"
+            if len(figure.axes) > 1
+            else f"max-width:{8 * inches:g}rem"
+        )
         image = f'<img style="{width}" alt="{title}" src="data:image/png;base64,{picture}">'
         parts.append(f'<section><h2>{title}</h2><div class="figure">{image}</div>{body}</section>')
     rough = sorted({name for name, table in rows.items() if not table["converged"].all()})

@@ -45,7 +45,12 @@ RUNS_AN_INSTANCE = 5  # of the 50 simulations: ten cohorts, five runs on each
 
 
 def run(
-    experiments: list[Experiment], out: Path, runs: int = 50, seed: int = 0, jobs: int | None = None, again: bool = False
+    experiments: list[Experiment],
+    out: Path,
+    runs: int = 50,
+    seed: int = 0,
+    jobs: int | None = None,
+    again: bool = False,
 ) -> dict[str, pd.DataFrame]:
     """Rows of each experiment by id, from an earlier run where its settings are the same (unless ``again``)."""
     if runs < 1:
@@ -82,7 +87,9 @@ def run(
         _compile_side_by_side()
     # Threads, not processes: kernels release the lock, and nothing needs to be started or sent.
     with ThreadPoolExecutor(jobs or get_threads()) as pool:
-        results: Iterator[tuple[Experiment, int, Part]] = pool.map(work, sorted(todo, key=_cost, reverse=True))
+        results: Iterator[tuple[Experiment, int, Part]] = pool.map(
+            work, sorted(todo, key=_cost, reverse=True)
+        )
         try:
             for experiment, instance, part in track(results, "experiments", total=len(todo)):
                 name = experiment.id
@@ -109,7 +116,11 @@ class _SecondCompiler(event.Listener):
 
     def on_start(self, compiling: event.Event) -> None:
         if self.child is None:
-            self.child = subprocess.Popen([sys.executable, "-c", ALGORITHM_1], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.child = subprocess.Popen(
+                [sys.executable, "-c", ALGORITHM_1],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
 
     def on_end(self, compiling: event.Event) -> None:
         pass
@@ -195,7 +206,14 @@ def _simulate_instance(experiment: Experiment, runs: int, instance: int, seed: i
 
 
 def _settings(experiment: Experiment, runs: int, seed: int) -> dict[str, Any]:
-    return json.loads(json.dumps({**experiment.settings(), "runs": runs, "runs an instance": RUNS_AN_INSTANCE, "seed": seed}))  # type: ignore[no-any-return]
+    settings = {
+        **experiment.settings(),
+        "runs": runs,
+        "runs an instance": RUNS_AN_INSTANCE,
+        "seed": seed,
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(settings))  # as they come back from a file
+    return plain
 
 
 def _files(experiment: Experiment, out: Path) -> tuple[Path, Path]:
@@ -209,7 +227,9 @@ def _part(experiment: Experiment, out: Path, runs: int, seed: int, instance: int
     return out / "results" / "parts" / f"{experiment.id.replace('/', '_')}-{stamp}-{instance}.json"
 
 
-def _finish(experiment: Experiment, out: Path, runs: int, seed: int, parts: dict[int, Part]) -> pd.DataFrame:
+def _finish(
+    experiment: Experiment, out: Path, runs: int, seed: int, parts: dict[int, Part]
+) -> pd.DataFrame:
     """Write the rows, then the record that makes them count, then drop the parts."""
     import pandas as pd
 
@@ -228,7 +248,9 @@ def _finish(experiment: Experiment, out: Path, runs: int, seed: int, parts: dict
             **{name: version(name) for name in ("softfair", "numpy", "numba")},
         },
     }
-    about.unlink(missing_ok=True)  # rows without a record are no result: never the old record with new rows
+    about.unlink(
+        missing_ok=True
+    )  # rows without a record are no result: never the old record with new rows
     write_whole(table, content)
     write_whole(about, json.dumps(record, indent=1).encode())
     for instance in parts:

@@ -36,7 +36,9 @@ def _cut(values, k, scratch):
         margin = 3.0 * math.sqrt(size * share * (1.0 - share)) + 2.0
         upper, lower = math.ceil(size * share + margin), math.floor(size * share - margin)
         high = kth_smallest(scratch[:size], upper) if upper <= size else np.inf
-        low = kth_smallest(scratch[: min(upper, size)], lower) if lower >= 1 else -np.inf  # the smallest stand in front by now
+        low = (
+            kth_smallest(scratch[: min(upper, size)], lower) if lower >= 1 else -np.inf
+        )  # the smallest stand in front by now
         below, between = 0, 0
         for i in range(n):
             scratch[between] = values[i]
@@ -153,7 +155,9 @@ def _draw_leaf(q, k, key, counter, table, chosen):
     for i in range(m - 1, -1, -1):  # table[i, 1 + j] = Pr(j of arms i, ..., m - 1), as far as k
         table[i, 0] = 0.0
         p, here, after = q[i], table[i], table[i + 1]
-        for block in range(1, k + 2, 8):  # eight at a time: loops this short do not vectorise by themselves
+        for block in range(
+            1, k + 2, 8
+        ):  # eight at a time: loops this short do not vectorise by themselves
             for j in range(8):
                 here[block + j] = (1.0 - p) * after[block + j] + p * after[block + j - 1]
     left = k
@@ -162,7 +166,11 @@ def _draw_leaf(q, k, key, counter, table, chosen):
         if left == m - i:
             take = 1
         elif left > 0:
-            take = 1 if uniform(key, counter + i) * table[i, 1 + left] < q[i] * table[i + 1, left] else 0
+            take = (
+                1
+                if uniform(key, counter + i) * table[i, 1 + left] < q[i] * table[i + 1, left]
+                else 0
+            )
         chosen[i] = take
         left -= take
 
@@ -187,7 +195,9 @@ def draw_joint(log_weights, k, key, scratch, chosen):
     for i in range(n):
         top = max(top, log_weights[i])
     guess = guess_shift(log_weights, top, float(k))
-    u = shift(log_weights, top, float(k), np.int64(JOINT), guess, 0.1)  # near is enough: any tilt serves
+    u = shift(
+        log_weights, top, float(k), np.int64(JOINT), guess, 0.1
+    )  # near is enough: any tilt serves
     for i in range(n):
         x = (log_weights[i] - top) + u
         e = exp_(-abs(x))
@@ -231,15 +241,26 @@ def draw_joint(log_weights, k, key, scratch, chosen):
             if 2 * b + 1 == branches:
                 starts[h, b], lows[h, b], highs[h, b] = start_a, low_a, high_a
                 continue
-            low_b, high_b, start_b = lows[h - 1, 2 * b + 1], highs[h - 1, 2 * b + 1], starts[h - 1, 2 * b + 1]
-            left, right = laws[start_a : start_a + high_a - low_a], laws[start_b : start_b + high_b - low_b]
+            low_b, high_b, start_b = (
+                lows[h - 1, 2 * b + 1],
+                highs[h - 1, 2 * b + 1],
+                starts[h - 1, 2 * b + 1],
+            )
+            left, right = (
+                laws[start_a : start_a + high_a - low_a],
+                laws[start_b : start_b + high_b - low_b],
+            )
             both = laws[used : used + len(left) + len(right) - 1]
             both[:] = 0.0
             for i in range(len(left)):
                 for j in range(len(right)):
                     both[i + j] += left[i] * right[j]
             low, high = _trim(both, 0, len(both))
-            starts[h, b], lows[h, b], highs[h, b] = used + low, low_a + low_b + low, low_a + low_b + high
+            starts[h, b], lows[h, b], highs[h, b] = (
+                used + low,
+                low_a + low_b + low,
+                low_a + low_b + high,
+            )
             used += high  # dust below stays unused
         branches = parents
     counts, next_counts = np.zeros(leaves, np.int64), np.zeros(leaves, np.int64)
@@ -258,12 +279,18 @@ def draw_joint(log_weights, k, key, scratch, chosen):
             last = min(highs[h, left], wanted - lows[h, right] + 1)
             total = 0.0
             for j in range(first, last):
-                total += laws[starts[h, left] + j - lows[h, left]] * laws[starts[h, right] + wanted - j - lows[h, right]]
+                total += (
+                    laws[starts[h, left] + j - lows[h, left]]
+                    * laws[starts[h, right] + wanted - j - lows[h, right]]
+                )
             goal = uniform(key, counter) * total
             counter += 1
             split = first
             for j in range(first, last):
-                goal -= laws[starts[h, left] + j - lows[h, left]] * laws[starts[h, right] + wanted - j - lows[h, right]]
+                goal -= (
+                    laws[starts[h, left] + j - lows[h, left]]
+                    * laws[starts[h, right] + wanted - j - lows[h, right]]
+                )
                 split = j
                 if goal < 0.0:
                     break
@@ -307,7 +334,9 @@ def draw_rounded(probabilities, key, scratch, chosen):
             p[holder], p[other] = (1.0, total - 1.0) if winner else (total - 1.0, 1.0)
         if p[holder] == 0.0 or p[holder] == 1.0:
             holder = other
-    for i in range(n):  # all are 0 or 1 by now but the last holder, which rounding may have left a hair away
+    for i in range(
+        n
+    ):  # all are 0 or 1 by now but the last holder, which rounding may have left a hair away
         chosen[i] = 1 if p[i] > 0.5 else 0
 
 

@@ -16,10 +16,26 @@ from llvmlite import ir
 from numba import njit, types, uint64
 from numba.extending import intrinsic
 
-__all__ = ["COMPILE", "SMALL_RISE", "exp_", "exp_upto_", "log1p_", "log_", "mix", "rise_", "small_rise_", "uniform"]
+__all__ = [
+    "COMPILE",
+    "SMALL_RISE",
+    "exp_",
+    "exp_upto_",
+    "log1p_",
+    "log_",
+    "mix",
+    "rise_",
+    "small_rise_",
+    "uniform",
+]
 
 # How every kernel is compiled: without the interpreter's lock, cached on disk, division by zero as in NumPy (a check would end SIMD).
-COMPILE: dict[str, Any] = {"nogil": True, "cache": True, "fastmath": {"contract"}, "error_model": "numpy"}
+COMPILE: dict[str, Any] = {
+    "nogil": True,
+    "cache": True,
+    "fastmath": {"contract"},
+    "error_model": "numpy",
+}
 
 # How a function is compiled that is only ever a part of a kernel. The compiler below numba inlines it; numba itself, told to inline, copies
 # its code to every place before anything is simplified, which takes several times as long to compile and is no faster.
@@ -77,7 +93,9 @@ def exp_upto_(x):
     whole = shifted - ROUNDER
     r = x - whole * LN2_HIGH
     r = r - whole * LN2_LOW
-    scale = _float((_bits(shifted) << uint64(52)) + uint64(0x3FF0000000000000))  # 2^whole, built in the exponent field
+    scale = _float(
+        (_bits(shifted) << uint64(52)) + uint64(0x3FF0000000000000)
+    )  # 2^whole, built in the exponent field
     return (_expm1_reduced(r) + 1.0) * scale
 
 

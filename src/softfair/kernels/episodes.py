@@ -48,7 +48,25 @@ def start_runs(low, high, start, keys, states):
 
 
 @njit(**COMPILE)
-def run_window(low, high, P, reward, scores, first_step, steps, c, rule, k, keys, states, chosen, rewards, counts, waits, longest):
+def run_window(
+    low,
+    high,
+    P,
+    reward,
+    scores,
+    first_step,
+    steps,
+    c,
+    rule,
+    k,
+    keys,
+    states,
+    chosen,
+    rewards,
+    counts,
+    waits,
+    longest,
+):
     """Decisions first_step, ..., first_step + steps - 1 of runs [low, high).
 
     scores [1 or runs, 1 or steps, n, S or 1]: what each arm scores in each state; an axis of 1 serves all. A policy without memory has
@@ -60,7 +78,13 @@ def run_window(low, high, P, reward, scores, first_step, steps, c, rule, k, keys
     for run in range(low, high):
         table = scores[run if len(scores) > 1 else 0]
         by_state = table.shape[2] > 1
-        state, picked, count, wait, most = states[run], chosen[run], counts[run], waits[run], longest[run]
+        state, picked, count, wait, most = (
+            states[run],
+            chosen[run],
+            counts[run],
+            waits[run],
+            longest[run],
+        )
         for step in range(steps):
             t = first_step + step
             row = table[step if len(table) > 1 else 0]
@@ -107,7 +131,13 @@ def episodes(first, last, P, reward, start, k, c, gamma, rule, tolerance, key, s
     """
     T, n, S = visits.shape
     state, picked = np.empty(n, np.int32), np.empty(n, np.uint8)
-    passive, gain, chance, log_weights, scratch = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(3 * n)
+    passive, gain, chance, log_weights, scratch = (
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+        np.empty(3 * n),
+    )
     shifts = np.full(T, np.nan)  # the clock at each step, from the episode before
     for episode in range(first, last):
         luck = mix(key, 3 * episode * T)
@@ -135,9 +165,15 @@ def episodes(first, last, P, reward, start, k, c, gamma, rule, tolerance, key, s
                 top = log_weights[0]
                 for i in range(n):
                     top = max(top, log_weights[i])
-                guess = guess_shift(log_weights, top, float(k)) if np.isnan(shifts[t]) else shifts[t] + top
+                guess = (
+                    guess_shift(log_weights, top, float(k))
+                    if np.isnan(shifts[t])
+                    else shifts[t] + top
+                )
                 if rule == SUCCESSIVE:
-                    u, _ = successive_inclusion(log_weights, top, k, tolerance, guess, series, chance)
+                    u, _ = successive_inclusion(
+                        log_weights, top, k, tolerance, guess, series, chance
+                    )
                 else:
                     u, _ = joint_inclusion(log_weights, top, k, guess, chance)
                 shifts[t] = u - top

@@ -56,7 +56,12 @@ __all__ = [
 ]
 
 # Sums may be taken lane by lane.
-SUM: dict[str, Any] = {"nogil": True, "cache": True, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
+SUM: dict[str, Any] = {
+    "nogil": True,
+    "cache": True,
+    "fastmath": {"contract", "reassoc", "nsz"},
+    "error_model": "numpy",
+}
 
 SUCCESSIVE, JOINT = 0, 1
 
@@ -204,7 +209,9 @@ def successive_exact(z, top, k, u, tolerance, out):
     u is a guess.
     """
     n = len(z)
-    u = shift(z, top, k - 0.5, np.int64(SUCCESSIVE), u, 0.1)  # between k - 1 and k: at k the count may stand still for long
+    u = shift(
+        z, top, k - 0.5, np.int64(SUCCESSIVE), u, 0.1
+    )  # between k - 1 and k: at k the count may stand still for long
     q, r, q_mid, r_mid = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     below, law, order = np.empty(n), np.empty(n + 4), np.empty(n, np.int64)
     variance, slope, growth = 0.0, 0.0, 1e-300
@@ -215,7 +222,9 @@ def successive_exact(z, top, k, u, tolerance, out):
         slope += s * r_mid[i]
         growth += s * s * r_mid[i] / q_mid[i]
     sigma = min(1.0, math.sqrt(variance) / slope) if slope > 0.0 else 1.0
-    aim = max(1e-15, 5.0 * tolerance**1.5)  # because the sum over arms, which is set right in the end, gathers errors
+    aim = max(
+        1e-15, 5.0 * tolerance**1.5
+    )  # because the sum over arms, which is set right in the end, gathers errors
     step = sigma
     while _digits(max(growth, 1.0 / (sigma * sigma)), step) < -math.log(aim):
         step *= 0.9
@@ -234,11 +243,15 @@ def successive_exact(z, top, k, u, tolerance, out):
                     s = _clock(_place(z[i], top) + (u + x))
                     q[i], r[i] = rise_(s), exp_(-s)
                     growth += s * s * r[i] / q[i]
-                _without_each(q, r, k, np.int64(SUCCESSIVE), max(DUST, aim * tolerance), law, order, below)
+                _without_each(
+                    q, r, k, np.int64(SUCCESSIVE), max(DUST, aim * tolerance), law, order, below
+                )
                 felt = 0.0
                 for i in range(n):
                     density = _clock(_place(z[i], top) + (u + x)) * r[i]
-                    risen = q[i] - q_mid[i] if q[i] < 0.5 else r_mid[i] - r[i]  # to relative precision
+                    risen = (
+                        q[i] - q_mid[i] if q[i] < 0.5 else r_mid[i] - r[i]
+                    )  # to relative precision
                     out[i] += step * (density * (below[i] - G) + risen * g)
                     felt = max(felt, (density * abs(below[i] - G) + abs(risen) * g) / q_mid[i])
                 coarse |= felt * math.exp(-_digits(growth, step)) > 100.0 * aim
@@ -304,7 +317,9 @@ def _load_clocks(first, high, z, top, u, s, e, weight):
             s[j] = _place(z[first + j if first + j < high else first], top) + u
             weight[j] = 1.0 if first + j < high else 0.0
     for j in range(LANES):
-        s[j] = exp_upto_(6.7 if s[j] > 6.7 else s[j])  # from s = 800 on e is 0 to every digit, and powers of s must stay finite
+        s[j] = exp_upto_(
+            6.7 if s[j] > 6.7 else s[j]
+        )  # from s = 800 on e is 0 to every digit, and powers of s must stay finite
         e[j] = exp_upto_(-s[j])
 
 
@@ -417,7 +432,15 @@ def successive_moments(low, high, z, top, u, order):
 def first_moments(low, high, z, top, u, clocks):
     """`successive_moments` to order 1, which is all that a million arms need: one loop, its sums on the stack; s into clocks."""
     s, e, weight = lanes(), lanes(), lanes()
-    e1, s1e1, s2e1, s3e1, e2, s1e2, s2e2 = lanes(), lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
+    e1, s1e1, s2e1, s3e1, e2, s1e2, s2e2 = (
+        lanes(),
+        lanes(),
+        lanes(),
+        lanes(),
+        lanes(),
+        lanes(),
+        lanes(),
+    )
     for j in range(LANES):
         e1[j], s1e1[j], s2e1[j], s3e1[j] = 0.0, 0.0, 0.0, 0.0
         e2[j], s1e2[j], s2e2[j] = 0.0, 0.0, 0.0
@@ -438,7 +461,12 @@ def first_moments(low, high, z, top, u, clocks):
             s2e2[j] += square * s[j]
             s3e1[j] += term * s[j]
     out = np.zeros((4, 3))  # s^3 e^2 is needed by nothing
-    out[0, 1], out[1, 1], out[2, 1], out[3, 1] = _lane_sum(e1), _lane_sum(s1e1), _lane_sum(s2e1), _lane_sum(s3e1)
+    out[0, 1], out[1, 1], out[2, 1], out[3, 1] = (
+        _lane_sum(e1),
+        _lane_sum(s1e1),
+        _lane_sum(s2e1),
+        _lane_sum(s3e1),
+    )
     out[0, 2], out[1, 2], out[2, 2] = _lane_sum(e2), _lane_sum(s1e2), _lane_sum(s2e2)
     out[0, 0] = (high - low) - out[0, 1]
     return out
@@ -486,7 +514,9 @@ def successive_coefficients(moments, series, order_low, order_high, out):
     cumulant_poly = np.zeros((order + 2, powers_e + 1))  # kappa_j as a polynomial in e
     cumulant_poly[1, 0] = 1.0
     cumulant_poly[1, 1] = -1.0  # kappa_1 = q = 1 - e
-    for j in range(1, order + 1):  # kappa_{j+1} = q (1 - q) d kappa_j / dq = -(e - e^2) d kappa_j / de
+    for j in range(
+        1, order + 1
+    ):  # kappa_{j+1} = q (1 - q) d kappa_j / dq = -(e - e^2) d kappa_j / de
         for b in range(1, powers_e):
             term = b * cumulant_poly[j, b]
             cumulant_poly[j + 1, b] -= term
@@ -575,8 +605,14 @@ def successive_map(low, high, z, top, u, coefficients, out):
     for first in range(low, high, LANES):
         _load_clocks(first, high, z, top, u, s, e, weight)
         _polynomial(coefficients, s, e, inner, correction)
-        for j in range(LANES):  # p or 1 - p to relative precision, whichever is smaller: the order of s survives rounding
-            p = small_rise_(s[j]) + correction[j] if s[j] < SMALL_RISE else 1.0 - (e[j] - correction[j])
+        for j in range(
+            LANES
+        ):  # p or 1 - p to relative precision, whichever is smaller: the order of s survives rounding
+            p = (
+                small_rise_(s[j]) + correction[j]
+                if s[j] < SMALL_RISE
+                else 1.0 - (e[j] - correction[j])
+            )
             correction[j] = p
             total[j] += weight[j] * p
             spread[j] += weight[j] * (p * (1.0 - p))
@@ -587,7 +623,11 @@ def successive_map(low, high, z, top, u, coefficients, out):
 @njit(**COMPILE)
 def first_map(low, high, factor, coefficients, out):
     """`successive_map` to order 1, of arms [low, high) whose clocks s / factor are in out and give way to p."""
-    c11, c21, c12 = coefficients[1, 1], coefficients[2, 1], coefficients[1, 2]  # the terms s e, s^2 e and s e^2, and no other
+    c11, c21, c12 = (
+        coefficients[1, 1],
+        coefficients[2, 1],
+        coefficients[1, 2],
+    )  # the terms s e, s^2 e and s e^2, and no other
     s, p, weight, total, spread = lanes(), lanes(), lanes(), lanes(), lanes()
     total[:] = 0.0
     spread[:] = 0.0
@@ -625,7 +665,10 @@ def estimated_error(moments, series, low, high):
     last = np.zeros(moments.shape)
     successive_coefficients(moments, series, order, order, last)
     s, e, inner, term = lanes(), lanes(), lanes(), lanes()
-    low, high = max(low, -7.0), min(high, 6.7)  # below s = 0.001 the term is in proportion to s, above 800 there is none
+    low, high = (
+        max(low, -7.0),
+        min(high, 6.7),
+    )  # below s = 0.001 the term is in proportion to s, above 800 there is none
     for j in range(LANES):
         s[j] = exp_(low + max(high - low, 0.0) * j / (LANES - 1.0))
         e[j] = exp_(-s[j])
@@ -680,7 +723,9 @@ def joint_coefficients(moments, k, variance, out):
     """Coefficients of d in powers of y [powers, the last is 0], from the power sums."""
     n, powers = moments[0], len(moments)
     sd = math.sqrt(variance)
-    step = 2.0 * math.pi / (20.0 * sd + 60.0)  # the count never strays as far as the period, so the trapezoid sum is exact
+    step = (
+        2.0 * math.pi / (20.0 * sd + 60.0)
+    )  # the count never strays as far as the period, so the trapezoid sum is exact
     out[:] = 0.0
     norm = 0.0
     for node in range(int(8.7 / sd / step) + 1):
@@ -723,7 +768,15 @@ def joint_coefficients(moments, k, variance, out):
 @njit(**COMPILE)
 def joint_map(low, high, z, top, u, coefficients, out):
     """p_i of arms [low, high) into out; returns (sum p, sum p (1 - p))."""
-    q, r, y, d, weight, total, spread = lanes(), lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
+    q, r, y, d, weight, total, spread = (
+        lanes(),
+        lanes(),
+        lanes(),
+        lanes(),
+        lanes(),
+        lanes(),
+        lanes(),
+    )
     total[:] = 0.0
     spread[:] = 0.0
     for first in range(low, high, LANES):
@@ -851,7 +904,11 @@ def reach_for(tolerance):
 @njit(**COMPILE)
 def _expanded(z, top, k, u, tolerance, series, out):
     """`successive` by its expansion, to first order if that is within the tolerance, else to the highest: (done, u, total, spread)."""
-    n, none, one = len(z), np.int64(0), np.int64(1)  # not literals, for each of which callees would be compiled anew
+    n, none, one = (
+        len(z),
+        np.int64(0),
+        np.int64(1),
+    )  # not literals, for each of which callees would be compiled anew
     bracket = np.array([-np.inf, np.inf, u])
     lowest = top
     for i in range(n):
@@ -861,7 +918,11 @@ def _expanded(z, top, k, u, tolerance, series, out):
         near = False
         for _ in range(400):
             first = order == 1
-            moments = first_moments(none, n, z, top, u, out) if first else successive_moments(none, n, z, top, u, order)
+            moments = (
+                first_moments(none, n, z, top, u, out)
+                if first
+                else successive_moments(none, n, z, top, u, order)
+            )
             count, slope, bend, twist = successive_derivatives(moments)
             step, near = polish(u, count, slope, bend, twist, k, reach_for(tolerance), bracket)
             u += step
@@ -871,7 +932,9 @@ def _expanded(z, top, k, u, tolerance, series, out):
             break
         move_moments(moments, step)
         error = estimated_error(moments, series, lowest - top + u, u)
-        if error * error > 10.0 * tolerance:  # the highest order comes to about the square of the first: not near enough
+        if (
+            error * error > 10.0 * tolerance
+        ):  # the highest order comes to about the square of the first: not near enough
             break
         if error <= tolerance:
             coefficients = np.zeros(moments.shape)
@@ -896,7 +959,9 @@ def successive_inclusion(z, top, k, tolerance, guess, series, out):
     if not fast:
         successive_exact(z, top, k, u, tolerance, out)
         total, spread = _sums(out)
-    movable = fast or abs(budget - total) <= 0.5 * tolerance * spread  # else nobody is unsure enough to bear the difference
+    movable = (
+        fast or abs(budget - total) <= 0.5 * tolerance * spread
+    )  # else nobody is unsure enough to bear the difference
     settle(np.int64(0), n, out, budget if movable else total, total, spread)
     return u, not fast
 
@@ -911,7 +976,9 @@ def joint_inclusion(z, top, k, guess, out):
     fast = powers <= MOST_POWERS
     if fast:
         coefficients = np.empty(powers)
-        joint_coefficients(joint_moments(none, n, z, top, u, powers), budget, variance, coefficients)
+        joint_coefficients(
+            joint_moments(none, n, z, top, u, powers), budget, variance, coefficients
+        )
         total, spread = joint_map(none, n, z, top, u, coefficients, out)
     else:
         joint_exact(z, top, k, u, out)

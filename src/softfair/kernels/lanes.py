@@ -21,7 +21,9 @@ LANES = 64  # arms of a block: enough to fill the pipelines, few enough for a bl
 def _stack(typingctx):
     def codegen(context, builder, signature, args):
         # Use vectors as wide as the machine has; compilers shy from 512 bits for the sake of old processors that slowed down.
-        set.add(builder.function.attributes, '"prefer-vector-width"="512"')  # llvmlite lists only the attributes it knows
+        set.add(
+            builder.function.attributes, '"prefer-vector-width"="512"'
+        )  # llvmlite lists only the attributes it knows
         block = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), LANES))
         block.align = 64  # a vector of 512 bits that straddles two cache lines takes two loads
         return builder.bitcast(block, ir.DoubleType().as_pointer())

@@ -52,7 +52,9 @@ def clip_decided(log_weights, k, scratch):
         far += 1 - (abs(log_weights[i] - log_weights[0]) <= 0.5 * WIDE)
     if far == 0 or log_weights.max() - log_weights.min() <= WIDE or k == 0 or k == n:
         return
-    for i in range(n):  # a whole-array assignment brings code for its error message, which takes seconds to compile
+    for i in range(
+        n
+    ):  # a whole-array assignment brings code for its error message, which takes seconds to compile
         scratch[i] = log_weights[i]
     cut = kth_smallest(scratch, n - k + 1)
     for i in range(n):

@@ -20,7 +20,17 @@ from numba import njit
 from .elementary import COMPILE, INSIDE, exp_, log1p_, rise_
 from .lanes import LANES, lanes
 
-__all__ = ["HARD", "JOINT", "PART", "PRICED", "SUCCESSIVE", "score_rows", "score_rows_two", "sweep", "sweep_two"]
+__all__ = [
+    "HARD",
+    "JOINT",
+    "PART",
+    "PRICED",
+    "SUCCESSIVE",
+    "score_rows",
+    "score_rows_two",
+    "sweep",
+    "sweep_two",
+]
 
 PRICED, JOINT, SUCCESSIVE, HARD = 0, 1, 2, 3
 PART = 8192  # arms a task: long enough to hide the hand-over to a thread, short enough to balance
@@ -134,7 +144,9 @@ def sweep_two(low, high, P, reward, start, theta, c, gamma, rule):
             weight[j] = 1.0 if first + j < high else 0.0
             mu[j] = start[i if len(start) > 1 else 0, 1]
         for t in range(T - 1, -1, -1):
-            _step_back_by_rule(rule, c, theta[t], gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi[t, 0], pi[t, 1])
+            _step_back_by_rule(
+                rule, c, theta[t], gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi[t, 0], pi[t, 1]
+            )
         for j in range(LANES):
             value[j] += weight[j] * (V0[j] + mu[j] * (V1[j] - V0[j]))
         for t in range(T):
@@ -144,7 +156,9 @@ def sweep_two(low, high, P, reward, start, theta, c, gamma, rule):
                 a0, a1 = mu0 * pi0[j], mu1 * pi1[j]
                 active_t[j] += weight[j] * (a0 + a1)
                 response_t[j] += weight[j] * (a0 * (1.0 - pi0[j]) + a1 * (1.0 - pi1[j]))
-                mu[j] = mu0 * p00[j] + a0 * (p10[j] - p00[j]) + mu1 * p01[j] + a1 * (p11[j] - p01[j])
+                mu[j] = (
+                    mu0 * p00[j] + a0 * (p10[j] - p00[j]) + mu1 * p01[j] + a1 * (p11[j] - p01[j])
+                )
     out = np.zeros((2, T + 1))
     for t in range(T):
         out[0, t] = active[t].sum()
@@ -167,7 +181,9 @@ def score_rows_two(low, high, P, reward, theta, c, gamma, rule, first_step, rows
                     reach = dr[j] + gamma * (V1[j] - V0[j])
                     rows[t - first_step, first + j, 0] = (p10[j] - p00[j]) * reach
                     rows[t - first_step, first + j, 1] = (p11[j] - p01[j]) * reach
-            _step_back_by_rule(rule, c, theta[t], gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1)
+            _step_back_by_rule(
+                rule, c, theta[t], gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1
+            )
 
 
 @njit(inline="always")

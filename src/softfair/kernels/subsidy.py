@@ -20,10 +20,18 @@ import numpy as np
 from numba import njit
 
 LANES = 64  # arms side by side: eight AVX-512 registers, and a block's ten rows of 512 bytes stay in the first cache
-SETTLED = 1e-14  # a move this small (relative) ends the search: on one linear piece the step was exact
-BISECT_EVERY = 4  # every fourth try halves the bracket, whatever Newton says, so that a search always ends
-MOST_TRIES = 220  # BISECT_EVERY x the 54 halvings that exhaust a double; two or three tries are usual
-FARTHEST = 500  # steps beyond the horizon that a wait may grow to while the other wait is still within it
+SETTLED = (
+    1e-14  # a move this small (relative) ends the search: on one linear piece the step was exact
+)
+BISECT_EVERY = (
+    4  # every fourth try halves the bracket, whatever Newton says, so that a search always ends
+)
+MOST_TRIES = (
+    220  # BISECT_EVERY x the 54 halvings that exhaust a double; two or three tries are usual
+)
+FARTHEST = (
+    500  # steps beyond the horizon that a wait may grow to while the other wait is still within it
+)
 FADED = 1e-9  # enough of them: what was seen has faded from the belief to this share
 RARE = 1e-8  # floor of the chance that a pull sees the other state, so that rounding leaves something of its cycles
 
@@ -62,7 +70,9 @@ def _follow_two(steps, a, bad, good, own, t, x, slope):
 
 
 @_compile
-def two_state_rows(low, high, arm, state, gain, own_unit, bad_unit, good_unit, l0, gamma, sharp, out):
+def two_state_rows(
+    low, high, arm, state, gain, own_unit, bad_unit, good_unit, l0, gamma, sharp, out
+):
     """out[h, arm, state] = gain * t_h, t_h the root of x_{h-1}(m = d t) = t, for problems low..high.
 
     t = index / immediate gain lies in [0, 1 + gamma + ... + gamma^(h-1)], and x_{h-1}(d t) / t never rises in t (the
@@ -99,7 +109,11 @@ def two_state_rows(low, high, arm, state, gain, own_unit, bad_unit, good_unit, l
                 left[j] = t[j] if (ahead > t[j]) & sharp else 0.0
                 right[j] = t[j] if (ahead <= t[j]) & sharp else most
                 step = (ahead - turn * t[j]) / (1.0 - turn)
-                t[j] = step if sharp & (step >= left[j]) & (step <= right[j]) else 0.5 * (left[j] + right[j])
+                t[j] = (
+                    step
+                    if sharp & (step >= left[j]) & (step <= right[j])
+                    else 0.5 * (left[j] + right[j])
+                )
                 open_lane[j] = True
             for attempt in range(MOST_TRIES):
                 _follow_two(h - 1, a, bad, good, own, t, x, slope)
@@ -199,7 +213,13 @@ def many_state_rows(low, high, P, reward, gamma, out):
     value, slope = np.empty((S, LANES)), np.empty((S, LANES))
     old_value, old_slope = np.empty((S, LANES)), np.empty((S, LANES))
     advantage, turn = np.empty((S, LANES)), np.empty((S, LANES))
-    span, m, last, left, right = np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    span, m, last, left, right = (
+        np.empty(LANES),
+        np.empty(LANES),
+        np.empty(LANES),
+        np.empty(LANES),
+        np.empty(LANES),
+    )
     open_lane = np.empty(LANES, np.bool_)
     for first in range(low, high, LANES):
         lanes = min(LANES, high - first)
@@ -213,7 +233,9 @@ def many_state_rows(low, high, P, reward, gamma, out):
                 for j in range(LANES):
                     left[j] = -most * span[j]
                     right[j] = most * span[j]
-                    guess = min(max(2.0 * m[j] - last[j], left[j]), right[j])  # the last two rows, prolonged
+                    guess = min(
+                        max(2.0 * m[j] - last[j], left[j]), right[j]
+                    )  # the last two rows, prolonged
                     last[j] = m[j]
                     m[j] = guess
                     open_lane[j] = True
@@ -276,7 +298,11 @@ def many_state_faults(low, high, P, reward, gamma, index, tolerance, fault):
                         for j in range(lanes):
                             room = tolerance * (span[j] + abs(m[j]))
                             gap = index[h, first + j, s] - m[j]
-                            wrong = -advantage[s, j] if gap > room else (advantage[s, j] if gap < -room else 0.0)
+                            wrong = (
+                                -advantage[s, j]
+                                if gap > room
+                                else (advantage[s, j] if gap < -room else 0.0)
+                            )
                             worst[j] = max(worst[j], wrong if wrong > room else 0.0)
                     _back_up(rest, stay, advantage, turn, value, slope, old_value, old_slope)
         for j in range(lanes):
@@ -312,7 +338,9 @@ def forward_threshold(low, high, P, reward, tolerance, index, belief_out, forwar
         m, fell = -np.inf, 0.0
         while wait0 <= horizon or wait1 <= horizon:
             to_good, to_bad = belief[0, wait0 - 1], 1.0 - belief[1, wait1 - 1]
-            if min(to_good, to_bad) < RARE:  # pulls see one state for ever: the average no longer hears of the other
+            if (
+                min(to_good, to_bad) < RARE
+            ):  # pulls see one state for ever: the average no longer hears of the other
                 to_good, to_bad, fell = max(to_good, RARE), max(to_bad, RARE), np.inf
             N = to_bad * worth[0, wait0 - 1] + to_good * worth[1, wait1 - 1]
             L = to_bad * wait0 + to_good * wait1
@@ -329,7 +357,9 @@ def forward_threshold(low, high, P, reward, tolerance, index, belief_out, forwar
                 dL = to_good + dZ * wait0
                 m1 = (N * dL - L * dN) / (Z * dL - L * dZ) if Z * dL > L * dZ else np.inf
             smaller = min(m0, m1)
-            if smaller == np.inf:  # waiting longer brings no more passive time: no subsidy decides, the last stands
+            if (
+                smaller == np.inf
+            ):  # waiting longer brings no more passive time: no subsidy decides, the last stands
                 smaller, fell = (m if m > -np.inf else 0.0), np.inf
             fell = max(fell, m - smaller)
             m = smaller

@@ -29,8 +29,16 @@ def get_threads() -> int:
     if _threads is None:
         wish = os.environ.get("SOFTFAIR_THREADS", "")
         if wish and (not wish.isdecimal() or int(wish) < 1):
-            raise InvalidInput(f"SOFTFAIR_THREADS is {wish!r}; give a whole number of at least 1, or unset it")
-        _threads = int(wish) if wish else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            raise InvalidInput(
+                f"SOFTFAIR_THREADS is {wish!r}; give a whole number of at least 1, or unset it"
+            )
+        _threads = (
+            int(wish)
+            if wish
+            else len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
     return _threads
 
 

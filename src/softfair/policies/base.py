@@ -55,9 +55,13 @@ class Rule:
     def softmax(cls, c: float, design: Design) -> Rule:
         """c = inf is the best k, and so is any c that leaves no two scores within reach of each other."""
         if design not in DESIGNS:
-            raise InvalidInput(f"design is {design!r}; choose one of {', '.join(map(repr, DESIGNS))}")
+            raise InvalidInput(
+                f"design is {design!r}; choose one of {', '.join(map(repr, DESIGNS))}"
+            )
         if not isinstance(c, numbers.Real) or not c >= 0:
-            raise InvalidInput(f"c is {c!r}; give a number >= 0 (0: everybody alike, inf: the k who gain most)")
+            raise InvalidInput(
+                f"c is {c!r}; give a number >= 0 (0: everybody alike, inf: the k who gain most)"
+            )
         return cls.top() if c > BEYOND_REACH else cls(DESIGNS[design], float(c))
 
     def inclusion(self, scores: Floats, k: int) -> Floats:
@@ -70,7 +74,15 @@ class Rule:
 
     def draw(self, scores: Floats, k: int, rng: np.random.Generator) -> Ints:
         chosen = np.empty(len(scores), np.uint8)
-        draws.select(np.ascontiguousarray(scores), self.c, self.code, k, new_key(rng), np.empty(3 * len(scores)), chosen)
+        draws.select(
+            np.ascontiguousarray(scores),
+            self.c,
+            self.code,
+            k,
+            new_key(rng),
+            np.empty(3 * len(scores)),
+            chosen,
+        )
         return np.flatnonzero(chosen)
 
 
@@ -98,7 +110,9 @@ class Policy(abc.ABC):
     name: ClassVar[str]
 
     @abc.abstractmethod
-    def fit(self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0) -> Fitted:
+    def fit(
+        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+    ) -> Fitted:
         """Prepare for k helped arms at each of ``horizon`` decisions."""
 
     @property
@@ -122,10 +136,20 @@ class Fitted:
         info: Info | None = None,
     ) -> None:
         check_setting(cohort, k, horizon, gamma)
-        self.policy, self.cohort, self.k, self.horizon, self.gamma = policy, cohort, int(k), int(horizon), float(gamma)
+        self.policy, self.cohort, self.k, self.horizon, self.gamma = (
+            policy,
+            cohort,
+            int(k),
+            int(horizon),
+            float(gamma),
+        )
         self.rule, self.info = rule, info
         self._scorer = scorer
-        self._window: tuple[int, int, Floats | None] = (0, 0, None)  # first decision, how many, their rows
+        self._window: tuple[int, int, Floats | None] = (
+            0,
+            0,
+            None,
+        )  # first decision, how many, their rows
 
     def __repr__(self) -> str:
         return f"<{self.policy.label}: n={self.cohort.n}, k={self.k}, horizon={self.horizon}>"
@@ -137,7 +161,9 @@ class Fitted:
 
     def scores(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
         """What ranks or weighs the arms at decision t in these states [n]."""
-        one: Floats = self._scores(self._step(t), self._states(states)[None], self._memory(memory))[0]
+        one: Floats = self._scores(self._step(t), self._states(states)[None], self._memory(memory))[
+            0
+        ]
         return one
 
     def inclusion(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
@@ -156,7 +182,9 @@ class Fitted:
         """What is remembered after helping ``arms`` at decision t in these states."""
         helped = np.zeros((1, self.cohort.n), np.uint8)
         helped[0, self._arms(arms)] = 1
-        return self._remember(self._memory(memory), self._step(t), self._states(states)[None], helped)
+        return self._remember(
+            self._memory(memory), self._step(t), self._states(states)[None], helped
+        )
 
     # What simulation calls: many runs at once.
 
@@ -166,7 +194,9 @@ class Fitted:
         assert self._scorer is not None
         start, count, rows = self._window
         if rows is None or not start <= first < start + count:
-            walking = first == start + count  # who asks for the next decision will ask for the one after
+            walking = (
+                first == start + count
+            )  # who asks for the next decision will ask for the one after
             fit = max(1, WINDOW_BYTES // (8 * self.cohort.n * self.cohort.S))
             count = min(fit, self.horizon - first) if walking else 1
             start, rows = first, self._scorer.rows(first, count)
@@ -179,7 +209,9 @@ class Fitted:
         out: Floats = np.take_along_axis(row, states.T.astype(np.int64), axis=1).T
         return np.ascontiguousarray(out)
 
-    def _remember(self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]) -> Any:
+    def _remember(
+        self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
+    ) -> Any:
         """Memory after ``helped`` [runs, n] in states [runs, n]; the memory given is left as it is."""
         return None
 
@@ -188,7 +220,9 @@ class Fitted:
 
     def _step(self, t: int) -> int:
         if not isinstance(t, numbers.Real) or not 0 <= t < self.horizon or t != int(t):
-            raise InvalidInput(f"t is {t!r}, the decisions are 0 to {self.horizon - 1}; fit with a longer horizon to look further")
+            raise InvalidInput(
+                f"t is {t!r}, the decisions are 0 to {self.horizon - 1}; fit with a longer horizon to look further"
+            )
         return int(t)
 
     def _arms(self, arms: ArrayLike) -> Ints:
@@ -200,7 +234,9 @@ class Fitted:
         given = np.asarray(states)
         n, S = self.cohort.n, self.cohort.S
         if given.shape != (n,):
-            raise InvalidInput(f"states have shape {given.shape}, the cohort has {n} arms; give one state an arm")
+            raise InvalidInput(
+                f"states have shape {given.shape}, the cohort has {n} arms; give one state an arm"
+            )
         refuse(~np.isin(given, np.arange(S)), given, "states", f"give states between 0 and {S - 1}")
         return given.astype(np.int64)
 
@@ -215,14 +251,20 @@ class Remembering(Fitted):
     def _scores(self, t: int, states: NDArray[Any], memory: Any) -> Floats: ...
 
     @abc.abstractmethod
-    def _remember(self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]) -> Any: ...
+    def _remember(
+        self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
+    ) -> Any: ...
 
 
 def check_setting(cohort: Cohort, k: int, horizon: int, gamma: float) -> None:
     """Refuse a budget, horizon or discount that means nothing for this cohort."""
     if not isinstance(cohort, Cohort):
-        raise InvalidInput(f"cohort is a {type(cohort).__name__}; give a Cohort, such as sf.Cohort(P) or sf.datasets.synthetic()")
+        raise InvalidInput(
+            f"cohort is a {type(cohort).__name__}; give a Cohort, such as sf.Cohort(P) or sf.datasets.synthetic()"
+        )
     whole("k", k, 0, cohort.n, f", the cohort has {cohort.n} arms")
     whole("horizon", horizon, 1)
     if not isinstance(gamma, numbers.Real) or not 0 <= gamma <= 1:
-        raise InvalidInput(f"gamma is {gamma!r}; give a discount between 0 and 1 (1: later rewards count in full)")
+        raise InvalidInput(
+            f"gamma is {gamma!r}; give a discount between 0 and 1 (1: later rewards count in full)"
+        )

@@ -25,7 +25,9 @@ __all__ = ["FaWT", "FittedProbFair", "ProbFair"]
 
 Bools = NDArray[np.bool_]
 
-ROUNDING = 1e-12  # by which a bound such as low = k / n, computed by the caller, may miss what it means
+ROUNDING = (
+    1e-12  # by which a bound such as low = k / n, computed by the caller, may miss what it means
+)
 NEVER = 1e-12  # a move less likely than this counts as none: nobody lives to see it, and near p = 0 or 1 doubles run out of digits
 WORTH_ANOTHER_LOOK = 1e-6  # relative gap above which ProbFair tries to close it
 
@@ -58,9 +60,13 @@ class FaWT(Policy):
     def __post_init__(self) -> None:
         window, least = whole("window", self.window, 0), whole("least", self.least, 0)
         if least < 1:
-            raise Infeasible(f"least is {least}, but 1 <= least; without a promise to keep, use Whittle()")
+            raise Infeasible(
+                f"least is {least}, but 1 <= least; without a promise to keep, use Whittle()"
+            )
         if least > window:
-            raise Infeasible(f"help comes once a decision, so least <= window, but {least} > {window}; take window={least} or more")
+            raise Infeasible(
+                f"help comes once a decision, so least <= window, but {least} > {window}; take window={least} or more"
+            )
         object.__setattr__(self, "window", window)
         object.__setattr__(self, "least", least)
 
@@ -69,7 +75,9 @@ class FaWT(Policy):
         least = "" if self.least == 1 else f", least={self.least}"
         return f"FaWT(window={self.window}{least})"
 
-    def fit(self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0) -> Fitted:
+    def fit(
+        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+    ) -> Fitted:
         check_setting(cohort, k, horizon, gamma)
         wanted = self.least * cohort.n
         if wanted > k * self.window:
@@ -93,9 +101,13 @@ class _FittedFaWT(Remembering):
         index = whittle(cohort, gamma)  # [n, S], infinite where one action keeps an arm where it is
         finite = index[np.isfinite(index)]
         low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
-        beyond = (high - low) + max(1.0, abs(low), abs(high))  # large enough not to be lost in rounding
+        beyond = (high - low) + max(
+            1.0, abs(low), abs(high)
+        )  # large enough not to be lost in rounding
         self._index = np.clip(index, low - beyond, high + beyond)
-        self._lift = 4 * beyond  # more than from the lowest, low - beyond, to the highest, high + beyond
+        self._lift = (
+            4 * beyond
+        )  # more than from the lowest, low - beyond, to the highest, high + beyond
 
     def memory(self, runs: int = 1) -> Ints:
         # As if everybody had been helped at each of the eta decisions before the first: then eta helps are due by decision L - 1.
@@ -104,9 +116,13 @@ class _FittedFaWT(Remembering):
 
     def _scores(self, t: int, states: NDArray[Any], memory: Any) -> Floats:
         index: Floats = self._index[np.arange(self.cohort.n), states]  # [runs, n]
-        return np.where(_must_help(index, memory, self.k, self._promise.window), index + self._lift, index)
+        return np.where(
+            _must_help(index, memory, self.k, self._promise.window), index + self._lift, index
+        )
 
-    def _remember(self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]) -> Ints:
+    def _remember(
+        self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
+    ) -> Ints:
         now = np.zeros_like(memory[:, :, :1])
         with_now = np.concatenate([now, memory[:, :, :-1]], axis=2)  # the oldest drops out
         later: Ints = np.where(helped[:, :, None] != 0, with_now, memory) + 1
@@ -136,20 +152,28 @@ def _must_help(index: Floats, ages: Ints, k: int, window: int) -> Bools:
     """
     runs, n, eta = ages.shape
     reach = (eta * n - 1) // k  # the largest d that matters
-    due = np.clip(window + 1 - ages, 1, reach + 1)  # [runs, n, eta], an arm's earliest last; reach + 1 is "later than matters"
+    due = np.clip(
+        window + 1 - ages, 1, reach + 1
+    )  # [runs, n, eta], an arm's earliest last; reach + 1 is "later than matters"
     bins = due + ((reach + 1) * np.arange(runs) - 1)[:, None, None]
     count = np.bincount(bins.ravel(), minlength=runs * (reach + 1)).reshape(runs, reach + 1)
     jobs = count[:, :reach].cumsum(axis=1)  # [runs, reach]: J(1), J(2), ...
-    need = np.maximum.accumulate(np.clip(jobs - k * np.arange(reach), 0, k), axis=1)  # [runs, reach]: to take by then
+    need = np.maximum.accumulate(
+        np.clip(jobs - k * np.arange(reach), 0, k), axis=1
+    )  # [runs, reach]: to take by then
     more = np.diff(need, axis=1, prepend=0)  # [runs, reach]
     forced = np.zeros((runs, n), np.bool_)
     steps = np.flatnonzero(more.any(axis=0))
     if not len(steps):
         return forced
     first = due[:, :, -1]  # [runs, n]
-    last = np.where(more > 0, np.arange(1, reach + 1), 0).max(axis=1)  # [runs]: the largest d that takes any
+    last = np.where(more > 0, np.arange(1, reach + 1), 0).max(
+        axis=1
+    )  # [runs]: the largest d that takes any
     run, arm = np.nonzero(first <= last[:, None])  # candidates, in one list for all runs [c]
-    order = np.lexsort((first[run, arm], -index[run, arm], run))  # best first within a run; stable, so by number in the end
+    order = np.lexsort(
+        (first[run, arm], -index[run, arm], run)
+    )  # best first within a run; stable, so by number in the end
     run, arm = run[order], arm[order]
     deadline = first[run, arm]
     begin = np.searchsorted(run, run)  # [c]: where the candidates of the same run begin
@@ -197,14 +221,18 @@ class ProbFair(Policy):
     def __post_init__(self) -> None:
         given = isinstance(self.low, numbers.Real) and isinstance(self.high, numbers.Real)
         if not given or not 0 <= self.low <= self.high <= 1:  # a nan fails too
-            raise Infeasible(f"low is {self.low} and high {self.high}, but 0 <= low <= high <= 1; give bounds on a chance")
+            raise Infeasible(
+                f"low is {self.low} and high {self.high}, but 0 <= low <= high <= 1; give bounds on a chance"
+            )
 
     @property
     def label(self) -> str:
         high = "" if self.high == 1 else f", high={self.high:g}"
         return f"ProbFair(low={self.low:g}{high})"
 
-    def fit(self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0) -> FittedProbFair:
+    def fit(
+        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+    ) -> FittedProbFair:
         check_setting(cohort, k, horizon, gamma)
         n, low, high, even = cohort.n, float(self.low), float(self.high), k / cohort.n
         if n * low > k * (1 + ROUNDING):
@@ -224,12 +252,29 @@ class FittedProbFair(Fitted):
     value: float  # long-run reward a step of all arms together
     gap: float  # >= 0: no chances within the bounds earn more than value + gap
 
-    def __init__(self, policy: ProbFair, cohort: Cohort, k: int, horizon: int, gamma: float, low: float, high: float) -> None:
+    def __init__(
+        self,
+        policy: ProbFair,
+        cohort: Cohort,
+        k: int,
+        horizon: int,
+        gamma: float,
+        low: float,
+        high: float,
+    ) -> None:
         arms = _LongRun.of(cohort)
         self.chances, self.price, self.gap = _best_chances(arms, k, low, high)
         self.value = float(np.sum(cohort.reward[:, 0] + arms.span * arms.share(self.chances)))
         self.chances.flags.writeable = False
-        super().__init__(policy, cohort, k, horizon, gamma, Rule.rounding(), SameRow(np.repeat(self.chances[:, None], 2, axis=1)))
+        super().__init__(
+            policy,
+            cohort,
+            k,
+            horizon,
+            gamma,
+            Rule.rounding(),
+            SameRow(np.repeat(self.chances[:, None], 2, axis=1)),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,8 +292,13 @@ class _LongRun:
 
     @classmethod
     def of(cls, cohort: Cohort) -> _LongRun:
-        up, down = cohort.p[:, :, 0].T, cohort.P[:, :, 1, 0].T  # [2, n] each: 0 -> 1 and 1 -> 0, passive and active
-        up, down = (np.ascontiguousarray(np.where(chance < NEVER, 0.0, chance)) for chance in (up, down))
+        up, down = (
+            cohort.p[:, :, 0].T,
+            cohort.P[:, :, 1, 0].T,
+        )  # [2, n] each: 0 -> 1 and 1 -> 0, passive and active
+        up, down = (
+            np.ascontiguousarray(np.where(chance < NEVER, 0.0, chance)) for chance in (up, down)
+        )
         span = cohort.reward[:, 1] - cohort.reward[:, 0]
         # A(1) B(0) - A(0) B(1) = Delta_0 (1 - p[0,1]) + Delta_1 p[0,0]; exactly 0 if an action keeps the arm where it is.
         gain = span * ((up[1] - up[0]) * down[0] + (down[0] - down[1]) * up[0])
@@ -264,7 +314,10 @@ class _LongRun:
         """f(p) [n]; the limit where B(p) = 0."""
         A, B = _between(self.A, p), _between(self.B, p)
         resting = B == 0  # at one end of [0, 1] alone, with f constant elsewhere; or everywhere
-        A, B = np.where(resting, _between(self.A, 0.5), A), np.where(resting, _between(self.B, 0.5), B)
+        A, B = (
+            np.where(resting, _between(self.A, 0.5), A),
+            np.where(resting, _between(self.B, 0.5), B),
+        )
         return np.divide(A, B, out=self.stuck.copy(), where=B > 0)
 
     def slope(self, p: Floats | float, q: Floats | float) -> Floats:
@@ -295,7 +348,10 @@ def _best_chances(arms: _LongRun, k: int, low: float, high: float) -> tuple[Floa
 
     best, least = p, gap(p)
     if between is not None and least > WORTH_ANOTHER_LOOK * float(np.abs(arms.span).sum()):
-        for bound in (low, high):  # the convex arm that fell between the bounds goes to one of them, and the others make room
+        for bound in (
+            low,
+            high,
+        ):  # the convex arm that fell between the bounds goes to one of them, and the others make room
             lows[between] = highs[between] = bound
             if math.fsum(lows) <= k <= math.fsum(highs):
                 p = _share_out(arms, k, lows, highs)[0]
@@ -303,7 +359,9 @@ def _best_chances(arms: _LongRun, k: int, low: float, high: float) -> tuple[Floa
     return best, price, least
 
 
-def _share_out(arms: _LongRun, k: int, low: Floats, high: Floats) -> tuple[Floats, Floats, float, int | None]:
+def _share_out(
+    arms: _LongRun, k: int, low: Floats, high: Floats
+) -> tuple[Floats, Floats, float, int | None]:
     """The envelope's optimum: chances [n] between low and high [n] that sum to k; what the arms answer to the price [n]; the price;
     and the convex arm between its bounds, if there is one.
 
@@ -313,7 +371,10 @@ def _share_out(arms: _LongRun, k: int, low: Floats, high: Floats) -> tuple[Float
     chord = arms.slope(low, high)  # [n]
     (curved,) = np.nonzero(arms.bend > 0)
     gain, (B0, B1), bottom, top = arms.gain[curved], arms.B[:, curved], low[curved], high[curved]
-    steep, flat = arms.slope(low, low)[curved], arms.slope(high, high)[curved]  # the derivative falls from the one to the other
+    steep, flat = (
+        arms.slope(low, low)[curved],
+        arms.slope(high, high)[curved],
+    )  # the derivative falls from the one to the other
 
     def answer(price: float) -> Floats:
         p = np.where(chord > price, high, low)
@@ -324,7 +385,9 @@ def _share_out(arms: _LongRun, k: int, low: Floats, high: Floats) -> tuple[Float
         return p
 
     ends = np.concatenate([chord, steep, flat])
-    cheap, dear = _neighbours(lambda price: bool(answer(price).sum() >= k), float(ends.min()), float(ends.max()))
+    cheap, dear = _neighbours(
+        lambda price: bool(answer(price).sum() >= k), float(ends.min()), float(ends.max())
+    )
     most, least = answer(cheap), answer(dear)  # [n] each
     # Convex arms at the margin go to the upper bound one by one; what is left over is shared among the other arms at the margin,
     # which costs nothing. Only if these cannot take it does one convex arm, and falls short of its chord.

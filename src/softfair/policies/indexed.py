@@ -25,7 +25,12 @@ class _SigmoidRows:
     horizon: int
 
     def rows(self, first: int, count: int) -> Floats:
-        return np.stack([sigmoid_row(self.gain, self.limit, self.horizon - t) for t in range(first, first + count)])
+        return np.stack(
+            [
+                sigmoid_row(self.gain, self.limit, self.horizon - t)
+                for t in range(first, first + count)
+            ]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +41,9 @@ class _CountdownRows:
 
     def rows(self, first: int, count: int) -> Floats:
         horizon = len(self.table) - 1
-        return np.ascontiguousarray(self.table[horizon - first - count + 1 : horizon - first + 1][::-1])
+        return np.ascontiguousarray(
+            self.table[horizon - first - count + 1 : horizon - first + 1][::-1]
+        )
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,9 @@ class Oracle(Policy):
 
     name: ClassVar[str] = "Oracle"
 
-    def fit(self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0) -> Fitted:
+    def fit(
+        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+    ) -> Fitted:
         check_setting(cohort, k, horizon, gamma)
         rows = _SigmoidRows(cohort.immediate_gain, whittle(cohort, gamma), horizon)
         return Fitted(self, cohort, k, horizon, gamma, Rule.top(), rows)
@@ -67,10 +76,16 @@ class Whittle(Policy):
     def label(self) -> str:
         return f"Whittle({self.horizon})"
 
-    def fit(self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0) -> Fitted:
+    def fit(
+        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+    ) -> Fitted:
         check_setting(cohort, k, horizon, gamma)
         forever = self.horizon == "infinite"
-        rows: Rows = SameRow(whittle(cohort, gamma)) if forever else _CountdownRows(whittle(cohort, gamma, horizon))
+        rows: Rows = (
+            SameRow(whittle(cohort, gamma))
+            if forever
+            else _CountdownRows(whittle(cohort, gamma, horizon))
+        )
         return Fitted(self, cohort, k, horizon, gamma, Rule.top(), rows)
 
 
@@ -84,7 +99,9 @@ class ThresholdWhittle(Policy):
 
     name: ClassVar[str] = "ThresholdWhittle"
 
-    def fit(self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0) -> Fitted:
+    def fit(
+        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+    ) -> Fitted:
         check_setting(cohort, k, horizon, gamma)
         return _FittedThreshold(self, cohort, k, horizon, gamma, Rule.top())
 
@@ -95,10 +112,15 @@ NEVER_SEEN = 2
 class _FittedThreshold(Remembering):
     """Memory [runs, n, 2]: the state last seen (or NEVER_SEEN), and how many decisions ago."""
 
-    def __init__(self, policy: Policy, cohort: Cohort, k: int, horizon: int, gamma: float, rule: Rule) -> None:
+    def __init__(
+        self, policy: Policy, cohort: Cohort, k: int, horizon: int, gamma: float, rule: Rule
+    ) -> None:
         super().__init__(policy, cohort, k, horizon, gamma, rule)
         table = threshold(cohort, horizon)
-        p, belief = cohort.p, cohort.start[:, 1].copy()  # [n]: chance of state 1 while an arm goes unseen from the start
+        p, belief = (
+            cohort.p,
+            cohort.start[:, 1].copy(),
+        )  # [n]: chance of state 1 while an arm goes unseen from the start
         unseen = []
         for _ in range(horizon):
             unseen.append(threshold_at(belief, table))
@@ -113,6 +135,10 @@ class _FittedThreshold(Remembering):
         out: Floats = self.index[memory[..., 0], steps, np.arange(self.cohort.n)]
         return out
 
-    def _remember(self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]) -> Any:
+    def _remember(
+        self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
+    ) -> Any:
         seen = helped.astype(bool)
-        return np.stack([np.where(seen, states, memory[..., 0]), np.where(seen, 1, memory[..., 1] + 1)], axis=-1).astype(np.int32)
+        return np.stack(
+            [np.where(seen, states, memory[..., 0]), np.where(seen, 1, memory[..., 1] + 1)], axis=-1
+        ).astype(np.int32)

@@ -20,8 +20,12 @@ class NoIntervention(Policy):
 
     name: ClassVar[str] = "NoIntervention"
 
-    def fit(self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0) -> Fitted:
-        return Fitted(self, cohort, 0, horizon, gamma, Rule.top(), SameRow(np.zeros((cohort.n, cohort.S))))
+    def fit(
+        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+    ) -> Fitted:
+        return Fitted(
+            self, cohort, 0, horizon, gamma, Rule.top(), SameRow(np.zeros((cohort.n, cohort.S)))
+        )
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,18 @@ class Random(Policy):
 
     name: ClassVar[str] = "Random"
 
-    def fit(self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0) -> Fitted:
-        return Fitted(self, cohort, k, horizon, gamma, Rule.softmax(0.0, "successive"), SameRow(np.zeros((cohort.n, cohort.S))))
+    def fit(
+        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+    ) -> Fitted:
+        return Fitted(
+            self,
+            cohort,
+            k,
+            horizon,
+            gamma,
+            Rule.softmax(0.0, "successive"),
+            SameRow(np.zeros((cohort.n, cohort.S))),
+        )
 
 
 @dataclass(frozen=True)
@@ -40,7 +54,9 @@ class Myopic(Policy):
 
     name: ClassVar[str] = "Myopic"
 
-    def fit(self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0) -> Fitted:
+    def fit(
+        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+    ) -> Fitted:
         return Fitted(self, cohort, k, horizon, gamma, Rule.top(), SameRow(cohort.immediate_gain))
 
 
@@ -59,8 +75,18 @@ class FairMyopic(Policy):
     def label(self) -> str:
         return self.name if self.c == 1 else f"FairMyopic(c={self.c:g})"
 
-    def fit(self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0) -> Fitted:
-        return Fitted(self, cohort, k, horizon, gamma, Rule.softmax(self.c, "successive"), SameRow(cohort.immediate_gain))
+    def fit(
+        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+    ) -> Fitted:
+        return Fitted(
+            self,
+            cohort,
+            k,
+            horizon,
+            gamma,
+            Rule.softmax(self.c, "successive"),
+            SameRow(cohort.immediate_gain),
+        )
 
 
 @dataclass(frozen=True)
@@ -69,7 +95,9 @@ class RoundRobin(Policy):
 
     name: ClassVar[str] = "RoundRobin"
 
-    def fit(self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0) -> Fitted:
+    def fit(
+        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+    ) -> Fitted:
         return _FittedRoundRobin(self, cohort, k, horizon, gamma, Rule.top())
 
 
@@ -84,5 +112,7 @@ class _FittedRoundRobin(Remembering):
         turns: Floats = -((np.arange(n) - memory) % n).astype(np.float64)
         return turns
 
-    def _remember(self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]) -> Any:
+    def _remember(
+        self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
+    ) -> Any:
         return (memory + self.k) % self.cohort.n

@@ -47,11 +47,19 @@ class SoftFair(Policy):
     def __post_init__(self) -> None:
         Rule.softmax(self.c, self.design)  # checks c and design
         if self.solver not in ("priced", "meanfield", "paper"):
-            raise InvalidInput(f"solver is {self.solver!r}; choose 'priced', 'meanfield' or 'paper'")
-        if self.c_value is not None and (not isinstance(self.c_value, numbers.Real) or not self.c_value >= 0):
-            raise InvalidInput(f"c_value is {self.c_value!r}; give a number >= 0, or None for c itself")
+            raise InvalidInput(
+                f"solver is {self.solver!r}; choose 'priced', 'meanfield' or 'paper'"
+            )
+        if self.c_value is not None and (
+            not isinstance(self.c_value, numbers.Real) or not self.c_value >= 0
+        ):
+            raise InvalidInput(
+                f"c_value is {self.c_value!r}; give a number >= 0, or None for c itself"
+            )
         if self.episodes is not None and self.solver != "paper":
-            raise InvalidInput(f"episodes is {self.episodes} but solver is {self.solver!r}; episodes are of solver='paper' alone")
+            raise InvalidInput(
+                f"episodes is {self.episodes} but solver is {self.solver!r}; episodes are of solver='paper' alone"
+            )
         if self.episodes is not None:
             whole("episodes", self.episodes, 1)
 
@@ -62,7 +70,9 @@ class SoftFair(Policy):
         design = "" if self.design == "joint" else f", {self.design}"
         return f"SoftFair(c={self.c:g}{learnt}{solver}{design})"
 
-    def fit(self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0) -> FittedSoftFair:
+    def fit(
+        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+    ) -> FittedSoftFair:
         """Learn the gains. The seed matters to solver "paper" alone, which samples."""
         check_setting(cohort, k, horizon, gamma)
         c_value = self.c if self.c_value is None else self.c_value
@@ -72,8 +82,12 @@ class SoftFair(Policy):
         elif self.solver == "meanfield":
             values = solve_meanfield(cohort, k, horizon, gamma, c_value, self.design)
         else:
-            values = solve_paper(cohort, k, horizon, gamma, c_value, self.design, self.episodes, seed)
-        return FittedSoftFair(self, cohort, k, horizon, gamma, Rule.softmax(self.c, self.design), values, values.info)
+            values = solve_paper(
+                cohort, k, horizon, gamma, c_value, self.design, self.episodes, seed
+            )
+        return FittedSoftFair(
+            self, cohort, k, horizon, gamma, Rule.softmax(self.c, self.design), values, values.info
+        )
 
 
 class FittedSoftFair(Fitted):

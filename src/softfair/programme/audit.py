@@ -161,8 +161,13 @@ def design_variance(p: Floats) -> Floats:
         root: Floats = 2 * own / (1 + np.sqrt(np.maximum(1 - 4 * own / C, 0.0)))
         return root
 
-    low, high = 4 * float(own[top]), max(2 * float(own.sum()), 4 * float(own[top]))  # b is between its own variance and twice that
-    upper = lower(low).sum() < low * (1 - 1e-12)  # so small a C is still too large: the largest takes the other root
+    low, high = (
+        4 * float(own[top]),
+        max(2 * float(own.sum()), 4 * float(own[top])),
+    )  # b is between its own variance and twice that
+    upper = lower(low).sum() < low * (
+        1 - 1e-12
+    )  # so small a C is still too large: the largest takes the other root
 
     def beyond(C: float) -> bool:
         b = lower(C)
@@ -183,8 +188,16 @@ def design_variance(p: Floats) -> Floats:
 
 def _read(connection: Connection, people: People, history: History) -> list[Planned]:
     p = store.plan
-    latest = sa.select(p.c.round, sa.func.max(p.c.version).label("version")).group_by(p.c.round).subquery()
-    query = sa.select(p).join(latest, (p.c.round == latest.c.round) & (p.c.version == latest.c.version)).order_by(p.c.round)
+    latest = (
+        sa.select(p.c.round, sa.func.max(p.c.version).label("version"))
+        .group_by(p.c.round)
+        .subquery()
+    )
+    query = (
+        sa.select(p)
+        .join(latest, (p.c.round == latest.c.round) & (p.c.version == latest.c.version))
+        .order_by(p.c.round)
+    )
     found = []
     for row in track(connection.execute(query).all(), "reading plans"):
         rows = plan_rows(connection, row.id)
@@ -238,7 +251,9 @@ def _chi_square_tail(x: float, freedom: int) -> float:
 
 def _joint_test(deviation: Floats, covariance: Floats) -> Row:
     """Chi-square of deviations [J] with covariance [J, J], which may be singular: a fixed total takes a degree of freedom."""
-    size, direction = np.linalg.eigh(covariance) if len(deviation) else (np.empty(0), np.empty((0, 0)))
+    size, direction = (
+        np.linalg.eigh(covariance) if len(deviation) else (np.empty(0), np.empty((0, 0)))
+    )
     free = size > 1e-9 * size.max(initial=1e-12)
     if not free.any():
         return {"chi_square": math.nan, "freedom": 0, "p": math.nan}
@@ -279,10 +294,16 @@ class _Rates:
         rounds, persons = total(m), total((m > 0).astype(np.float64))
         with np.errstate(invalid="ignore", divide="ignore"):
             rate = total(x) / rounds
-            squares = np.maximum(total(x * x) - 2 * rate * total(x * m) + rate**2 * total(m * m), 0.0)
+            squares = np.maximum(
+                total(x * x) - 2 * rate * total(x * m) + rate**2 * total(m * m), 0.0
+            )
             variance = squares / rounds**2 * persons / (persons - 1)
-            worth = np.minimum(rate * (1 - rate) / variance, rounds)  # rounds of people all different that would say as much
-        worth = np.where(np.isfinite(worth) & (rate > 0) & (rate < 1), worth, persons)  # all alike: count people, not their rounds
+            worth = np.minimum(
+                rate * (1 - rate) / variance, rounds
+            )  # rounds of people all different that would say as much
+        worth = np.where(
+            np.isfinite(worth) & (rate > 0) & (rate < 1), worth, persons
+        )  # all alike: count people, not their rounds
         ends = np.array([_wilson(r, w, z) for r, w in zip(rate, worth, strict=True)]).reshape(J, 2)
         return cls(rate, ends[:, 0], ends[:, 1], rounds)
 
@@ -299,7 +320,12 @@ class _Tally:
     @classmethod
     def of(cls, planned: Sequence[Planned], labels: Sequence[Ints], J: int) -> _Tally:
         """``labels`` [m] for each round; below 0: not counted."""
-        count, expected, listed, covariance = np.zeros(J), np.zeros(J), np.zeros(J), np.zeros((J, J))
+        count, expected, listed, covariance = (
+            np.zeros(J),
+            np.zeros(J),
+            np.zeros(J),
+            np.zeros((J, J)),
+        )
         for one, label in zip(planned, labels, strict=True):
             for who, _ in one.draws():
                 kept = who[label[who] >= 0]
@@ -327,7 +353,9 @@ def _flag(rows: list[Row]) -> None:
         row["flagged"] = bool(row["p"] < SIGNIFICANT / max(len(tests), 1))
 
 
-def _sum(n: int, planned: Sequence[Planned], of: Callable[[Planned], tuple[NDArray[np.bool_], Any]]) -> Floats:
+def _sum(
+    n: int, planned: Sequence[Planned], of: Callable[[Planned], tuple[NDArray[np.bool_], Any]]
+) -> Floats:
     """Each person's sum over rounds [n] of a value, where a condition holds."""
     total = np.zeros(n)
     for one in planned:
@@ -373,15 +401,22 @@ def _lists(planned: Sequence[Planned], z: float) -> tuple[list[Row], Row]:
     order = np.argsort(p)
     p, listed = p[order], listed[order]
     reach = np.cumsum(p * (1 - p))
-    wrong = int(np.count_nonzero(((p <= 0) & (listed == 1)) | ((p >= 1) & (listed == 0))))  # what no draw can give
+    wrong = int(
+        np.count_nonzero(((p <= 0) & (listed == 1)) | ((p >= 1) & (listed == 0)))
+    )  # what no draw can give
     if not len(p):
         return [], {**_joint_test(np.empty(0), np.empty((0, 0))), "impossible": wrong}
     bins = int(np.clip(reach[-1] / LEAST_VARIANCE, 1, MOST_BINS))
-    cuts = np.unique(p[np.searchsorted(reach, reach[-1] * np.arange(1, bins) / bins)])  # by value: equal chances stay together
+    cuts = np.unique(
+        p[np.searchsorted(reach, reach[-1] * np.arange(1, bins) / bins)]
+    )  # by value: equal chances stay together
     cuts = cuts[cuts > p[0]]
     first = np.concatenate([[0], np.searchsorted(p, cuts)])
     last = np.concatenate([first[1:], [len(p)]]) - 1
-    labels = [np.where(one.inside, np.searchsorted(cuts, one.probability, side="right"), -1) for one in planned]
+    labels = [
+        np.where(one.inside, np.searchsorted(cuts, one.probability, side="right"), -1)
+        for one in planned
+    ]
     J = len(cuts) + 1
     tally = _Tally.of(planned, labels, J)
 
@@ -416,7 +451,10 @@ def _lists(planned: Sequence[Planned], z: float) -> tuple[list[Row], Row]:
                 "off_list": int(off[j]),
             }
         )
-    return rows, {**_joint_test(tally.listed - tally.expected, tally.covariance), "impossible": wrong}
+    return rows, {
+        **_joint_test(tally.listed - tally.expected, tally.covariance),
+        "impossible": wrong,
+    }
 
 
 def _waits(people: People, history: History) -> tuple[Ints, Ints, NDArray[np.bool_], Row]:
@@ -434,7 +472,9 @@ def _waits(people: People, history: History) -> tuple[Ints, Ints, NDArray[np.boo
     end = np.where(people.departed == UNKNOWN, last, np.minimum(people.departed - 1, last))
     called = np.flatnonzero(history.contacted == 1)
     person, when = history.person[called], history.round[called]
-    before = np.concatenate([[UNKNOWN], person[:-1]]) == person  # whether the contact before is the same person's
+    before = (
+        np.concatenate([[UNKNOWN], person[:-1]]) == person
+    )  # whether the contact before is the same person's
     gap = when - np.where(before, np.concatenate([[0], when[:-1]]) + 1, start[person])
     longest, latest = np.zeros(n, np.int64), start - 1
     np.maximum.at(longest, person, gap)
@@ -444,7 +484,9 @@ def _waits(people: People, history: History) -> tuple[Ints, Ints, NDArray[np.boo
     return np.maximum(longest, now), now, here, {"first": first, "last": last}
 
 
-def _spread(planned: Sequence[Planned], people: People, history: History, z: float, names: int) -> tuple[Row, dict[str, list[int]]]:
+def _spread(
+    planned: Sequence[Planned], people: People, history: History, z: float, names: int
+) -> tuple[Row, dict[str, list[int]]]:
     """How evenly lists and contacts fell, who never had one, how long people wait; and the counts behind the histograms."""
     n = people.n
     drawn = _sum(n, planned, lambda one: (one.inside, one.inside.astype(np.float64))) > 0
@@ -475,7 +517,9 @@ def _spread(planned: Sequence[Planned], people: People, history: History, z: flo
         "p": _two_sided(first.z(0)),
         "in_recorded_draw": int(could.sum()),
         "never_contacted": int((could & (contacts == 0)).sum()),
-        "never_contacted_ever": int((here & ~ever).sum()),  # of those here now, in all recorded rounds
+        "never_contacted_ever": int(
+            (here & ~ever).sum()
+        ),  # of those here now, in all recorded rounds
         "here_now": int(here.sum()),
         "lists": int(listed.sum()),
         "contacts": int(contacts.sum()),
@@ -498,7 +542,9 @@ def _spread(planned: Sequence[Planned], people: People, history: History, z: flo
         order = np.flatnonzero(here)[np.argsort(-waiting, kind="stable")[:names]]
         figures["waiting_people"] = [{"id": people.names[i], "rounds": int(now[i])} for i in order]
     histograms = {
-        "listed": np.bincount(listed[drawn].astype(np.int64)).tolist(),  # people by times listed: 0, 1, 2, ...
+        "listed": np.bincount(
+            listed[drawn].astype(np.int64)
+        ).tolist(),  # people by times listed: 0, 1, 2, ...
         "contacted": np.bincount(contacts[could].astype(np.int64)).tolist(),
         "waiting": np.bincount(waiting).tolist(),  # people here now by rounds without a contact
     }
@@ -510,7 +556,9 @@ def _groups(planned: Sequence[Planned], people: People, S: int, z: float) -> lis
     n = people.n
     drawn = _sum(n, planned, lambda one: (one.inside, one.inside.astype(np.float64)))
     listed = _sum(n, planned, lambda one: (one.inside, one.listed))
-    asked = _sum(n, planned, lambda one: (one.here & (one.contacted >= 0), np.ones(len(one.person))))
+    asked = _sum(
+        n, planned, lambda one: (one.here & (one.contacted >= 0), np.ones(len(one.person)))
+    )
     called = _sum(n, planned, lambda one: (one.here & (one.contacted >= 0), one.contacted))
     followed = _sum(n, planned, lambda one: (one.here & (one.after >= 0), np.ones(len(one.person))))
     reward = _sum(n, planned, lambda one: (one.here & (one.after >= 0), one.after / (S - 1)))
@@ -518,9 +566,13 @@ def _groups(planned: Sequence[Planned], people: People, S: int, z: float) -> lis
         return []
     rows: list[Row] = []
     for column in ["", *people.columns()]:
-        values, code = _pooled(*people.group(column)) if column else (["everybody"], np.zeros(n, np.int64))
+        values, code = (
+            _pooled(*people.group(column)) if column else (["everybody"], np.zeros(n, np.int64))
+        )
         J = len(values)
-        tally = _Tally.of(planned, [np.where(one.inside, code[one.person], -1) for one in planned], J)
+        tally = _Tally.of(
+            planned, [np.where(one.inside, code[one.person], -1) for one in planned], J
+        )
         rates = {
             "selection": _Rates.of(listed, drawn, code, J, z),
             "contact": _Rates.of(called, asked, code, J, z),
@@ -530,7 +582,12 @@ def _groups(planned: Sequence[Planned], people: People, S: int, z: float) -> lis
         for j, value in enumerate(values):
             if not sizes[j]:
                 continue
-            row: Row = {"column": column, "value": value, "people": int(sizes[j]), "in_draw": int(tally.rounds[j])}
+            row: Row = {
+                "column": column,
+                "value": value,
+                "people": int(sizes[j]),
+                "in_draw": int(tally.rounds[j]),
+            }
             for name, found in rates.items():
                 row[f"{name}_rate"] = float(found.rate[j])
                 row[f"{name}_low"], row[f"{name}_high"] = float(found.low[j]), float(found.high[j])
@@ -566,9 +623,18 @@ def _fairness(planned: Sequence[Planned]) -> list[Row]:
             found = int(metrics.unfair_pairs(p, score))
             broken += found
             if found:
-                order = np.lexsort((p, score))  # of equal scores the lowest probability first, so that none is set against another
+                order = np.lexsort(
+                    (p, score)
+                )  # of equal scores the lowest probability first, so that none is set against another
                 worst = max(worst, float(np.max(np.maximum.accumulate(p[order]) - p[order])))
-        rows.append({"round": one.round, "pairs": pairs, "unfair_pairs": broken, "largest_difference": worst})
+        rows.append(
+            {
+                "round": one.round,
+                "pairs": pairs,
+                "unfair_pairs": broken,
+                "largest_difference": worst,
+            }
+        )
     return rows
 
 
@@ -584,7 +650,9 @@ class _Predictions:
     law: Floats  # [q, S] chance of each next state
 
 
-def _predictions(planned: Sequence[Planned], model_of: Callable[[int], Model], S: int) -> _Predictions:
+def _predictions(
+    planned: Sequence[Planned], model_of: Callable[[int], Model], S: int
+) -> _Predictions:
     columns: list[tuple[Ints, ...]] = []
     laws = [np.empty((0, S))]
     for one in planned:
@@ -595,7 +663,9 @@ def _predictions(planned: Sequence[Planned], model_of: Callable[[int], Model], S
             columns.append((person, np.full(len(who), one.round), action, state, one.after[who]))
             laws.append(P[person, action, state])
     person, when, action, state, after = (
-        (np.concatenate(parts) for parts in zip(*columns, strict=True)) if columns else [np.empty(0, np.int64)] * 5
+        (np.concatenate(parts) for parts in zip(*columns, strict=True))
+        if columns
+        else [np.empty(0, np.int64)] * 5
     )
     return _Predictions(person, when, action, state, after, np.concatenate(laws))
 
@@ -632,11 +702,15 @@ def _engagement(found: _Predictions, z: float) -> list[Row]:
 
 def _brier(law: Floats, after: Ints) -> float:
     """Mean of sum_s' (1{s'} - P)^2 / 2; law [q, S] or [1, S]."""
-    hit = np.take_along_axis(np.broadcast_to(law, (len(after), law.shape[1])), after[:, None], axis=1)[:, 0]
+    hit = np.take_along_axis(
+        np.broadcast_to(law, (len(after), law.shape[1])), after[:, None], axis=1
+    )[:, 0]
     return float(np.mean((np.sum(law**2, axis=1) - 2 * hit + 1) / 2))
 
 
-def _calibration(found: _Predictions, states: Sequence[str], z: float) -> tuple[list[Row], list[Row]]:
+def _calibration(
+    found: _Predictions, states: Sequence[str], z: float
+) -> tuple[list[Row], list[Row]]:
     """The best state, predicted against observed: in bins of predicted chance, and by state and action."""
 
     chance, came = found.law[:, -1], found.after == len(states) - 1
@@ -647,7 +721,14 @@ def _calibration(found: _Predictions, states: Sequence[str], z: float) -> tuple[
         observed = float(came[rows].mean())
         score = _z(observed - predicted, sd * sd) if len(rows) >= LEAST_MOVES else math.nan
         ends = {"low": max(predicted - z * sd, 0.0), "high": min(predicted + z * sd, 1.0)}
-        return {"moves": len(rows), "predicted": predicted, **ends, "observed": observed, "z": score, "p": _two_sided(score)}
+        return {
+            "moves": len(rows),
+            "predicted": predicted,
+            **ends,
+            "observed": observed,
+            "z": score,
+            "p": _two_sided(score),
+        }
 
     bins = []
     order = np.argsort(chance, kind="stable")
@@ -666,14 +747,18 @@ def _calibration(found: _Predictions, states: Sequence[str], z: float) -> tuple[
     return bins, cells
 
 
-def _drift(found: _Predictions, history: History, n: int, states: Sequence[str], z: float) -> tuple[list[Row], Row]:
+def _drift(
+    found: _Predictions, history: History, n: int, states: Sequence[str], z: float
+) -> tuple[list[Row], Row]:
     """Moves of the recent rounds (the later half of those with outcomes) against what was expected of them."""
     rounds = np.unique(found.round)
     if not len(rounds):
         return [], {"first": None, "last": None}
     span, S = {"first": int(rounds[len(rounds) // 2]), "last": int(rounds[-1])}, len(states)
     old = history.round <= span["first"]
-    earlier = count_transitions(history.person[old], history.round[old], history.state[old], history.contacted[old], n, S)
+    earlier = count_transitions(
+        history.person[old], history.round[old], history.state[old], history.contacted[old], n, S
+    )
     recent = found.round >= span["first"]
     rows: list[Row] = []
     for a in (0, 1):
@@ -689,9 +774,13 @@ def _drift(found: _Predictions, history: History, n: int, states: Sequence[str],
                 share = float(earlier[:, a, s, s2].sum()) / before if before else math.nan
                 scatter = earlier[:, a, s, s2] - share * N
                 mean, size = float(chance.mean()), len(who)
-                variance = float(np.sum(error**2)) / size**2 + (float(np.sum(scatter**2)) / before**2 if before else math.nan)
+                variance = float(np.sum(error**2)) / size**2 + (
+                    float(np.sum(scatter**2)) / before**2 if before else math.nan
+                )
                 observed = float(came.mean())
-                score = _z(observed - mean, variance) if min(size, before) >= LEAST_MOVES else math.nan
+                score = (
+                    _z(observed - mean, variance) if min(size, before) >= LEAST_MOVES else math.nan
+                )
                 half = z * math.sqrt(variance)
                 rows.append(
                     {
@@ -715,7 +804,9 @@ def _drift(found: _Predictions, history: History, n: int, states: Sequence[str],
 
 # What another policy would have brought.
 
-Chances = Callable[[Floats, int, float], Floats]  # (scores [m], k, the plan's c) -> probability of the list [m]
+Chances = Callable[
+    [Floats, int, float], Floats
+]  # (scores [m], k, the plan's c) -> probability of the list [m]
 
 
 def _softmax(c: float, score: Floats, k: int) -> Floats:
@@ -738,24 +829,38 @@ def _policies(planned: Sequence[Planned], cs: Sequence[float]) -> dict[str, Chan
     return found
 
 
-def off_policy(planned: Sequence[Planned], policies: Mapping[str, Chances], n: int, S: int, z: float) -> list[Row]:
+def off_policy(
+    planned: Sequence[Planned], policies: Mapping[str, Chances], n: int, S: int, z: float
+) -> list[Row]:
     """A row a policy: mean reward in the round after, had it drawn the lists; see the top of this file."""
     rounds = np.zeros(n)  # of each person, in the draw and with a known outcome
     reward = np.zeros(n)
-    weight, weighted = {name: np.zeros(n) for name in policies}, {name: np.zeros(n) for name in policies}  # sums of w and w Y
-    parts = {name: np.zeros((2, 3)) for name in policies}  # not listed, listed: sums of w, w^2, and the other policy's own share
+    weight, weighted = (
+        {name: np.zeros(n) for name in policies},
+        {name: np.zeros(n) for name in policies},
+    )  # sums of w and w Y
+    parts = {
+        name: np.zeros((2, 3)) for name in policies
+    }  # not listed, listed: sums of w, w^2, and the other policy's own share
     moved, unsupported = dict.fromkeys(policies, 0.0), dict.fromkeys(policies, 0.0)
     for one in planned:
         for who, k in one.draws():
             kept = np.flatnonzero(one.after[who] >= 0)
             rows = who[kept]
-            person, p, listed, Y = one.person[rows], one.probability[rows], one.listed[rows], one.after[rows] / (S - 1)
+            person, p, listed, Y = (
+                one.person[rows],
+                one.probability[rows],
+                one.listed[rows],
+                one.after[rows] / (S - 1),
+            )
             rounds += np.bincount(person, minlength=n)
             reward += np.bincount(person, Y, n)
             for name, chances in policies.items():
                 q = chances(one.score[who], k, one.c)[kept]
                 top, bottom = np.where(listed == 1, q, 1 - q), np.where(listed == 1, p, 1 - p)
-                w = np.divide(top, bottom, out=np.zeros(len(p)), where=bottom > 0)  # 0: a list that could not be drawn says nothing
+                w = np.divide(
+                    top, bottom, out=np.zeros(len(p)), where=bottom > 0
+                )  # 0: a list that could not be drawn says nothing
                 weight[name] += np.bincount(person, w, n)
                 weighted[name] += np.bincount(person, w * Y, n)
                 for a in (0, 1):
@@ -763,7 +868,9 @@ def off_policy(planned: Sequence[Planned], policies: Mapping[str, Chances], n: i
                     parts[name][a] += mine.sum(), mine @ mine, np.sum(q if a else 1 - q)
                 shift = np.abs(q - p)
                 moved[name] += float(shift.sum())
-                unsupported[name] += float(shift[np.where(q > p, q > HEAVIEST * p, 1 - q > HEAVIEST * (1 - p))].sum())
+                unsupported[name] += float(
+                    shift[np.where(q > p, q > HEAVIEST * p, 1 - q > HEAVIEST * (1 - p))].sum()
+                )
     total = float(rounds.sum())
     if not total:
         return []
@@ -783,21 +890,43 @@ def off_policy(planned: Sequence[Planned], policies: Mapping[str, Chances], n: i
             "effective_not_listed": float(effective[0]),
             "unsupported": share,
         }
-        numbers = ("estimate", "low", "high", "difference", "difference_low", "difference_high", "unnormalised")
+        numbers = (
+            "estimate",
+            "low",
+            "high",
+            "difference",
+            "difference_low",
+            "difference_high",
+            "unnormalised",
+        )
         row |= dict.fromkeys(numbers, math.nan)
         if share > UNSUPPORTED:
             row["why_not"] = f"{share:.0%} of what it would change was (almost) never drawn"
         elif not row["estimable"]:
-            row["why_not"] = f"rests on the worth of {effective[thin].min():.0f} rounds of people; {LEAST_EFFECTIVE:.0f} are needed"
+            row["why_not"] = (
+                f"rests on the worth of {effective[thin].min():.0f} rounds of people; {LEAST_EFFECTIVE:.0f} are needed"
+            )
         else:
             size = float(weight[name].sum())
             V = float(weighted[name].sum()) / size
             pull = (weighted[name] - V * weight[name]) / size  # [n] each person's pull on V
-            gap = pull - (reward - realised * rounds) / total  # and on its difference from what was realised
+            gap = (
+                pull - (reward - realised * rounds) / total
+            )  # and on its difference from what was realised
             persons = max(int(np.count_nonzero(rounds)), 2)
-            half, wide = (z * math.sqrt(float(e @ e) * persons / (persons - 1)) for e in (pull, gap))
-            values = (max(V - half, 0.0), min(V + half, 1.0), V - realised, V - realised - wide, V - realised + wide)
-            row |= dict(zip(numbers, (V, *values, float(weighted[name].sum()) / total), strict=True))
+            half, wide = (
+                z * math.sqrt(float(e @ e) * persons / (persons - 1)) for e in (pull, gap)
+            )
+            values = (
+                max(V - half, 0.0),
+                min(V + half, 1.0),
+                V - realised,
+                V - realised - wide,
+                V - realised + wide,
+            )
+            row |= dict(
+                zip(numbers, (V, *values, float(weighted[name].sum()) / total), strict=True)
+            )
         found.append(row)
     return found
 
@@ -914,13 +1043,16 @@ def _findings(found: Audit) -> Iterator[str]:
     else:
         yield f"The lists agree with the stated probabilities ({size}, {_chance(test['p'])})."
     if anew := [row for row in found.rounds if row["version"] > 1]:
-        which = ", ".join(f"{row['round']} ({row['version']} versions)" for row in anew[:5]) + (", ..." if len(anew) > 5 else "")
+        which = ", ".join(f"{row['round']} ({row['version']} versions)" for row in anew[:5]) + (
+            ", ..." if len(anew) > 5 else ""
+        )
         yield f"Look: planned more than once, each time for a reason that is kept: round {which}."
     if not any(row["recorded"] for row in found.rounds):
         yield "Nothing has been recorded of the planned rounds yet; tell what happened with: softfair record FILE."
     else:
         total = {
-            name: sum(row[name] for row in found.rounds) for name in ("reached", "not_reached", "off_list", "opted_out_contacted")
+            name: sum(row[name] for row in found.rounds)
+            for name in ("reached", "not_reached", "off_list", "opted_out_contacted")
         }
         asked = total["reached"] + total["not_reached"]
         share = f" ({total['reached'] / asked:.0%})" if asked else ""
@@ -951,7 +1083,8 @@ def _findings(found: Audit) -> Iterator[str]:
     if found.engagement:
         weight = [row["people"] for row in found.engagement]
         predicted, realised = (
-            np.average([row[name] for row in found.engagement], weights=weight) for name in ("predicted", "realised")
+            np.average([row[name] for row in found.engagement], weights=weight)
+            for name in ("predicted", "realised")
         )
         beyond = sum(row["flagged"] for row in found.engagement)
         word = f"beyond chance in {_count(beyond, 'round')}" if beyond else "within chance"
@@ -1029,7 +1162,15 @@ def sections(found: Audit) -> list[Section]:
             "Lists against stated probabilities",
             f"How many should be listed, with the range that {level} of honest draws keep to (a list has a fixed number of places, which "
             "narrows it), and how many were. Reached: of those listed whose contact is recorded.",
-            ["stated chance", "in the draw", "expected", "listed", "p", "reached", "contacted off the list"],
+            [
+                "stated chance",
+                "in the draw",
+                "expected",
+                "listed",
+                "p",
+                "reached",
+                "contacted off the list",
+            ],
             [
                 [
                     f"{_percent(row['from'])} to {_percent(row['to'])}",
@@ -1038,7 +1179,9 @@ def sections(found: Audit) -> list[Section]:
                     str(row["listed"]),
                     _p(row),
                     _percent(row["reached_share"], 0)
-                    + _ends(row["reached_low"], row["reached_high"], lambda share: _percent(share, 0)),
+                    + _ends(
+                        row["reached_low"], row["reached_high"], lambda share: _percent(share, 0)
+                    ),
                     str(row["off_list"]),
                 ]
                 for row in found.lists
@@ -1059,7 +1202,15 @@ def sections(found: Audit) -> list[Section]:
             f"Rates a person and round, with {level} intervals that take the rounds of a person together; in brackets the ratio to "
             "everybody's. Stated: what the probabilities say, p whether the lists agree with it. Values that only one person has are "
             "put together.",
-            ["group", "people", "listed", "stated", "p", "contacted", f"outcome: {_outcome(found)}"],
+            [
+                "group",
+                "people",
+                "listed",
+                "stated",
+                "p",
+                "contacted",
+                f"outcome: {_outcome(found)}",
+            ],
             [
                 [
                     f"{row['column']} {row['value']}".strip(),
@@ -1087,7 +1238,8 @@ def sections(found: Audit) -> list[Section]:
                     _percent(row["estimate"]) + _ends(row["low"], row["high"], _percent)
                     if row["estimable"]
                     else f"cannot be told: {row['why_not']}",
-                    _points(row["difference"]) + _ends(row["difference_low"], row["difference_high"], _points)
+                    _points(row["difference"])
+                    + _ends(row["difference_low"], row["difference_high"], _points)
                     if row["estimable"]
                     else "–",
                     _number(row["effective_listed"], 0),
@@ -1139,7 +1291,11 @@ def sections(found: Audit) -> list[Section]:
 
 
 def _outcome(found: Audit) -> str:
-    return f"share in state {found.states[-1]}" if len(found.states) == 2 else "mean reward (0 worst state, 100 % best)"
+    return (
+        f"share in state {found.states[-1]}"
+        if len(found.states) == 2
+        else "mean reward (0 worst state, 100 % best)"
+    )
 
 
 def _rate(row: Row, name: str) -> str:
@@ -1159,7 +1315,18 @@ def _rounds_lead(found: Audit) -> str:
 def _rounds_table(found: Audit) -> tuple[list[str], list[list[str]]]:
     outcome = {row["round"]: row for row in found.engagement}
     fair = {row["round"]: row for row in found.fairness}
-    headings = ["round", "c", "in the draw", "listed", "reached", "off the list", "predicted", "realised", "Brier", "unfair pairs"]
+    headings = [
+        "round",
+        "c",
+        "in the draw",
+        "listed",
+        "reached",
+        "off the list",
+        "predicted",
+        "realised",
+        "Brier",
+        "unfair pairs",
+    ]
     rows = []
     for row in found.rounds:
         after = outcome.get(row["round"])
@@ -1171,8 +1338,12 @@ def _rounds_table(found: Audit) -> tuple[list[str], list[list[str]]]:
                 str(row["listed"]),
                 str(row["reached"]) if row["recorded"] else "–",
                 str(row["off_list"]) if row["recorded"] else "–",
-                _percent(after["predicted"]) + _ends(after["low"], after["high"], _percent) if after else "–",
-                _percent(after["realised"]) + (" (!)" if after["flagged"] else "") if after else "–",
+                _percent(after["predicted"]) + _ends(after["low"], after["high"], _percent)
+                if after
+                else "–",
+                _percent(after["realised"]) + (" (!)" if after["flagged"] else "")
+                if after
+                else "–",
                 f"{after['brier']:.3f} / {after['brier_of_share']:.3f}" if after else "–",
                 str(fair[row["round"]]["unfair_pairs"]),
             ]
@@ -1184,7 +1355,9 @@ def _spread_table(found: Audit) -> list[list[str]]:
     spread = found.spread
     if not found.rounds:
         return []
-    expected = _number(spread["never_listed_expected"]) + _ends(spread["never_listed_low"], spread["never_listed_high"], _number)
+    expected = _number(spread["never_listed_expected"]) + _ends(
+        spread["never_listed_low"], spread["never_listed_high"], _number
+    )
     rows = [
         ["in all", str(spread["lists"]), str(spread["contacts"])],
         ["people in the draw", str(spread["in_draw"]), str(spread["in_recorded_draw"])],
@@ -1196,10 +1369,24 @@ def _spread_table(found: Audit) -> list[list[str]]:
         ],
         ["Gini", *(_number(spread[f"gini_{name}"], 2) for name in ("listed", "contacted"))],
         ["longest wait of anybody, rounds", "–", _number(spread["longest_wait"], 0)],
-        ["waiting now: median, longest", "–", f"{_number(spread['waiting_median'])}, {_number(spread['waiting_longest'], 0)}"],
-        [f"never since round {spread['first_round']}, of {spread['here_now']} here now", "–", str(spread["never_contacted_ever"])],
+        [
+            "waiting now: median, longest",
+            "–",
+            f"{_number(spread['waiting_median'])}, {_number(spread['waiting_longest'], 0)}",
+        ],
+        [
+            f"never since round {spread['first_round']}, of {spread['here_now']} here now",
+            "–",
+            str(spread["never_contacted_ever"]),
+        ],
     ]
-    return [*rows, *([person["id"], "–", f"waiting {person['rounds']}"] for person in spread.get("waiting_people", []))]
+    return [
+        *rows,
+        *(
+            [person["id"], "–", f"waiting {person['rounds']}"]
+            for person in spread.get("waiting_people", [])
+        ),
+    ]
 
 
 def show(found: Audit, console: Console) -> None:
@@ -1210,7 +1397,13 @@ def show(found: Audit, console: Console) -> None:
     for sentence in found.findings:
         console.print(Text(f"· {sentence}", style="bold" if sentence.startswith("Look:") else ""))
     for part in sections(found):
-        shown = Table(*part.headings, title=part.title, caption=part.lead, title_justify="left", caption_justify="left")
+        shown = Table(
+            *part.headings,
+            title=part.title,
+            caption=part.lead,
+            title_justify="left",
+            caption_justify="left",
+        )
         for column in shown.columns[1:]:
             column.justify = "right"
         for row in part.rows:
@@ -1261,13 +1454,17 @@ def write_page(found: Audit, path: str | Path) -> Path:
             for name, picture in drawn
         )
         heads = "".join(f"<th>{html.escape(heading)}</th>" for heading in part.headings)
-        rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in part.rows)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in part.rows
+        )
         parts.append(
             f'<section><h2>{html.escape(part.title)}</h2><p class="lead">{html.escape(part.lead)}</p>{pictures}'
             f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></section>'
         )
     findings = "".join(
-        f"<li{LOOK if sentence.startswith('Look:') else ''}>{html.escape(sentence)}</li>" for sentence in found.findings
+        f"<li{LOOK if sentence.startswith('Look:') else ''}>{html.escape(sentence)}</li>"
+        for sentence in found.findings
     )
     rounds = [row["round"] for row in found.rounds]
     span = f", rounds {rounds[0]} to {rounds[-1]} planned" if rounds else ""
@@ -1298,11 +1495,18 @@ def _draw_lists(found: Audit) -> list[tuple[str, bytes]]:
     def draw(ax: Axes) -> None:
         size = np.array([row["in_draw"] for row in rows], dtype=np.float64)
         stated, listed, low, high = (
-            100 * np.array([row[name] for row in rows]) / size for name in ("expected", "listed", "low", "high")
+            100 * np.array([row[name] for row in rows]) / size
+            for name in ("expected", "listed", "low", "high")
         )
         ax.plot([0, stated.max() * 1.05], [0, stated.max() * 1.05], color=FAINT, linewidth=1)
         ax.errorbar(
-            stated, stated, yerr=np.array([stated - low, high - stated]), fmt="none", color=FAINT, capsize=3, label="range expected"
+            stated,
+            stated,
+            yerr=np.array([stated - low, high - stated]),
+            fmt="none",
+            color=FAINT,
+            capsize=3,
+            label="range expected",
         )
         ax.plot(stated, listed, "o", color=COLOURS[0], label="listed")
         ax.set_xlabel("stated chance, %")
@@ -1316,7 +1520,12 @@ def _bars(ax: Axes, counts: Sequence[int], label: str, colour: str, none: str) -
     """A histogram of whole numbers 0, 1, 2, ... in at most 40 bars, the one of 0 alone in the colour ``none``."""
     width = -(-len(counts) // 40)
     starts = np.arange(0, len(counts), width)
-    bars = ax.bar(starts + (width - 1) / 2, np.add.reduceat(np.asarray(counts), starts), width=0.9 * width, color=colour)
+    bars = ax.bar(
+        starts + (width - 1) / 2,
+        np.add.reduceat(np.asarray(counts), starts),
+        width=0.9 * width,
+        color=colour,
+    )
     if width == 1:
         bars[0].set_facecolor(none)
     ax.set_xlabel(label)
@@ -1330,7 +1539,11 @@ def _draw_spread(found: Audit) -> list[tuple[str, bytes]]:
         "waiting": ("rounds waited by now without a contact", COLOURS[3], COLOURS[3]),
     }
     return [
-        _picture(f"histogram: {label}", partial(_bars, counts=counts, label=label, colour=colour, none=none), 2.8)
+        _picture(
+            f"histogram: {label}",
+            partial(_bars, counts=counts, label=label, colour=colour, none=none),
+            2.8,
+        )
         for key, (label, colour, none) in looks.items()
         if (counts := found.histograms[key])
     ]
@@ -1348,15 +1561,23 @@ def _dots(ax: Axes, rows: Sequence[tuple[str, float, float, float]], centre: flo
 
 def _draw_groups(found: Audit) -> list[tuple[str, bytes]]:
     made = []
-    for name, label in (("selection", "listed, % of rounds"), ("outcome", f"{_outcome(found)} after, %")):
+    for name, label in (
+        ("selection", "listed, % of rounds"),
+        ("outcome", f"{_outcome(found)} after, %"),
+    ):
         rows = [
-            (f"{row['column']} {row['value']}", *(100 * row[f"{name}_{part}"] for part in ("rate", "low", "high")))
+            (
+                f"{row['column']} {row['value']}",
+                *(100 * row[f"{name}_{part}"] for part in ("rate", "low", "high")),
+            )
             for row in found.groups[1:]
             if not math.isnan(row[f"{name}_rate"])
         ]
         if rows:
 
-            def draw(ax: Axes, rows: list[Any] = rows, name: str = name, label: str = label) -> None:
+            def draw(
+                ax: Axes, rows: list[Any] = rows, name: str = name, label: str = label
+            ) -> None:
                 _dots(ax, rows, 100 * found.groups[0][f"{name}_rate"])
                 ax.set_xlabel(f"{label} (line: everybody)")
 
@@ -1366,7 +1587,10 @@ def _draw_groups(found: Audit) -> list[tuple[str, bytes]]:
 
 def _draw_policies(found: Audit) -> list[tuple[str, bytes]]:
     rows = [
-        (row["policy"], *(100 * row[part] for part in ("difference", "difference_low", "difference_high")))
+        (
+            row["policy"],
+            *(100 * row[part] for part in ("difference", "difference_low", "difference_high")),
+        )
         for row in found.off_policy[1:]
         if row["estimable"]
     ]
@@ -1375,7 +1599,11 @@ def _draw_policies(found: Audit) -> list[tuple[str, bytes]]:
         _dots(ax, rows, 0.0)
         ax.set_xlabel(f"{_outcome(found)}: difference from what was drawn, points")
 
-    return [_picture("other policies against the lists drawn", draw, 1.2 + 0.3 * len(rows))] if rows else []
+    return (
+        [_picture("other policies against the lists drawn", draw, 1.2 + 0.3 * len(rows))]
+        if rows
+        else []
+    )
 
 
 def _draw_calibration(found: Audit) -> list[tuple[str, bytes]]:
@@ -1383,11 +1611,20 @@ def _draw_calibration(found: Audit) -> list[tuple[str, bytes]]:
 
     def draw(ax: Axes) -> None:
         predicted, observed, low, high = (
-            100 * np.array([row[name] for row in rows]) for name in ("predicted", "observed", "low", "high")
+            100 * np.array([row[name] for row in rows])
+            for name in ("predicted", "observed", "low", "high")
         )
         ax.plot([0, 100], [0, 100], color=FAINT, linewidth=1)
         bars = np.array([predicted - low, high - predicted])
-        ax.errorbar(predicted, predicted, yerr=bars, fmt="none", color=FAINT, capsize=3, label="range if the model is right")
+        ax.errorbar(
+            predicted,
+            predicted,
+            yerr=bars,
+            fmt="none",
+            color=FAINT,
+            capsize=3,
+            label="range if the model is right",
+        )
         ax.plot(predicted, observed, "o", color=COLOURS[0], label="observed")
         ax.set_xlabel(f"predicted chance of {found.states[-1]}, %")
         ax.set_ylabel("observed, %")

@@ -27,14 +27,29 @@ LATEST = 2**31 - 2  # the last round that a database can hold, less one for the 
 SHOWN = 20  # bad entries, and people of a list, on a screen
 
 Database = Annotated[
-    str, typer.Option("--db", envvar="SOFTFAIR_DB", help="SQLite file, or postgresql+psycopg://user:password@host/name.")
+    str,
+    typer.Option(
+        "--db",
+        envvar="SOFTFAIR_DB",
+        help="SQLite file, or postgresql+psycopg://user:password@host/name.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Threshold = Annotated[
-    str | None, typer.Option(help="For a column `value` of numbers: good from here up (4), or up to here ('<=3').")
+    str | None,
+    typer.Option(
+        help="For a column `value` of numbers: good from here up (4), or up to here ('<=3')."
+    ),
 ]
-Again = Annotated[bool, typer.Option("--again", help="Take a file that was taken before, though it has been corrected since.")]
-Errors = Annotated[Path | None, typer.Option("--errors", help="Write all bad entries to this CSV file.")]
+Again = Annotated[
+    bool,
+    typer.Option(
+        "--again", help="Take a file that was taken before, though it has been corrected since."
+    ),
+]
+Errors = Annotated[
+    Path | None, typer.Option("--errors", help="Write all bad entries to this CSV file.")
+]
 
 
 def _software() -> str:
@@ -50,30 +65,64 @@ def _open(db: str) -> Store:
 @commands.command()
 def init(
     db: Database = "softfair.db",
-    round: Annotated[str | None, typer.Option("--round", help="What a round is called.  [default: week]")] = None,
+    round: Annotated[
+        str | None, typer.Option("--round", help="What a round is called.  [default: week]")
+    ] = None,
     capacity: Annotated[
         str | None,
-        typer.Option(help="People a round: 30, or by group: north=10,south=5, or a CSV file of the two.  [default: one in ten]"),
+        typer.Option(
+            help="People a round: 30, or by group: north=10,south=5, or a CSV file of the two.  [default: one in ten]"
+        ),
     ] = None,
-    by: Annotated[str | None, typer.Option(help="Group column that capacities go by, such as region or language.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="Rounds, from the first that is planned.  [default: 26]")] = None,
-    states: Annotated[str | None, typer.Option(help="Names of the states, from worst to best.  [default: bad,good]")] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="Group column that capacities go by, such as region or language."),
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="Rounds, from the first that is planned.  [default: 26]")
+    ] = None,
+    states: Annotated[
+        str | None,
+        typer.Option(help="Names of the states, from worst to best.  [default: bad,good]"),
+    ] = None,
     c: Annotated[
-        float | None, typer.Option(help="How strongly gain counts: 0 a lottery, inf those who gain most.  [default: 10]")
+        float | None,
+        typer.Option(
+            help="How strongly gain counts: 0 a lottery, inf those who gain most.  [default: 10]"
+        ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="Instead of c: benefit=95%, wait=8, or region=0.5 (share of the average rate); none to undo.")
+        str | None,
+        typer.Option(
+            help="Instead of c: benefit=95%, wait=8, or region=0.5 (share of the average rate); none to undo."
+        ),
     ] = None,
-    cooldown: Annotated[int | None, typer.Option(help="Rounds after a contact without another.  [default: 0]")] = None,
+    cooldown: Annotated[
+        int | None, typer.Option(help="Rounds after a contact without another.  [default: 0]")
+    ] = None,
     shrink: Annotated[
-        str | None, typer.Option(help="Group column towards which estimates are drawn.  [default: the first with few values]")
+        str | None,
+        typer.Option(
+            help="Group column towards which estimates are drawn.  [default: the first with few values]"
+        ),
     ] = None,
     monotone: Annotated[
-        bool | None, typer.Option("--monotone/--free", help="Whether contact cannot harm and the good state persists.")
+        bool | None,
+        typer.Option(
+            "--monotone/--free", help="Whether contact cannot harm and the good state persists."
+        ),
     ] = None,
     level: Annotated[float | None, typer.Option(help="Of intervals.  [default: 0.9]")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="From which all draws follow; set once.  [default: random]")] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Fill it with 300 people in 4 regions and 20 weeks of history.")] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="From which all draws follow; set once.  [default: random]"),
+    ] = None,
+    sample: Annotated[
+        bool,
+        typer.Option(
+            "--sample", help="Fill it with 300 people in 4 regions and 20 weeks of history."
+        ),
+    ] = False,
 ) -> None:
     """Make a programme, or change the settings of one. Everything has a default."""
     from .ingest import how_many, import_history, import_people
@@ -99,11 +148,15 @@ def init(
         changes["capacity"] = _capacity(capacity)
         changes["by"] = by
     elif by is not None:
-        raise InvalidInput("--by needs the capacities too, such as --by region --capacity north=5,south=3")
+        raise InvalidInput(
+            "--by needs the capacities too, such as --by region --capacity north=5,south=3"
+        )
     if "seed" not in changes and not database.exists():
         changes["seed"] = 0 if sample else secrets.randbits(48)
     if sample and database.exists() and (number := how_many(database)) not in (0, PEOPLE):
-        raise InvalidInput(f"the programme has {number} people of its own; make the sample in another --db")
+        raise InvalidInput(
+            f"the programme has {number} people of its own; make the sample in another --db"
+        )
     settings, new = initialise(database, _software(), **changes)
     if sample:
         import_people(database, people_file(), _software())
@@ -113,7 +166,9 @@ def init(
         k = ", ".join(f"{name} {number}" for name, number in k.items())
     how = f"target: {settings.target}" if settings.target else f"c = {settings.c:g}"
     print(f"{'Made' if new else 'Settings of'} the programme in {database.name}")
-    print(f"  rounds: {settings.round}, {settings.horizon} to plan; capacity: {k}; states: {', '.join(settings.states)}; {how}")
+    print(
+        f"  rounds: {settings.round}, {settings.horizon} to plan; capacity: {k}; states: {', '.join(settings.states)}; {how}"
+    )
     if sample:
         print("  300 people in 4 regions, 20 weeks of history. Next: softfair plan")
     elif new:
@@ -133,15 +188,25 @@ def _capacity(text: str) -> int | dict[str, int]:
                 f"cannot read {text} ({error}); give a CSV file with a group and its capacity on each line"
             ) from None
         delimiter = max(",;\t", key="".join(lines).count)
-        rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter) if any(row)]
+        rows = [
+            [cell.strip() for cell in row]
+            for row in csv.reader(lines, delimiter=delimiter)
+            if any(row)
+        ]
         if rows and len(rows[0]) == 2 and not rows[0][1].isdecimal():
             rows = rows[1:]  # the heading
     else:
         rows = [[cell.strip() for cell in part.split("=")] for part in text.split(",")]
-    wrong = [row for row in rows if len(row) != 2 or not row[0] or not row[1].isdecimal() or len(row[1]) > 10]
+    wrong = [
+        row
+        for row in rows
+        if len(row) != 2 or not row[0] or not row[1].isdecimal() or len(row[1]) > 10
+    ]
     if wrong or not rows:
         told = f"{'='.join(wrong[0])!r} in {text!r}" if wrong else repr(text)
-        raise InvalidInput(f"the capacity is {told}; give a whole number such as 30, or each group's: north=10,south=5")
+        raise InvalidInput(
+            f"the capacity is {told}; give a whole number such as 30, or each group's: north=10,south=5"
+        )
     if len({name for name, _ in rows}) < len(rows):
         raise InvalidInput(f"the capacities {text!r} name a group twice; give each one once")
     return {name: int(number) for name, number in rows}
@@ -149,11 +214,16 @@ def _capacity(text: str) -> int | dict[str, int]:
 
 @commands.command("import")
 def import_(
-    kind: Annotated[Literal["people", "history"], typer.Argument(help="What the file holds: people or history.")],
+    kind: Annotated[
+        Literal["people", "history"], typer.Argument(help="What the file holds: people or history.")
+    ],
     file: Annotated[str, typer.Argument(help="CSV or Parquet; - for standard input.")],
     db: Database = "softfair.db",
     threshold: Threshold = None,
-    add_people: Annotated[bool, typer.Option("--add-people", help="Enrol people whom the history names and nobody knows.")] = False,
+    add_people: Annotated[
+        bool,
+        typer.Option("--add-people", help="Enrol people whom the history names and nobody knows."),
+    ] = False,
     again: Again = False,
     errors: Errors = None,
 ) -> None:
@@ -175,16 +245,25 @@ def import_(
 @commands.command()
 def record(
     file: Annotated[
-        str | None, typer.Argument(help="CSV or Parquet: id, contacted, state (or value) reached; - for standard input.")
+        str | None,
+        typer.Argument(
+            help="CSV or Parquet: id, contacted, state (or value) reached; - for standard input."
+        ),
     ] = None,
     round: Annotated[
-        int | None, typer.Option("--round", min=0, max=LATEST, help="Which round.  [default: the last one planned]")
+        int | None,
+        typer.Option(
+            "--round", min=0, max=LATEST, help="Which round.  [default: the last one planned]"
+        ),
     ] = None,
     db: Database = "softfair.db",
     threshold: Threshold = None,
     again: Again = False,
     errors: Errors = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Make up what happened to the sample programme's people.")] = False,
+    sample: Annotated[
+        bool,
+        typer.Option("--sample", help="Make up what happened to the sample programme's people."),
+    ] = False,
 ) -> None:
     """Record who was in fact contacted in a round, and the states reached."""
     from .ingest import record as take
@@ -192,9 +271,18 @@ def record(
 
     database = _open(db)
     if (file is None) != sample:
-        raise InvalidInput("give a file of what happened" if file is None else "give a file or --sample, not both")
+        raise InvalidInput(
+            "give a file of what happened" if file is None else "give a file or --sample, not both"
+        )
     try:
-        done = take(database, outcome_file(database, round) if file is None else file, _software(), round, threshold, again)
+        done = take(
+            database,
+            outcome_file(database, round) if file is None else file,
+            _software(),
+            round,
+            threshold,
+            again,
+        )
     except BadRows as bad:
         _list(bad, errors)
         raise
@@ -206,21 +294,33 @@ def _list(bad: BadRows, errors: Path | None) -> None:
     for fault in bad.faults[:SHOWN]:
         print(fault)
     if len(bad.faults) > SHOWN:
-        print(f"... and {len(bad.faults) - SHOWN} more" + ("" if errors else "; all of them with --errors FILE"))
+        print(
+            f"... and {len(bad.faults) - SHOWN} more"
+            + ("" if errors else "; all of them with --errors FILE")
+        )
     if errors is not None:
         from .tables import write_table
 
-        columns = {name: [getattr(fault, name) for fault in bad.faults] for name in ("line", "column", "value", "problem")}
+        columns = {
+            name: [getattr(fault, name) for fault in bad.faults]
+            for name in ("line", "column", "value", "problem")
+        }
         write_table(columns, errors)
 
 
 def _say(done: Imported, kind: str) -> None:
     if done.before:
-        print(f"The same {kind} was taken before ({done.rows:,} rows, batch {done.batch}); nothing changed.")
+        print(
+            f"The same {kind} was taken before ({done.rows:,} rows, batch {done.batch}); nothing changed."
+        )
         if done.superseded:
-            print(f"Look: {done.superseded:,} of its entries have been corrected since; to go back to what it says, add --again.")
+            print(
+                f"Look: {done.superseded:,} of its entries have been corrected since; to go back to what it says, add --again."
+            )
         return
-    print(f"{done.rows:,} rows of {kind} (batch {done.batch}): {done.added:,} new entries, {done.corrected:,} corrected.")
+    print(
+        f"{done.rows:,} rows of {kind} (batch {done.batch}): {done.added:,} new entries, {done.corrected:,} corrected."
+    )
     if done.groups:
         print(f"Taken as groups: {', '.join(done.groups)}.")
     if many := done.details:
@@ -242,8 +342,12 @@ def fit(db: Database = "softfair.db", as_json: Json = False) -> None:
         print(json.dumps({"model": model.id, "new": new, **summary}, indent=1))
         return
     again = "" if new else " (nothing has changed since)"
-    print(f"Model {model.id}{again}: {summary['transitions']:,} transitions of {summary['people']:,} people")
-    print(f"  {summary['without_history']:,} without any transition of their own have the estimate of their group")
+    print(
+        f"Model {model.id}{again}: {summary['transitions']:,} transitions of {summary['people']:,} people"
+    )
+    print(
+        f"  {summary['without_history']:,} without any transition of their own have the estimate of their group"
+    )
     if summary["monotone_bound"]:
         print(
             f"  for {summary['monotone_bound']:,} people the estimate was moved so that contact does not harm and the good state persists"
@@ -265,13 +369,26 @@ def fit(db: Database = "softfair.db", as_json: Json = False) -> None:
 @commands.command()
 def plan(
     db: Database = "softfair.db",
-    round: Annotated[int | None, typer.Option("--round", min=0, max=LATEST, help="Which round.  [default: the next]")] = None,
-    replan: Annotated[
-        str | None, typer.Option("--replan", help="Why the plan of this round must be made anew; the old one is kept.")
+    round: Annotated[
+        int | None,
+        typer.Option("--round", min=0, max=LATEST, help="Which round.  [default: the next]"),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="For this plan: benefit=95%, wait=8, or region=0.5.")] = None,
-    everyone: Annotated[bool, typer.Option("--all", help="Show everybody, not only those on the list.")] = False,
-    check: Annotated[bool, typer.Option("--verify", help="Replay all draws from what is stored, and plan nothing.")] = False,
+    replan: Annotated[
+        str | None,
+        typer.Option(
+            "--replan", help="Why the plan of this round must be made anew; the old one is kept."
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="For this plan: benefit=95%, wait=8, or region=0.5.")
+    ] = None,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="Show everybody, not only those on the list.")
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--verify", help="Replay all draws from what is stored, and plan nothing."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Draw the list for the next round; the same round again gives the same list."""
@@ -282,7 +399,12 @@ def plan(
     if check:
         verdicts = verify(database)
         if as_json:
-            print(json.dumps([{"round": r, "version": v, "wrong": wrong} for r, v, wrong in verdicts], indent=1))
+            print(
+                json.dumps(
+                    [{"round": r, "version": v, "wrong": wrong} for r, v, wrong in verdicts],
+                    indent=1,
+                )
+            )
         for at, number, wrong in [] if as_json else verdicts:
             print(
                 f"round {at}, version {number}: {'; '.join(wrong) or 'the same list and probabilities from the stored seed and scores'}"
@@ -294,7 +416,9 @@ def plan(
         if not verdicts and not as_json:
             print("There is no plan yet.")
         return
-    made, new = make_plan(database, _software(), round, replan, None if target is None else Target.parse(target))
+    made, new = make_plan(
+        database, _software(), round, replan, None if target is None else Target.parse(target)
+    )
     if as_json:
         print(json.dumps(_plan_json(made, everyone), indent=1))
         return
@@ -328,7 +452,9 @@ def _show_plan(plan: Plan, new: bool, sentences: list[str], everyone: bool) -> N
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(markup=False, highlight=False)  # an identifier or a group may look like markup
+    console = Console(
+        markup=False, highlight=False
+    )  # an identifier or a group may look like markup
     outlook = plan.outlook
     again = "" if new else " (as planned before)"
     version_ = f", version {plan.version}" if plan.version > 1 else ""
@@ -348,12 +474,16 @@ def _show_plan(plan: Plan, new: bool, sentences: list[str], everyone: bool) -> N
     )
     if "group" in outlook:
         lowest = outlook["lowest_group"] or "(none given)"
-        console.print(f"Lowest {outlook['group_column']}: {lowest} at {outlook['group']:.0%} of the average rate.")
+        console.print(
+            f"Lowest {outlook['group_column']}: {lowest} at {outlook['group']:.0%} of the average rate."
+        )
     shown = Table("id", "chance", "why", title=None if everyone else "On the list")
     shown.columns[1].justify = "right"
     for i, number in enumerate(plan.person.tolist()):
         if everyone or plan.listed[i]:
-            shown.add_row(Text(plan.names[number]), f"{plan.probability[i]:.1%}", Text(sentences[i]))
+            shown.add_row(
+                Text(plan.names[number]), f"{plan.probability[i]:.1%}", Text(sentences[i])
+            )
     console.print(shown)
 
 
@@ -361,7 +491,9 @@ def _show_plan(plan: Plan, new: bool, sentences: list[str], everyone: bool) -> N
 def audit(
     db: Database = "softfair.db",
     as_json: Json = False,
-    html: Annotated[Path | None, typer.Option("--html", help="Write a self-contained page with histograms.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a self-contained page with histograms.")
+    ] = None,
 ) -> None:
     """Check what was done against what was stated: fairness, calibration, groups, and what another policy would have brought."""
     from .audit import audit as examine
@@ -381,13 +513,23 @@ def audit(
 
 @commands.command()
 def export(
-    what: Annotated[Literal["plan", "audit", "model"], typer.Argument(help="plan, audit or model.")],
+    what: Annotated[
+        Literal["plan", "audit", "model"], typer.Argument(help="plan, audit or model.")
+    ],
     out: Annotated[
-        Path, typer.Option("--out", help="File ending in .csv, .parquet or .json; - for CSV on standard output.")
+        Path,
+        typer.Option(
+            "--out", help="File ending in .csv, .parquet or .json; - for CSV on standard output."
+        ),
     ] = Path("-"),
     db: Database = "softfair.db",
-    round: Annotated[int | None, typer.Option("--round", min=0, max=LATEST, help="Which plan.  [default: the last]")] = None,
-    everyone: Annotated[bool, typer.Option("--all", help="Everybody, not only those on the list.")] = False,
+    round: Annotated[
+        int | None,
+        typer.Option("--round", min=0, max=LATEST, help="Which plan.  [default: the last]"),
+    ] = None,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="Everybody, not only those on the list.")
+    ] = False,
 ) -> None:
     """Write a plan (a worksheet that `record` reads back once filled in), the audit's figures or everybody's estimates to a file."""
     from .tables import audit_columns, model_columns, plan_columns, write_table

@@ -22,9 +22,7 @@ from .store import Connection, Store, names_of
 
 __all__ = ["Model", "Round", "fit", "fit_in", "latest_model", "load_model", "look"]
 
-CROWD = (
-    20  # people a value that a group column has on average, if it is to be shrunk towards unasked: a telephone number is no group
-)
+CROWD = 20  # people a value that a group column has on average, if it is to be shrunk towards unasked: a telephone number is no group
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -64,10 +62,14 @@ class Round:
 
 def look(connection: Connection) -> Round:
     number, settings = current_settings(connection)
-    batch = connection.execute(sa.select(sa.func.coalesce(sa.func.max(store.batch.c.id), 0))).scalar_one()
+    batch = connection.execute(
+        sa.select(sa.func.coalesce(sa.func.max(store.batch.c.id), 0))
+    ).scalar_one()
     people = load_people(connection)
     if not people.n:
-        raise InvalidInput("the programme has no people yet; import them with: softfair import people FILE")
+        raise InvalidInput(
+            "the programme has no people yet; import them with: softfair import people FILE"
+        )
     return Round(number, settings, batch, people, load_history(connection))
 
 
@@ -79,10 +81,18 @@ def fit(database: Store, software: str) -> tuple[Model, bool]:
 
 def fit_in(connection: Connection, now: Round, software: str) -> tuple[Model, bool]:
     settings, people, history = now.settings, now.people, now.history
-    telling = (column for column in people.columns() if len(people.group(column)[0]) * CROWD <= people.n)
+    telling = (
+        column for column in people.columns() if len(people.group(column)[0]) * CROWD <= people.n
+    )
     shrink = settings.shrink if settings.shrink is not None else next(telling, None)
     asked = json.dumps(
-        {"shrink": shrink, "monotone": settings.monotone, "level": settings.level, "software": software}, sort_keys=True
+        {
+            "shrink": shrink,
+            "monotone": settings.monotone,
+            "level": settings.level,
+            "software": software,
+        },
+        sort_keys=True,
     )
     latest = connection.execute(
         sa.select(store.model.c.id)
@@ -95,7 +105,9 @@ def fit_in(connection: Connection, now: Round, software: str) -> tuple[Model, bo
     names, groups = people.group(shrink) if shrink is not None else ([], None)
     if len(history.person) > MANY:
         say(f"estimating for {people.n:,} people ...")
-    counts = estimate.count_transitions(history.person, history.round, history.state, history.contacted, people.n, settings.S)
+    counts = estimate.count_transitions(
+        history.person, history.round, history.state, history.contacted, people.n, settings.S
+    )
     found = estimate.estimate(counts, groups, level=settings.level, monotone=settings.monotone)
     own = found.seen.sum(axis=(1, 2)) > 0
     summary = {
@@ -107,7 +119,9 @@ def fit_in(connection: Connection, now: Round, software: str) -> tuple[Model, bo
         "groups": names,
         "strength": np.asarray(found.strength).tolist(),
         "cohort_mean": np.asarray(found.cohort_mean).tolist(),
-        "rounds": [int(history.round.min()), int(history.round.max())] if len(history.round) else [],
+        "rounds": [int(history.round.min()), int(history.round.max())]
+        if len(history.round)
+        else [],
     }
     buffer = io.BytesIO()
     np.savez(
@@ -119,9 +133,16 @@ def fit_in(connection: Connection, now: Round, software: str) -> tuple[Model, bo
         bound=np.asarray(found.bound, dtype=bool),
     )
     content = buffer.getvalue()
-    values = {"batch": now.batch, "settings": asked, "summary": json.dumps(summary), "content": content}
+    values = {
+        "batch": now.batch,
+        "settings": asked,
+        "summary": json.dumps(summary),
+        "content": content,
+    }
     digest = hashlib.sha256(content + asked.encode()).hexdigest()
-    row = store.model.insert().values(created=store.now(), software=software, digest=digest, **values)
+    row = store.model.insert().values(
+        created=store.now(), software=software, digest=digest, **values
+    )
     number = connection.execute(row).inserted_primary_key
     assert number is not None
     return load_model(connection, int(number[0])), True

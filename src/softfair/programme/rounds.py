@@ -37,7 +37,17 @@ from .models import Model, Round, fit_in, load_model, look
 from .settings import Settings, Target
 from .store import Connection, Store, append, fetch, names_of, plan_in_force
 
-__all__ = ["Plan", "Status", "explain", "load_plan", "make_plan", "next_round", "plan_of", "plan_rows", "verify"]
+__all__ = [
+    "Plan",
+    "Status",
+    "explain",
+    "load_plan",
+    "make_plan",
+    "next_round",
+    "plan_of",
+    "plan_rows",
+    "verify",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -59,7 +69,11 @@ class Status(IntEnum):
     NO_SITE = 6
 
 
-WAITING = (Status.IN_DRAW, Status.COOLING, Status.RESERVED)  # in the programme, and so in the cohort that is planned for
+WAITING = (
+    Status.IN_DRAW,
+    Status.COOLING,
+    Status.RESERVED,
+)  # in the programme, and so in the cohort that is planned for
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +91,9 @@ class Plan:
     c: float
     horizon: int
     seed: str
-    sites: list[tuple[str, int]]  # name and capacity; one without a name if capacity does not go by group
+    sites: list[
+        tuple[str, int]
+    ]  # name and capacity; one without a name if capacity does not go by group
     outlook: dict[str, Any]
     reason: str | None
     digest: str
@@ -106,7 +122,11 @@ def next_round(now: Round) -> int:
 
 
 def make_plan(
-    database: Store, software: str, round: int | None = None, replan: str | None = None, target: Target | None = None
+    database: Store,
+    software: str,
+    round: int | None = None,
+    replan: str | None = None,
+    target: Target | None = None,
 ) -> tuple[Plan, bool]:
     """The plan of a round, made if there is none yet (second: whether it was made now).
 
@@ -128,7 +148,9 @@ def make_plan(
                 else "a plan is replaced for a reason; say it, such as --replan 'capacity fell to 8'"
             )
         if next_round(now) > at:
-            raise InvalidInput(f"round {at} is over, its contacts are recorded; plan round {next_round(now)}")
+            raise InvalidInput(
+                f"round {at} is over, its contacts are recorded; plan round {next_round(now)}"
+            )
         if target is not None:
             now = replace(now, settings=replace(now.settings, target=target))
         model, _ = fit_in(connection, now, software)
@@ -137,11 +159,15 @@ def make_plan(
 
 def _as_planned(plan: Plan, target: Target | None) -> Plan:
     if target is not None and plan.outlook.get("target") != asdict(target):
-        raise InvalidInput(f"round {plan.round} is planned already, not for that target; make it anew with --replan REASON")
+        raise InvalidInput(
+            f"round {plan.round} is planned already, not for that target; make it anew with --replan REASON"
+        )
     return plan
 
 
-def _draw(connection: Connection, now: Round, model: Model, at: int, software: str, reason: str | None) -> Plan:
+def _draw(
+    connection: Connection, now: Round, model: Model, at: int, software: str, reason: str | None
+) -> Plan:
     settings, people = now.settings, now.people
     horizon = _rounds_left(connection, settings, at)
     sites, site = _sites(now)
@@ -149,11 +175,18 @@ def _draw(connection: Connection, now: Round, model: Model, at: int, software: s
     status = _status(now, at, site)
     waiting = np.isin(status, WAITING)
     if not waiting.any():
-        raise InvalidInput(f"nobody is in the programme in round {at}; import people, or see who left or opted out")
+        raise InvalidInput(
+            f"nobody is in the programme in round {at}; import people, or see who left or opted out"
+        )
     belief = _belief(now, model, at)
     # Nobody is drawn again for r rounds, so no more than a share of 1 / (r + 1) of the people can be contacted a round for long.
     draws = [
-        _Site(Cohort(model.P[who], start=belief[who]), min(k, max(1, len(who) // (settings.cooldown + 1))), horizon, who)
+        _Site(
+            Cohort(model.P[who], start=belief[who]),
+            min(k, max(1, len(who) // (settings.cooldown + 1))),
+            horizon,
+            who,
+        )
         for j, (_, k) in enumerate(sites)
         if len(who := np.flatnonzero(waiting & (site == j)))
     ]
@@ -164,7 +197,9 @@ def _draw(connection: Connection, now: Round, model: Model, at: int, software: s
         score[drawn.who] = drawn.scores(c)
     version = (
         connection.execute(
-            sa.select(sa.func.coalesce(sa.func.max(store.plan.c.version), 0)).where(store.plan.c.round == at)
+            sa.select(sa.func.coalesce(sa.func.max(store.plan.c.version), 0)).where(
+                store.plan.c.round == at
+            )
         ).scalar_one()
         + 1
     )
@@ -197,11 +232,18 @@ def _draw(connection: Connection, now: Round, model: Model, at: int, software: s
         "reason": reason,
     }
     person = np.arange(people.n)
-    before = connection.execute(sa.select(store.plan.c.digest).order_by(store.plan.c.id.desc()).limit(1)).scalar()
+    before = connection.execute(
+        sa.select(store.plan.c.digest).order_by(store.plan.c.id.desc()).limit(1)
+    ).scalar()
     header["digest"] = _digest(before or "", header, {"person": person, **rows}, people.names)
     number = connection.execute(store.plan.insert().values(**header)).inserted_primary_key
     assert number is not None
-    append(connection, store.plan_row, {"plan": np.full(people.n, number[0]), "person": person, **rows}, "plan")
+    append(
+        connection,
+        store.plan_row,
+        {"plan": np.full(people.n, number[0]), "person": person, **rows},
+        "plan",
+    )
     return load_plan(connection, int(number[0]))
 
 
@@ -242,7 +284,9 @@ def _sites(now: Round) -> tuple[list[tuple[str, int]], Ints]:
 def _status(now: Round, at: int, site: Ints) -> Ints:
     """Why each person is in the draw or not [n]; the first reason that applies."""
     settings, people, history = now.settings, now.people, now.history
-    recent = history.person[(history.contacted == 1) & (history.round < at) & (history.round >= at - settings.cooldown)]
+    recent = history.person[
+        (history.contacted == 1) & (history.round < at) & (history.round >= at - settings.cooldown)
+    ]
     cooling = np.zeros(people.n, bool)
     cooling[recent] = True
     left = (people.departed != UNKNOWN) & (people.departed <= at)
@@ -254,7 +298,9 @@ def _status(now: Round, at: int, site: Ints) -> Ints:
         (people.reserved == at, Status.RESERVED),
         (cooling, Status.COOLING),
     ]
-    return np.select([mask for mask, _ in reasons], [int(code) for _, code in reasons], int(Status.IN_DRAW))
+    return np.select(
+        [mask for mask, _ in reasons], [int(code) for _, code in reasons], int(Status.IN_DRAW)
+    )
 
 
 def _belief(now: Round, model: Model, at: int) -> Floats:
@@ -266,7 +312,9 @@ def _belief(now: Round, model: Model, at: int) -> Floats:
     history, n, S = now.history, now.people.n, model.P.shape[-1]
     past = np.flatnonzero((history.state >= 0) & (history.round <= at))
     last, seen_in = np.full(n, at + 1), np.zeros(n, np.int64)
-    last[history.person[past]] = history.round[past]  # rows are in the order of rounds: the last one stays
+    last[history.person[past]] = history.round[
+        past
+    ]  # rows are in the order of rounds: the last one stays
     seen_in[history.person[past]] = history.state[past]
     belief = np.eye(S)[seen_in]
     key = history.key
@@ -314,7 +362,9 @@ class _Site:
                     with np.errstate(over="ignore"):
                         active = state / (1 + np.exp(values.theta[t] - values.c * rows[t]))
                 contacts[first : first + part.n] += active.sum(axis=1)
-                state = np.einsum("is,ist->it", state - active, part.P[:, 0]) + np.einsum("is,ist->it", active, part.P[:, 1])
+                state = np.einsum("is,ist->it", state - active, part.P[:, 0]) + np.einsum(
+                    "is,ist->it", active, part.P[:, 1]
+                )
                 total += float(np.sum(state * part.reward))
         return total, contacts
 
@@ -372,7 +422,9 @@ def _choose(draws: list[_Site], settings: Settings, people: Any) -> tuple[float,
     elif met(kept):
         low, high = math.log(hardest) - math.log(1e6), math.log(hardest)
         found = kept
-        for _ in track(range(math.ceil(math.log2((high - low) / math.log(CLOSE)))), "looking for c"):
+        for _ in track(
+            range(math.ceil(math.log2((high - low) / math.log(CLOSE)))), "looking for c"
+        ):
             middle = (low + high) / 2
             tried = measure(math.exp(middle))
             if met(tried):
@@ -383,7 +435,11 @@ def _choose(draws: list[_Site], settings: Settings, people: Any) -> tuple[float,
                 low = middle
     else:
         # With capacities by site the lottery need not be the most even between groups: look at some c on the way.
-        between = [measure(float(c)) for c in np.geomspace(hardest / 1e4, hardest, 13)] if target.goal == "group" else []
+        between = (
+            [measure(float(c)) for c in np.geomspace(hardest / 1e4, hardest, 13)]
+            if target.goal == "group"
+            else []
+        )
         serving = [tried for tried in between if met(tried)]
         if not serving:
             nearest = max([kept, *between], key=lambda tried: tried["group"]) if between else kept
@@ -393,14 +449,26 @@ def _choose(draws: list[_Site], settings: Settings, people: Any) -> tuple[float,
             )
         found = serving[-1]
     c = float(found["c"])
-    return c, {**found, "target": asdict(target), "target_said": str(target), "most_effective_gained": best - none}
+    return c, {
+        **found,
+        "target": asdict(target),
+        "target_said": str(target),
+        "most_effective_gained": best - none,
+    }
 
 
 def _said(target: Target, found: dict[str, Any]) -> str:
     value = found[target.goal]
     if value is None:
         return "none: somebody would never be contacted"
-    return str(replace(target, value=math.ceil(value * 100) / 100 if target.goal == "wait" else math.floor(value * 1000) / 1000))
+    return str(
+        replace(
+            target,
+            value=math.ceil(value * 100) / 100
+            if target.goal == "wait"
+            else math.floor(value * 1000) / 1000,
+        )
+    )
 
 
 def _select(score: Floats, c: float, k: int, seed: str, site: int) -> tuple[Floats, Ints]:
@@ -409,7 +477,9 @@ def _select(score: Floats, c: float, k: int, seed: str, site: int) -> tuple[Floa
     if k == 0:
         return np.zeros(len(score)), np.empty(0, np.int64)
     rule = Rule.softmax(c, "joint")
-    return rule.inclusion(score, k), rule.draw(score, k, np.random.default_rng([int(seed, 16), site]))
+    return rule.inclusion(score, k), rule.draw(
+        score, k, np.random.default_rng([int(seed, 16), site])
+    )
 
 
 def _digest(before: str, header: dict[str, Any], rows: dict[str, Any], names: list[str]) -> str:
@@ -426,15 +496,25 @@ def _digest(before: str, header: dict[str, Any], rows: dict[str, Any], names: li
 def plan_of(database: Store, round: int | None = None) -> Plan:
     """The plan in force of a round; None: of the last one planned."""
     with database.reading() as connection:
-        at = connection.execute(sa.select(sa.func.max(store.plan.c.round))).scalar() if round is None else round
+        at = (
+            connection.execute(sa.select(sa.func.max(store.plan.c.round))).scalar()
+            if round is None
+            else round
+        )
         number = plan_in_force(connection, at)
         if number is None:
-            raise InvalidInput("there is no plan yet; make one with: softfair plan" if round is None else f"round {at} has no plan")
+            raise InvalidInput(
+                "there is no plan yet; make one with: softfair plan"
+                if round is None
+                else f"round {at} has no plan"
+            )
         return load_plan(connection, number)
 
 
 def load_plan(connection: Connection, number: int) -> Plan:
-    header = dict(connection.execute(sa.select(store.plan).where(store.plan.c.id == number)).one()._mapping)
+    header = dict(
+        connection.execute(sa.select(store.plan).where(store.plan.c.id == number)).one()._mapping
+    )
     header |= {
         "c": math.inf if header["c"] < 0 else header["c"],
         "sites": [(name, k) for name, k in json.loads(header["sites"])],
@@ -442,7 +522,12 @@ def load_plan(connection: Connection, number: int) -> Plan:
     }
     names = names_of(connection)
     rows = plan_rows(connection, number)
-    return Plan(**header, names=names, **rows, unseen=load_model(connection, header["model"]).unseen[rows["person"]])
+    return Plan(
+        **header,
+        names=names,
+        **rows,
+        unseen=load_model(connection, header["model"]).unseen[rows["person"]],
+    )
 
 
 def plan_rows(connection: Connection, number: int) -> dict[str, Any]:
@@ -452,7 +537,10 @@ def plan_rows(connection: Connection, number: int) -> dict[str, Any]:
     rows = fetch(connection, sa.select(*columns).where(r.c.plan == number), np.float64)
     rows = rows[np.argsort(rows[:, 0])]
     real = ("score", "probability")
-    return {column.name: rows[:, j].astype(np.float64 if column.name in real else np.int64) for j, column in enumerate(columns)}
+    return {
+        column.name: rows[:, j].astype(np.float64 if column.name in real else np.int64)
+        for j, column in enumerate(columns)
+    }
 
 
 def verify(database: Store) -> list[tuple[int, int, list[str]]]:
@@ -461,9 +549,15 @@ def verify(database: Store) -> list[tuple[int, int, list[str]]]:
     with database.reading() as connection:
         before = ""
         names = names_of(connection)
-        numbers = connection.execute(sa.select(store.plan.c.id).order_by(store.plan.c.id)).scalars().all()
+        numbers = (
+            connection.execute(sa.select(store.plan.c.id).order_by(store.plan.c.id)).scalars().all()
+        )
         for number in track(numbers, "replaying draws"):
-            header = dict(connection.execute(sa.select(store.plan).where(store.plan.c.id == number)).one()._mapping)
+            header = dict(
+                connection.execute(sa.select(store.plan).where(store.plan.c.id == number))
+                .one()
+                ._mapping
+            )
             rows = plan_rows(connection, number)
             wrong = []
             settings = connection.execute(
@@ -511,9 +605,21 @@ def explain(plan: Plan) -> list[str]:
             sentences.append(why_not[Status(status)])
             continue
         drawn = "Drawn" if plan.listed[i] else "Not drawn this time"
-        gain = f"a contact now is worth {plan.score[i]:.2g} good rounds over the {plan.horizon} left"
+        gain = (
+            f"a contact now is worth {plan.score[i]:.2g} good rounds over the {plan.horizon} left"
+        )
         seen = "" if plan.state[i] >= 0 else "; the state now was not seen and is estimated"
-        more = f"more than for {below[i]:.0%} of those in the draw" if below[i] > 0 else "as little as for anyone in the draw"
-        own = "; without a history of their own they have their group's estimate" if plan.unseen[i] else ""
-        sentences.append(f"{drawn}, with a chance of {plan.probability[i]:.1%}: {gain}, {more}{seen}{own}.")
+        more = (
+            f"more than for {below[i]:.0%} of those in the draw"
+            if below[i] > 0
+            else "as little as for anyone in the draw"
+        )
+        own = (
+            "; without a history of their own they have their group's estimate"
+            if plan.unseen[i]
+            else ""
+        )
+        sentences.append(
+            f"{drawn}, with a chance of {plan.probability[i]:.1%}: {gain}, {more}{seen}{own}."
+        )
     return sentences

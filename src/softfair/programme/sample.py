@@ -21,7 +21,11 @@ __all__ = ["PEOPLE", "ROUNDS", "history_file", "outcome_file", "people_file"]
 
 PEOPLE, ROUNDS = 300, 20
 REGIONS = {"north": 0.4, "east": 0.3, "south": 0.2, "west": 0.1}
-CONTACTED, MISSED, REACHED = 0.1, 0.05, 0.85  # shares: contacted each week, weeks not observed, listed people who answer
+CONTACTED, MISSED, REACHED = (
+    0.1,
+    0.05,
+    0.85,
+)  # shares: contacted each week, weeks not observed, listed people who answer
 
 
 def _truth() -> Cohort:
@@ -39,7 +43,9 @@ def people_file() -> bytes:
     language = rng.choice(["English", "Spanish"], PEOPLE, p=[0.7, 0.3])
     opted_out = (rng.random(PEOPLE) < 0.02).astype(int)
     rows = zip(_names(), region, language, opted_out, strict=True)
-    return "\n".join(["id,region,language,opted_out", *(",".join(map(str, row)) for row in rows), ""]).encode()
+    return "\n".join(
+        ["id,region,language,opted_out", *(",".join(map(str, row)) for row in rows), ""]
+    ).encode()
 
 
 def history_file() -> bytes:
@@ -52,7 +58,9 @@ def history_file() -> bytes:
         contacted = (rng.random(PEOPLE) < CONTACTED).astype(int)
         seen = rng.random(PEOPLE) >= MISSED
         for i, name in enumerate(_names()):
-            lines.append(f"{name},{week},{state[i] if seen[i] else ''},{contacted[i] if week <= ROUNDS else ''}")
+            lines.append(
+                f"{name},{week},{state[i] if seen[i] else ''},{contacted[i] if week <= ROUNDS else ''}"
+            )
         state = _step(p, state, contacted, rng)
     return "\n".join([*lines, ""]).encode()
 
@@ -62,8 +70,12 @@ def outcome_file(database: Store, round: int | None = None) -> bytes:
     with database.reading() as connection:
         people = load_people(connection)
         if people.names[:PEOPLE] != _names():
-            raise InvalidInput("this is not the sample programme, so nothing can be made up for it; give a file of what happened")
-        query = sa.select(store.plan.c.id).order_by(store.plan.c.round.desc(), store.plan.c.version.desc())
+            raise InvalidInput(
+                "this is not the sample programme, so nothing can be made up for it; give a file of what happened"
+            )
+        query = sa.select(store.plan.c.id).order_by(
+            store.plan.c.round.desc(), store.plan.c.version.desc()
+        )
         if round is not None:
             query = query.where(store.plan.c.round == round)
         number = connection.execute(query.limit(1)).scalar()
@@ -75,12 +87,19 @@ def outcome_file(database: Store, round: int | None = None) -> bytes:
     contacted = plan.listed[:PEOPLE] * (rng.random(PEOPLE) < REACHED)
     after = _step(_truth().p, state, contacted, rng)
     seen = rng.random(PEOPLE) >= MISSED
-    rows = (f"{name},{contacted[i]},{after[i] if seen[i] else ''}" for i, name in enumerate(_names()))
+    rows = (
+        f"{name},{contacted[i]},{after[i] if seen[i] else ''}" for i, name in enumerate(_names())
+    )
     return "\n".join(["id,contacted,state", *rows, ""]).encode()
 
 
 def _step(
-    p: NDArray[np.float64], state: NDArray[np.int64], contacted: NDArray[np.int64], rng: np.random.Generator
+    p: NDArray[np.float64],
+    state: NDArray[np.int64],
+    contacted: NDArray[np.int64],
+    rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    good: NDArray[np.int64] = (rng.random(len(state)) < p[np.arange(len(state)), contacted, state]).astype(np.int64)
+    good: NDArray[np.int64] = (
+        rng.random(len(state)) < p[np.arange(len(state)), contacted, state]
+    ).astype(np.int64)
     return good

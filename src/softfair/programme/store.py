@@ -60,7 +60,9 @@ Number = TypeVar("Number", np.int64, np.float64)
 
 VERSION = 2  # of the schema below
 DEFAULT = "softfair.db"
-BUNDLE = 2**41  # rows whose first numbers agree beyond this are fetched together: a thousand people and all their rounds
+BUNDLE = (
+    2**41
+)  # rows whose first numbers agree beyond this are fetched together: a thousand people and all their rounds
 CHUNK = 100_000  # rows that are sent at a time, so that a bar can move
 PATIENCE = 600_000  # milliseconds that a writer waits for the one before
 LOCK = 0x50F7FA12  # the advisory lock that stands for "the writer" in PostgreSQL
@@ -147,9 +149,13 @@ plan = sa.Table(
     sa.Column("horizon", whole, nullable=False),  # rounds looked ahead, this one included
     sa.Column("seed", sa.Text, nullable=False),  # 16 hexadecimal digits
     sa.Column("sites", sa.Text, nullable=False),  # JSON: [[name, capacity], ...]
-    sa.Column("outlook", sa.Text, nullable=False),  # JSON: what it is expected to bring, and the target it was made for
+    sa.Column(
+        "outlook", sa.Text, nullable=False
+    ),  # JSON: what it is expected to bring, and the target it was made for
     sa.Column("reason", sa.Text),  # why it replaces the version before
-    sa.Column("digest", sa.Text, nullable=False),  # of all of the above, of the rows and of the plan before
+    sa.Column(
+        "digest", sa.Text, nullable=False
+    ),  # of all of the above, of the rows and of the plan before
     sa.UniqueConstraint("round", "version"),
 )
 plan_row = sa.Table(
@@ -189,13 +195,17 @@ class Store:
             elif not self.embedded:
                 raise sa.exc.ArgumentError(f"{self.url.get_backend_name()} is not known here")
             arguments = {"timeout": PATIENCE / 1000} if self.embedded else {"connect_timeout": 10}
-            self.engine = sa.create_engine(self.url, poolclass=sa.pool.NullPool, connect_args=arguments)
+            self.engine = sa.create_engine(
+                self.url, poolclass=sa.pool.NullPool, connect_args=arguments
+            )
         except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ValueError) as error:
             raise StoreError(
                 f"--db {_hidden(url)} cannot be read ({_first_line(error)}); give a file or postgresql+psycopg://user@host/name"
             ) from None
         except ModuleNotFoundError:
-            raise StoreError("PostgreSQL needs the package psycopg; install softfair[postgresql]") from None
+            raise StoreError(
+                "PostgreSQL needs the package psycopg; install softfair[postgresql]"
+            ) from None
         if self.embedded:
             sa.event.listen(self.engine, "connect", _prepare_sqlite)
         sa.event.listen(self.engine, "begin", _begin)
@@ -249,7 +259,10 @@ class Store:
 
     @contextmanager
     def _transaction(self, kind: str) -> Iterator[Connection]:
-        with self.engine.connect().execution_options(softfair=kind) as connection, connection.begin():
+        with (
+            self.engine.connect().execution_options(softfair=kind) as connection,
+            connection.begin(),
+        ):
             yield connection
 
     def _version(self, connection: Connection) -> int | None:
@@ -257,14 +270,18 @@ class Store:
         if not names:
             return None
         if "meta" not in names or "plan_row" not in names:
-            raise StoreError(f"{self.name} is a database of something else (it has a table {names[0]!r}); choose another --db")
+            raise StoreError(
+                f"{self.name} is a database of something else (it has a table {names[0]!r}); choose another --db"
+            )
         return int(connection.execute(sa.select(meta.c.version)).scalar_one())
 
     def _check(self) -> None:
         """Refuse what is no programme; bring an older one up to date."""
         version = self.version()
         if version is None:
-            raise StoreError(f"there is no programme at {self.name}; make one with: softfair init --db {self.name}")
+            raise StoreError(
+                f"there is no programme at {self.name}; make one with: softfair init --db {self.name}"
+            )
         if version == VERSION:
             return
         with self._transaction("write") as connection:
@@ -287,11 +304,16 @@ class Store:
             # The bulk path speaks to the drivers themselves, and psycopg need not be there to be named.
             if isinstance(error, sa.exc.DBAPIError):
                 text = _first_line(error.orig)
-            elif isinstance(error, (sqlite3.Error, OverflowError)) or type(error).__module__.startswith("psycopg"):
+            elif isinstance(error, (sqlite3.Error, OverflowError)) or type(
+                error
+            ).__module__.startswith("psycopg"):
                 text = _first_line(error)
             else:
                 raise
-            remedy = next((remedy for sign, remedy in REMEDIES.items() if sign in text.lower()), "nothing was changed")
+            remedy = next(
+                (remedy for sign, remedy in REMEDIES.items() if sign in text.lower()),
+                "nothing was changed",
+            )
             raise StoreError(f"{self.name}: {text}; {remedy}") from None
 
 
@@ -325,7 +347,13 @@ def _hidden(url: str) -> str:
 
 def _prepare_sqlite(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # transactions begin where _begin says
-    for pragma in (f"busy_timeout={PATIENCE}", "foreign_keys=ON", "journal_mode=WAL", "synchronous=FULL", "cache_size=-65536"):
+    for pragma in (
+        f"busy_timeout={PATIENCE}",
+        "foreign_keys=ON",
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "cache_size=-65536",
+    ):
         connection.execute(f"PRAGMA {pragma}")
 
 
@@ -347,21 +375,35 @@ def names_of(connection: Connection) -> list[str]:
 
 def plan_in_force(connection: Connection, round: int | None) -> int | None:
     """The number of a round's latest plan; None if it has none."""
-    query = sa.select(plan.c.id).where(plan.c.round == round).order_by(plan.c.version.desc()).limit(1)
+    query = (
+        sa.select(plan.c.id).where(plan.c.round == round).order_by(plan.c.version.desc()).limit(1)
+    )
     found: int | None = connection.execute(query).scalar()
     return found
 
 
-def append(connection: Connection, table: sa.Table, columns: Mapping[str, Any], description: str = "writing") -> None:
+def append(
+    connection: Connection,
+    table: sa.Table,
+    columns: Mapping[str, Any],
+    description: str = "writing",
+) -> None:
     """Add rows, column by column: arrays or lists of one length. In an array for a column that may be NULL, -1 is NULL."""
     count = len(next(iter(columns.values())))
     chunks = (
-        {name: _listed(values[first : first + CHUNK], table.c[name]) for name, values in columns.items()}
+        {
+            name: _listed(values[first : first + CHUNK], table.c[name])
+            for name, values in columns.items()
+        }
         for first in track(range(0, count, CHUNK), description)
     )
     driver: Any = connection.connection.driver_connection
     if connection.dialect.name == "sqlite":
-        statement = str(table.insert().values({name: sa.bindparam(name) for name in columns}).compile(dialect=connection.dialect))
+        statement = str(
+            table.insert()
+            .values({name: sa.bindparam(name) for name in columns})
+            .compile(dialect=connection.dialect)
+        )
         for chunk in chunks:
             driver.executemany(statement, zip(*chunk.values(), strict=True))
         return
@@ -369,10 +411,15 @@ def append(connection: Connection, table: sa.Table, columns: Mapping[str, Any], 
     import pyarrow.csv
 
     quoted = ", ".join(connection.dialect.identifier_preparer.quote(name) for name in columns)
-    with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({quoted}) FROM STDIN (FORMAT csv)") as copy:
+    with (
+        driver.cursor() as cursor,
+        cursor.copy(f"COPY {table.name} ({quoted}) FROM STDIN (FORMAT csv)") as copy,
+    ):
         for chunk in chunks:
             buffer = io.BytesIO()
-            pyarrow.csv.write_csv(pa.table(chunk), buffer, pyarrow.csv.WriteOptions(include_header=False))
+            pyarrow.csv.write_csv(
+                pa.table(chunk), buffer, pyarrow.csv.WriteOptions(include_header=False)
+            )
             copy.write(buffer.getvalue())
 
 
@@ -391,7 +438,9 @@ def fetch(connection: Connection, query: sa.SelectBase, kind: type[Number]) -> N
     if connection.dialect.name == "sqlite":
         driver: Any = connection.connection.driver_connection
         literal = {"literal_binds": True}  # whole numbers of our own alone
-        rows = driver.execute(str(query.compile(dialect=connection.dialect, compile_kwargs=literal)))
+        rows = driver.execute(
+            str(query.compile(dialect=connection.dialect, compile_kwargs=literal))
+        )
         return np.fromiter(itertools.chain.from_iterable(rows), kind).reshape(-1, width)
     # A row at a time would cost ten times as much: the server strings thousands of rows together, eight bytes a number.
     named = query.subquery()
@@ -401,5 +450,9 @@ def fetch(connection: Connection, query: sa.SelectBase, kind: type[Number]) -> N
     for column in list(named.c)[1:]:
         row = row.op("||")(send(sa.cast(column, cast)))
     bundle = sa.cast(named.c[0], sa.BigInteger).op("/")(BUNDLE)
-    bundles = connection.execute(sa.select(sa.func.string_agg(row, sa.cast(b"", sa.LargeBinary))).group_by(bundle)).scalars()
-    return np.frombuffer(b"".join(bundles), ">i8" if whole_ else ">f8").astype(kind).reshape(-1, width)
+    bundles = connection.execute(
+        sa.select(sa.func.string_agg(row, sa.cast(b"", sa.LargeBinary))).group_by(bundle)
+    ).scalars()
+    return (
+        np.frombuffer(b"".join(bundles), ">i8" if whole_ else ">f8").astype(kind).reshape(-1, width)
+    )

@@ -47,14 +47,21 @@ def model_columns(model: Model, names: list[str]) -> dict[str, list[Any]]:
     """A row a person: ``p10`` is the chance of the best state next when contacted (1) in state 0, with the ends of its interval."""
     people, _, S, _ = model.P.shape
     source = ["own history" if seen else "group's estimate" for seen in ~model.unseen]
-    columns: dict[str, list[Any]] = {"id": names[:people], "source": source, "moved_to_be_monotone": model.bound.tolist()}
+    columns: dict[str, list[Any]] = {
+        "id": names[:people],
+        "source": source,
+        "moved_to_be_monotone": model.bound.tolist(),
+    }
     for a in (0, 1):
         for s in range(S):
             columns[f"seen{a}{s}"] = model.seen[:, a, s].tolist()
             for t in range(1, S):
                 name = f"p{a}{s}" if S == 2 else f"p_{a}_{s}_{t}"
                 parts = {"": model.P, "_low": model.low, "_high": model.high}
-                columns |= {name + part: values[:, a, s, t].astype(float).tolist() for part, values in parts.items()}
+                columns |= {
+                    name + part: values[:, a, s, t].astype(float).tolist()
+                    for part, values in parts.items()
+                }
     return columns
 
 
@@ -84,7 +91,9 @@ def write_table(columns: Mapping[str, list[Any]], out: Path) -> None:
     elif kind == ".csv":
         write_whole(out, _csv(columns).encode())
     elif kind == ".json":
-        records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        records = [
+            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+        ]
         write_whole(out, json.dumps(records, indent=1).encode())
     elif kind in (".parquet", ".pq"):
         import pyarrow as pa
@@ -94,13 +103,19 @@ def write_table(columns: Mapping[str, list[Any]], out: Path) -> None:
             """Parquet has one type a column: where numbers and words stand together, all become words."""
             kinds = {type(value) for value in values if value is not None}
             mixed = len(kinds) > 1 and not kinds <= {int, float}
-            return pa.array([value if value is None or not mixed else str(value) for value in values])
+            return pa.array(
+                [value if value is None or not mixed else str(value) for value in values]
+            )
 
         buffer = io.BytesIO()
-        pyarrow.parquet.write_table(pa.table({name: column(values) for name, values in columns.items()}), buffer)
+        pyarrow.parquet.write_table(
+            pa.table({name: column(values) for name, values in columns.items()}), buffer
+        )
         write_whole(out, buffer.getvalue())
     else:
-        raise InvalidInput(f"cannot tell what {out.name} should be; end it in .csv, .parquet or .json")
+        raise InvalidInput(
+            f"cannot tell what {out.name} should be; end it in .csv, .parquet or .json"
+        )
 
 
 def _csv(columns: Mapping[str, list[Any]]) -> str:

@@ -51,7 +51,14 @@ def sample_of(cohort: Cohort) -> Cohort:
 
 
 def balance(
-    cohort: Cohort, k: float, horizon: int, gamma: float, c: float, rule: int, tolerance: float, theta: Floats | None = None
+    cohort: Cohort,
+    k: float,
+    horizon: int,
+    gamma: float,
+    c: float,
+    rule: int,
+    tolerance: float,
+    theta: Floats | None = None,
 ) -> Balance:
     """theta with every residual within ``tolerance``, or the best that was found. A start may be given."""
     n = cohort.n
@@ -72,20 +79,31 @@ def balance(
     if np.abs(F).max() > rough:  # too steep from here: come through gentler multipliers
         easier = balance(sample, k * share, horizon, gamma, c / GENTLER, rule, 1e-4)
         passes += easier.passes * share
-        theta_2, F_2, inverse_2, used = _broyden(lambda at: residual(sample, at), easier.theta * GENTLER, None, rough)
+        theta_2, F_2, inverse_2, used = _broyden(
+            lambda at: residual(sample, at), easier.theta * GENTLER, None, rough
+        )
         passes += used * share
         if np.abs(F_2).max() < np.abs(F).max():
             theta, F, inverse = theta_2, F_2, inverse_2
     if sample is not cohort:
         measured = _inverse_jacobian(lambda at: residual(sample, at), theta, F)
         passes += horizon * share
-        theta, F, _, used = _broyden(lambda at: residual(cohort, at), theta, inverse if measured is None else measured, tolerance)
+        theta, F, _, used = _broyden(
+            lambda at: residual(cohort, at),
+            theta,
+            inverse if measured is None else measured,
+            tolerance,
+        )
         passes += used
     return Balance(theta, float(np.abs(F).max()), math.ceil(passes))
 
 
 def _broyden(
-    f: Callable[[Floats], tuple[Floats, Floats]], theta: Floats, inverse: Floats | None, tolerance: float, most: int = 400
+    f: Callable[[Floats], tuple[Floats, Floats]],
+    theta: Floats,
+    inverse: Floats | None,
+    tolerance: float,
+    most: int = 400,
 ) -> tuple[Floats, Floats, Floats, int]:
     """Broyden's good method with backtracking: (theta, F, inverse of -dF/dtheta, evaluations)."""
     F, response = f(theta)
@@ -121,7 +139,9 @@ def _broyden(
     return theta, F, inverse, passes
 
 
-def _inverse_jacobian(f: Callable[[Floats], tuple[Floats, Floats]], theta: Floats, F: Floats) -> Floats | None:
+def _inverse_jacobian(
+    f: Callable[[Floats], tuple[Floats, Floats]], theta: Floats, F: Floats
+) -> Floats | None:
     """Inverse of -dF/dtheta by differences; None if it is singular."""
     columns = []
     for t in range(len(theta)):

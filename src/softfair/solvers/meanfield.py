@@ -21,8 +21,16 @@ __all__ = ["solve_meanfield"]
 
 
 def solve_meanfield(
-    cohort: Cohort, k: int, horizon: int, gamma: float, c: float, design: Design, tolerance: float = 1e-8
+    cohort: Cohort,
+    k: int,
+    horizon: int,
+    gamma: float,
+    c: float,
+    design: Design,
+    tolerance: float = 1e-8,
 ) -> PriceValues:
     """The mean-field fixed point of the design; values are learnt at `learning_multiplier`."""
     rule = recursion.SUCCESSIVE if design == "successive" else recursion.JOINT
-    return settled(cohort, k, horizon, gamma, learning_multiplier(cohort, c), rule, tolerance, "meanfield")
+    return settled(
+        cohort, k, horizon, gamma, learning_multiplier(cohort, c), rule, tolerance, "meanfield"
+    )

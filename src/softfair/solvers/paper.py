@@ -28,7 +28,14 @@ CHANGE_TOLERANCE = 0.02  # of the mean value at t = 0 over the last T episodes
 
 
 def solve_paper(
-    cohort: Cohort, k: int, horizon: int, gamma: float, c: float, design: Design, episodes: int | None, seed: int
+    cohort: Cohort,
+    k: int,
+    horizon: int,
+    gamma: float,
+    c: float,
+    design: Design,
+    episodes: int | None,
+    seed: int,
 ) -> TableValues:
     """Values after ``episodes`` episodes (default 6 T, at least 300)."""
     episodes = max(300, 6 * horizon) if episodes is None else episodes
@@ -44,16 +51,34 @@ def solve_paper(
     for first, last in track(list(pairwise(bounds)), "episodes of Algorithm 1"):
         if first == look_back:
             earlier = float(np.sum(cohort.start * V[0]))
-        kernels.episodes(first, last, *arms, k, multiplier, gamma, rule, INCLUSION_TOLERANCE, key, SERIES, V, visits)
+        kernels.episodes(
+            first,
+            last,
+            *arms,
+            k,
+            multiplier,
+            gamma,
+            rule,
+            INCLUSION_TOLERANCE,
+            key,
+            SERIES,
+            V,
+            visits,
+        )
     value = float(np.sum(cohort.start * V[0]))
     change = abs(value - earlier) / max(abs(value), 1e-300)
-    info = Info("paper", c, change, CHANGE_TOLERANCE, episodes, {"never visited (t, arm, state)": float(np.mean(visits == 0))})
+    info = Info(
+        "paper",
+        c,
+        change,
+        CHANGE_TOLERANCE,
+        episodes,
+        {"never visited (t, arm, state)": float(np.mean(visits == 0))},
+    )
     if not info.converged:
         remedy = f"give more episodes (some {6 * horizon} for a horizon of {horizon})"
         if episodes >= 6 * horizon:
-            remedy = (
-                "a value is what the last visit left, and hangs on who else was there; choose a smaller c_value or solver='priced'"
-            )
+            remedy = "a value is what the last visit left, and hangs on who else was there; choose a smaller c_value or solver='priced'"
         what = f"paper: values at t = 0 still move after {episodes} episodes"
         warnings.warn(NotConverged(what, change, CHANGE_TOLERANCE, remedy), stacklevel=3)
     return TableValues(cohort, gamma, V, info)

@@ -40,7 +40,9 @@ def learning_multiplier(cohort: Cohort, c: float) -> float:
     return hard if c > INFINITE_C / HARD_C * hard else float(c)
 
 
-def solve_priced(cohort: Cohort, k: int, horizon: int, gamma: float, c: float, tolerance: float = 1e-8) -> PriceValues:
+def solve_priced(
+    cohort: Cohort, k: int, horizon: int, gamma: float, c: float, tolerance: float = 1e-8
+) -> PriceValues:
     """Prices at which k arms are expected to be active at every step; values are learnt at `learning_multiplier`."""
     multiplier = learning_multiplier(cohort, c)
     # At c = 0 price and softness are infinite, but what they leave behind is finite: pi = k/n, and the value of that policy.
@@ -48,11 +50,22 @@ def solve_priced(cohort: Cohort, k: int, horizon: int, gamma: float, c: float, t
     return settled(cohort, k, horizon, gamma, multiplier, rule, tolerance, "priced")
 
 
-def settled(cohort: Cohort, k: int, horizon: int, gamma: float, c: float, rule: int, tolerance: float, solver: str) -> PriceValues:
+def settled(
+    cohort: Cohort,
+    k: int,
+    horizon: int,
+    gamma: float,
+    c: float,
+    rule: int,
+    tolerance: float,
+    solver: str,
+) -> PriceValues:
     """Values at the balanced theta, with a warning where balance was not reached."""
     if k in (0, cohort.n):  # nothing to balance: the value of helping nobody, or everybody
         theta = np.full(horizon, ALWAYS if k else NEVER)
-        return PriceValues(cohort, gamma, theta, 0.0, recursion.JOINT, Info(solver, c, 0.0, tolerance, 0))
+        return PriceValues(
+            cohort, gamma, theta, 0.0, recursion.JOINT, Info(solver, c, 0.0, tolerance, 0)
+        )
     solution = balance(cohort, k, horizon, gamma, c, rule, tolerance)
     info = Info(solver, c, solution.residual, tolerance, solution.passes)
     if not info.converged:

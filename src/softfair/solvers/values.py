@@ -65,7 +65,17 @@ class PriceValues:
         kernel = recursion.score_rows_two if self.cohort.S == 2 else recursion.score_rows
         cohort = self.cohort
         map_parts(
-            kernel, cohort.n, recursion.PART, cohort.P, cohort.reward_rows, self.theta, self.c, self.gamma, self.rule, first, out
+            kernel,
+            cohort.n,
+            recursion.PART,
+            cohort.P,
+            cohort.reward_rows,
+            self.theta,
+            self.c,
+            self.gamma,
+            self.rule,
+            first,
+            out,
         )
         return out
 
@@ -80,7 +90,9 @@ class TableValues:
     info: Info
 
     def rows(self, first: int, count: int) -> Floats:
-        worth = self.cohort.reward + self.gamma * self.V[first + 1 : first + count + 1]  # [count, n, S], of the state reached
+        worth = (
+            self.cohort.reward + self.gamma * self.V[first + 1 : first + count + 1]
+        )  # [count, n, S], of the state reached
         active: Floats = np.einsum("ist,cit->cis", self.cohort.P[:, 1], worth)
         passive: Floats = np.einsum("ist,cit->cis", self.cohort.P[:, 0], worth)
         return active - passive

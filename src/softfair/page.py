@@ -1,0 +1,84 @@
+"""The parts of an HTML page that needs nothing else: one style, pictures inside, tables that scroll.
+
+The report of the experiments and the audit of a programme are made of these parts. Every text that
+is passed in is escaped here; only what ends in ``_html`` is taken as markup.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["image", "page", "picture", "section", "table"]
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0 auto;
+  max-width: 60rem; padding: 1rem; overflow-wrap: anywhere; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; } h3 { font-size: 1rem; }
+.wide { overflow-x: auto; } img { max-width: 100%; height: auto; }
+.wide img { max-width: none; width: 100%; }
+table { border-collapse: collapse; font-size: .85rem; overflow-wrap: normal; }
+th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid #ddd; }
+th:first-child, td:first-child, table.text td { text-align: left; vertical-align: top; }
+ul { padding-left: 1.2rem; } li.look { font-weight: 600; color: #a02318; }
+dl { border-left: 3px solid #1f6fb4; padding-left: .8rem; margin: 1rem 0; }
+dt { font-size: .8rem; color: #666; } dd { margin: 0 0 .4rem 0; } dd.verdict { font-weight: 600; }
+p.lead, footer { color: #555; font-size: .9rem; } footer { margin-top: 3rem; }
+@media print { body { max-width: none; } section { break-inside: avoid; } }
+"""
+
+
+def page(title: str, body_html: str, footer_html: str = "") -> bytes:
+    """A whole page, as it is written to a file."""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{STYLE}</style></head><body>\n"
+        f"{body_html}\n<footer>{footer_html}</footer>\n</body></html>\n"
+    ).encode()
+
+
+def section(title: str, body_html: str, lead: str = "") -> str:
+    """A part of a page under a heading, with a paragraph that says what is shown."""
+    said = f'<p class="lead">{html.escape(lead)}</p>' if lead else ""
+    return f"<section><h2>{html.escape(title)}</h2>{said}{body_html}</section>"
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], text: bool = False) -> str:
+    """A table that scrolls by itself on a narrow screen; ``text`` aligns every column left."""
+    head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    kind = ' class="text"' if text else ""
+    return (
+        f'<div class="wide"><table{kind}><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def picture(figure: Figure, kind: str = "png", dpi: int = 130) -> bytes:
+    """A figure as the content of a file; the same figure gives the same bytes."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else None)
+    return buffer.getvalue()
+
+
+def image(figure: Figure, alt: str, dpi: int = 130) -> str:
+    """A figure inside the page. One panel fits a phone; several keep their size and scroll."""
+    data = base64.b64encode(picture(figure, "png", dpi)).decode()
+    inches = figure.get_figwidth()
+    if len(figure.axes) > 1:
+        width, frame = f"min-width:{5 * inches:g}rem", "wide"
+    else:
+        width, frame = f"width:{6 * inches:g}rem", "one"
+    return (
+        f'<div class="{frame}"><img style="{width}" alt="{html.escape(alt)}" '
+        f'src="data:image/png;base64,{data}"></div>'
+    )
