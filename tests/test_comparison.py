@@ -26,7 +26,7 @@ SETTING = {"k": 5, "horizon": 12, "gamma": 0.95}
 FIGURES = ["benefit", "of_bound", "reward", "entropy", "never_selected", "longest_wait", "gini"]
 COLUMNS = [
     "policy",
-    *(column for figure in FIGURES for column in (figure, f"{figure}_sd")),
+    *(f"{figure}{kind}" for figure in FIGURES for kind in ("", "_sd", "_low", "_high")),
     "unfair",
 ]
 EVERYBODY = [
@@ -252,7 +252,9 @@ def test_arms_without_an_index_leave_the_benefit_open():
         assert len(said) == 1
         assert said[0].filename == __file__
         assert table.benefit.isna().all()
-        assert table.drop(columns=["benefit", "benefit_sd"]).notna().all(axis=None)
+        of_benefit = ["benefit", "benefit_sd", "benefit_low", "benefit_high"]
+        assert table[of_benefit].isna().all(axis=None)
+        assert table.drop(columns=of_benefit).notna().all(axis=None)
         assert (table.of_bound > 0).all()
     with (
         pytest.warns(match="benefit is nan"),
