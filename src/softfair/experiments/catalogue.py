@@ -6,10 +6,14 @@ cohort. c = 9 is about where the paper's coupled c stops paying on the synthetic
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
+
+import numpy as np
 
 from .. import datasets
 from ..cohort import Cohort
@@ -25,9 +29,15 @@ from ..policies import (
     Whittle,
 )
 
-__all__ = ["EXPERIMENTS", "Experiment", "find"]
+__all__ = ["EPISODES_IN_LITTLE", "EXPERIMENTS", "Experiment", "find"]
 
 C = 9.0
+EPISODES_IN_LITTLE = 40  # of Algorithm 1 in the small version: some of what its values need
+
+DATASETS: dict[str, Callable[..., Cohort]] = {
+    "synthetic": datasets.synthetic,
+    "cpap": datasets.cpap,
+}
 
 
 def softfair(c: float, c_value: float | None = None) -> dict[str, Policy]:
@@ -65,34 +75,63 @@ class Experiment:
     keep_counts: bool = False  # whether each arm's count is kept, for a histogram
 
     def cohort(self, seed: int) -> Cohort:
-        make = datasets.synthetic if self.dataset == "synthetic" else datasets.cpap
-        return make(n=self.n, seed=seed, **self.parameters)
+        return DATASETS[self.dataset](n=self.n, seed=seed, **self.parameters)
 
     def small(self) -> Experiment:
-        """The same in little: fewer arms and decisions, in proportion, and as few episodes of Algorithm 1 as its values need."""
-        n, horizon = min(self.n, 40 if self.n <= 100 else 80), max(5, round(0.3 * self.horizon))
+        """Give the same with `EPISODES_IN_LITTLE` episodes of Algorithm 1, which takes the time.
+
+        Returns
+        -------
+        Experiment
+            With the paper's own sizes; the values of Algorithm 1 will not have settled.
+        """
         policies = {
-            label: replace(policy, episodes=6 * horizon)
+            label: replace(policy, episodes=EPISODES_IN_LITTLE)
             if isinstance(policy, SoftFair) and policy.solver == "paper"
             else policy
             for label, policy in self.policies.items()
         }
-        return replace(
-            self, n=n, k=max(1, round(self.k * n / self.n)), horizon=horizon, policies=policies
-        )
+        return replace(self, policies=policies)
 
     def settings(self) -> dict[str, Any]:
-        """Every choice, as plain data: what is recorded, and what decides whether an earlier result still stands."""
+        """Every choice in force as plain data, defaults included."""
+        make = inspect.signature(DATASETS[self.dataset])
+        bound = make.bind_partial(**self.parameters)
+        bound.apply_defaults()
+        parameters = {
+            name: _plain(value)
+            for name, value in bound.arguments.items()
+            if name not in ("n", "seed")
+        }
         return {
             "id": self.id,
             "dataset": self.dataset,
-            "parameters": dict(self.parameters),
+            "parameters": parameters,
             "n": self.n,
             "k": self.k,
             "horizon": self.horizon,
             "gamma": 1.0,
-            "policies": {label: repr(policy) for label, policy in self.policies.items()},
+            "policies": {label: _choices(policy) for label, policy in self.policies.items()},
         }
+
+
+def _choices(policy: Policy) -> dict[str, Any]:
+    """A policy's kind and all its parameters; c_value as it is in force."""
+    choices = {field.name: _plain(getattr(policy, field.name)) for field in fields(policy)}  # type: ignore[arg-type]
+    if isinstance(policy, SoftFair) and policy.c_value is None:
+        choices["c_value"] = choices["c"]
+    return {"policy": type(policy).__name__, **choices}
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON can hold it."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_plain(part) for part in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _catalogue() -> list[Experiment]:
@@ -161,14 +200,39 @@ def _catalogue() -> list[Experiment]:
 EXPERIMENTS: dict[str, Experiment] = {experiment.id: experiment for experiment in _catalogue()}
 
 
-def find(names: list[str]) -> list[Experiment]:
-    """The experiments of these ids; ``fig2a`` stands for all its parts, nothing for everything."""
+def find(names: Iterable[str] = ()) -> list[Experiment]:
+    """Give experiments by name.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Ids (``fig2a/100``), parts of a figure (``fig2a``) or figures (``fig2``: its three parts).
+        No names mean everything.
+
+    Returns
+    -------
+    list of Experiment
+        Each once, in the order of the names.
+
+    Raises
+    ------
+    InvalidInput
+        If a name is empty or unknown, or ``names`` is one text instead of a list.
+    """
+    known = f"the known ones are {', '.join(EXPERIMENTS)}"
+    if isinstance(names, str):
+        raise InvalidInput(f"names is the text {names!r}; give a list, such as [{names!r}]")
     chosen: dict[str, Experiment] = {}
-    for name in names or list(EXPERIMENTS):
-        parts = [e for e in EXPERIMENTS.values() if name in (e.id, e.figure)]
+    for name in list(names) or list(EXPERIMENTS):
+        if not name.strip():
+            raise InvalidInput(f"the name of an experiment is empty; {known}")
+        parts = [e for e in EXPERIMENTS.values() if name in (e.id, e.figure, _whole(e.figure))]
         if not parts:
-            raise InvalidInput(
-                f"there is no experiment {name!r}; the known ones are {', '.join(EXPERIMENTS)}"
-            )
+            raise InvalidInput(f"there is no experiment {name!r}; {known}")
         chosen |= {e.id: e for e in parts}
     return list(chosen.values())
+
+
+def _whole(figure: str) -> str:
+    """The figure that a part belongs to: fig2 of fig2a; others are whole."""
+    return figure[:-1] if re.fullmatch(r"fig\d+[a-z]", figure) else figure
