@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["image", "page", "picture", "section", "table"]
+__all__ = ["image", "link", "page", "picture", "section", "table"]
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0 auto;
@@ -63,6 +63,11 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], text: bool = F
     )
 
 
+def link(address: str, text: str) -> str:
+    """A link to follow; nothing is fetched unless the reader does."""
+    return f'<a href="{html.escape(address)}">{html.escape(text)}</a>'
+
+
 def picture(figure: Figure, kind: str = "png", dpi: int = 130) -> bytes:
     """A figure as the content of a file; the same figure gives the same bytes."""
     buffer = io.BytesIO()
@@ -70,9 +75,12 @@ def picture(figure: Figure, kind: str = "png", dpi: int = 130) -> bytes:
     return buffer.getvalue()
 
 
-def image(figure: Figure, alt: str, dpi: int = 130) -> str:
-    """A figure inside the page. One panel fits a phone; several keep their size and scroll."""
-    data = base64.b64encode(picture(figure, "png", dpi)).decode()
+def image(figure: Figure, alt: str, dpi: int = 130, png: bytes | None = None) -> str:
+    """A figure inside the page. One panel fits a phone; several keep their size and scroll.
+
+    ``png`` is its picture, where that has been made already.
+    """
+    data = base64.b64encode(picture(figure, "png", dpi) if png is None else png).decode()
     inches = figure.get_figwidth()
     if len(figure.axes) > 1:
         width, frame = f"min-width:{5 * inches:g}rem", "wide"

@@ -232,7 +232,7 @@ def _compile_side_by_side() -> None:
     if get_threads() < 2:
         return
     second, cohort = _SecondCompiler(), datasets.synthetic(4)
-    with event.install_listener("numba:compile", second):  # type: ignore[no-untyped-call]
+    with event.install_listener("numba:compile", second):  # type: ignore[no-untyped-call,unused-ignore]
         for policy in (SoftFair(), ThresholdWhittle()):
             fitted = policy.fit(cohort, k=1, horizon=2)
             simulate(fitted, runs=1)
