@@ -24,10 +24,12 @@ from ..policies import (
     ThresholdWhittle,
     Whittle,
 )
+from . import readings
 
 __all__ = ["EXPERIMENTS", "Experiment", "find"]
 
 C = 9.0
+READING_COHORTS = 5  # of each reading: enough to rank them, and the grid stays within a minute
 
 
 def softfair(c: float, c_value: float | None = None) -> dict[str, Policy]:
@@ -63,6 +65,7 @@ class Experiment:
     parameters: Mapping[str, Any] = field(default_factory=dict)  # of the data set
     x: float | str = ""  # where it stands on the figure's axis
     keep_counts: bool = False  # whether each arm's count is kept, for a histogram
+    cohorts: int | None = None  # at most so many cohorts, where many experiments are compared
 
     def cohort(self, seed: int) -> Cohort:
         make = datasets.synthetic if self.dataset == "synthetic" else datasets.cpap
@@ -155,7 +158,47 @@ def _catalogue() -> list[Experiment]:
             )
         )
     found.append(Experiment("table2", "table2", "cpap", 100, 10, 80, usual))
-    return found
+    return found + _readings()
+
+
+def _readings() -> list[Experiment]:
+    """Table 2 under every reading of the grid, and Figure 1 on each of the paper's cohorts."""
+    fast = {label: (BASELINES | softfair(C))[label] for label in readings.STANDS_FOR.values()}
+    indexed: dict[str, Policy] = {
+        "Threshold Whittle": ThresholdWhittle(),
+        "Whittle": Whittle("infinite"),
+        "Whittle (finite horizon)": Whittle("finite"),
+        "Oracle": Oracle(),
+    }
+    return [
+        Experiment(
+            f"table2/{reading.id}",
+            "table2-readings",
+            "cpap",
+            100,
+            10,
+            80,
+            fast,
+            parameters=reading.parameters(),
+            x=reading.id,
+            cohorts=READING_COHORTS,
+        )
+        for reading in readings.grid()
+    ] + [
+        Experiment(
+            f"fig1/{name}",
+            "fig1-readings",
+            dataset,
+            100,
+            10,
+            100,
+            indexed,
+            parameters=parameters,
+            x=name,
+            cohorts=READING_COHORTS,
+        )
+        for name, (dataset, parameters) in readings.FIGURE_1_COHORTS.items()
+    ]
 
 
 EXPERIMENTS: dict[str, Experiment] = {experiment.id: experiment for experiment in _catalogue()}
