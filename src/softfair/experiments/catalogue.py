@@ -98,67 +98,62 @@ class Experiment:
         }
 
 
-def _catalogue() -> list[Experiment]:
+def _figure_1() -> list[Experiment]:
+    indexed: dict[str, Policy] = {
+        "Threshold Whittle": ThresholdWhittle(),
+        "Whittle": Whittle("infinite"),
+        "Oracle": Oracle(),
+    }
+    policies = indexed | softfair(2.0)
+    return [Experiment("fig1", "fig1", "synthetic", 100, 10, 100, policies, keep_counts=True)]
+
+
+def _figure_2() -> list[Experiment]:
     usual = BASELINES | softfair(C)
-    found = [
-        Experiment(
-            "fig1",
-            "fig1",
-            "synthetic",
-            100,
-            10,
-            100,
-            {
-                "Threshold Whittle": ThresholdWhittle(),
-                "Whittle": Whittle("infinite"),
-                "Oracle": Oracle(),
-            }
-            | softfair(2.0),
-            keep_counts=True,
-        )
+    return [
+        *(
+            Experiment(f"fig2a/{n}", "fig2a", "synthetic", n, n // 10, 50, usual, x=n)
+            for n in (10, 100, 1000)
+        ),
+        *(
+            Experiment(f"fig2b/{k}", "fig2b", "synthetic", 100, k, 50, usual, x=k)
+            for k in (5, 10, 20)
+        ),
+        *(
+            Experiment(f"fig2c/{T}", "fig2c", "synthetic", 100, 10, T, usual, x=T)
+            for T in (20, 50, 100)
+        ),
     ]
-    for n in (10, 100, 1000):
-        found.append(Experiment(f"fig2a/{n}", "fig2a", "synthetic", n, n // 10, 50, usual, x=n))
-    for k in (5, 10, 20):
-        found.append(Experiment(f"fig2b/{k}", "fig2b", "synthetic", 100, k, 50, usual, x=k))
-    for T in (20, 50, 100):
-        found.append(Experiment(f"fig2c/{T}", "fig2c", "synthetic", 100, 10, T, usual, x=T))
+
+
+def _figure_3() -> list[Experiment]:
+    experiments = []
     for c in (1.0, 2.0, 5.0, 9.0, 20.0, math.inf):
-        # c = inf deterministically picks the top k of values learnt with c = 1 (caption of Figure 3); c_value = 1 at every c beside it.
+        # c = inf picks the top k of values learnt with c = 1 (caption of Figure 3). Values learnt
+        # with c = 1 stand beside the coupled ones at every c.
         coupled = softfair(c) if math.isfinite(c) else softfair(c, c_value=1.0)
         decoupled: dict[str, Policy] = {
             "SoftFair (c_value = 1)": SoftFair(
                 c=c, solver="meanfield", design="successive", c_value=1.0
             ),
         }
-        found.append(
-            Experiment(
-                f"fig3a/{c:g}",
-                "fig3a",
-                "synthetic",
-                100,
-                10,
-                50,
-                BASELINES | coupled | decoupled,
-                x=c,
-            )
+        policies = BASELINES | coupled | decoupled
+        experiments.append(
+            Experiment(f"fig3a/{c:g}", "fig3a", "synthetic", 100, 10, 50, policies, x=c)
         )
+    usual = BASELINES | softfair(C)
     for chance in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9):
-        found.append(
+        recovery = {"recovery": chance}
+        experiments.append(
             Experiment(
-                f"fig3b/{chance:g}",
-                "fig3b",
-                "synthetic",
-                100,
-                10,
-                50,
-                usual,
-                parameters={"recovery": chance},
-                x=chance,
+                f"fig3b/{chance:g}", "fig3b", "synthetic", 100, 10, 50, usual, recovery, x=chance
             )
         )
-    found.append(Experiment("table2", "table2", "cpap", 100, 10, 80, usual))
-    return found + _readings()
+    return experiments
+
+
+def _table_2() -> list[Experiment]:
+    return [Experiment("table2", "table2", "cpap", 100, 10, 80, BASELINES | softfair(C))]
 
 
 def _readings() -> list[Experiment]:
@@ -201,7 +196,11 @@ def _readings() -> list[Experiment]:
     ]
 
 
-EXPERIMENTS: dict[str, Experiment] = {experiment.id: experiment for experiment in _catalogue()}
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.id: experiment
+    for part in (_figure_1, _figure_2, _figure_3, _table_2, _readings)
+    for experiment in part()
+}
 
 
 def find(names: list[str]) -> list[Experiment]:
