@@ -1,4 +1,7 @@
-"""The verbs as commands, nothing else. Heavy libraries are loaded inside the commands, so that --help is instant."""
+"""The verbs as commands, nothing else.
+
+Heavy libraries are loaded inside the commands, so that --help is instant.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 from typer.core import TyperCommand
 
@@ -39,7 +41,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 CohortFile = Annotated[
     Path,
     typer.Argument(
-        help="CSV or Parquet: p00,p01,p10,p11 (chance of the good state, by action and state); optional id, group, start (state now)."
+        help="CSV or Parquet: p00,p01,p10,p11 (chance of the good state, by action and state); "
+        "optional id, group, start (state now)."
     ),
 ]
 Budget = Annotated[
@@ -58,15 +61,10 @@ QUICK_RUNS = 40  # of each policy in the small version: 8 cohorts, 5 runs on eac
 class _ListsIds(TyperCommand):
     """Adds the ids of all experiments to the help, when it is asked for."""
 
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from .experiments import EXPERIMENTS
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from .experiments.catalogue import names_of_experiments
 
-        figures = dict.fromkeys(experiment.figure for experiment in EXPERIMENTS.values())
-        by_figure = [
-            ", ".join(name for name, e in EXPERIMENTS.items() if e.figure == figure)
-            for figure in figures
-        ]
-        self.epilog = f"Ids: {'; '.join(by_figure)}."
+        self.epilog = f"Ids: {', '.join(names_of_experiments())}."
         super().format_help(ctx, formatter)
 
 
@@ -102,7 +100,9 @@ def reproduce(
     experiments = find(ids or [])
     if quick:
         runs, out = min(runs, QUICK_RUNS), out / "quick"
-        experiments = [experiment.small() for experiment in experiments]
+        # The grids of readings are many experiments, and for the full report alone.
+        wanted = [e for e in experiments if ids or not e.figure.endswith("-readings")]
+        experiments = [experiment.small() for experiment in wanted]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # the report says where
         results = run(experiments, out, runs, seed, jobs, again)
@@ -164,7 +164,7 @@ def frontier(
     as_json: Json = False,
     png: Picture = None,
 ) -> None:
-    """What fairness costs for your own people: benefit against how evenly help is spread, for many c."""
+    """What fairness costs for your own people: benefit against even spread of help, by c."""
     from .comparison import frontier as trace
     from .files import read_cohort
 
@@ -191,7 +191,8 @@ def simulate(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help="Such as SoftFair:10 (c), FaWT:20 (window), ProbFair:.05 (low), Whittle:finite, Oracle (repeat for more)."
+            help="Such as SoftFair:10 (c), FaWT:20 (window), ProbFair:.05 (low), Whittle:finite, "
+            "Oracle (repeat for more)."
         ),
     ] = None,
     runs: Runs = 50,
@@ -323,11 +324,13 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
     console = Console()
     console.print(shown)
     console.print(
-        "benefit: % of the Oracle's \u00b1 sd; bound: % of the most that any policy can add; never: share of people never helped;",
+        "benefit: % of the Oracle's \u00b1 sd; bound: % of the most that any policy can add; "
+        "never: share of people never helped;",
         style="dim",
     )
     console.print(
-        "wait: longest in decisions; unfair: % of pairs where who would gain less has the better chance",
+        "wait: longest in decisions; unfair: % of pairs where who would gain less has the better "
+        "chance",
         style="dim",
     )
 

@@ -1,14 +1,15 @@
-"""Cohorts by name: the two data sets of the paper's experiments, made anew from a seed.
+"""The two data sets of the paper's experiments, made anew from a seed.
 
-``synthetic`` follows the paper to the letter. ``cpap`` starts from published figures, but the paper leaves the rest of
-its construction open; what it leaves open is a parameter here, with a default and the reason for it.
+:func:`synthetic` follows the paper to the letter. :func:`cpap` starts from published matrices. The
+paper leaves the rest of its construction open, so every open choice is a parameter of
+:func:`cpap`, with a default and the reason for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,11 +20,14 @@ from .errors import InvalidInput, refuse, whole
 __all__ = ["CPAP_MARGIN", "CPAP_MATRICES", "CPAP_MIX", "cpap", "synthetic"]
 
 Floats = NDArray[np.float64]
+EffectKind = Literal["added", "relative", "share"]
+EffectBy = Literal["group", "patient", "state"]
+NoiseOn = Literal["both", "passive"]
 
-#: Nightly CPAP use without intervention: Kang, Prabhu, Sawyer and Griffin (2013), "Markov models for treatment
-#: adherence in obstructive sleep apnea", reduced to two states, 0 = did not adhere and 1 = adhered. Rows are tonight's
-#: state, columns tomorrow's. "adherent" and "non-adherent" are clusters of patients, "all" is every patient, "male" and
-#: "female" split them by sex.
+#: Nightly CPAP use without intervention, as two states: 0 = did not adhere, 1 = adhered. Rows are
+#: tonight's state, columns tomorrow's. Source: Kang, Prabhu, Sawyer and Griffin (2013), "Markov
+#: models for treatment adherence in obstructive sleep apnea". "adherent" and "non-adherent" are
+#: clusters of patients, "all" is every patient, "male" and "female" split them by sex.
 CPAP_MATRICES: Mapping[str, tuple[tuple[float, float], tuple[float, float]]] = MappingProxyType(
     {
         "adherent": ((0.020, 0.980), (0.050, 0.950)),
@@ -34,35 +38,60 @@ CPAP_MATRICES: Mapping[str, tuple[tuple[float, float], tuple[float, float]]] = M
     }
 )
 
-#: Share of each cluster in :func:`cpap` unless told otherwise.
-CPAP_MIX: Mapping[str, float] = MappingProxyType({"adherent": 0.5, "non-adherent": 0.5})
+#: Share of each cluster in :func:`cpap` unless the caller gives another.
+CPAP_MIX: Mapping[str, float] = MappingProxyType({"adherent": 0.17, "non-adherent": 0.83})
 
-#: Every chance in :func:`cpap` is clipped to [CPAP_MARGIN, 1 - CPAP_MARGIN], a unit in the last digit of the published
-#: figures: nobody is certain to adhere, and an arm that could never leave a state would not be restless.
+#: Every chance in :func:`cpap` is clipped to [CPAP_MARGIN, 1 - CPAP_MARGIN], a unit in the last
+#: digit of the published figures. So nobody is certain to adhere, and every arm can leave each of
+#: its states.
 CPAP_MARGIN = 0.001
 
 SUM_TOLERANCE = 1e-8  # rounding of shares or rows that were computed
 
 
 def synthetic(n: int = 100, seed: int = 0, *, recovery: float | None = None) -> Cohort:
-    """n arms drawn uniformly from the two-state chains that the paper calls natural (appendix, Datasets).
+    """Draw n arms uniformly from the two-state chains that the paper calls natural.
 
-    With ``p[a, s]`` the chance of the good state next: ``p[0, 0] < p[0, 1]`` and ``p[1, 0] < p[1, 1]`` (a good state
-    helps), ``p[0, 0] < p[1, 0]`` and ``p[0, 1] < p[1, 1]`` (so does an intervention), strictly inside (0, 1). The order
-    leaves open only which of ``p[0, 1]`` and ``p[1, 0]`` is larger, so four sorted uniforms with the middle two in
-    random order are uniform on this set. States at decision 0 are uniform; the good state is worth 1.
+    Parameters
+    ----------
+    n : int
+        Number of arms.
+    seed : int
+        The same n and seed give the same cohort.
+    recovery : float, optional
+        Sets ``p[1, 0]``, the chance that help in the bad state brings the good one, to this value
+        for every arm (Figure 3b of the paper). The other chances are then uniform on what the
+        inequalities leave.
 
-    ``recovery`` sets ``p[1, 0]``, the chance that helping in the bad state brings the good one, to the same value for every arm
-    (Figure 3b of the paper); the others are then uniform on what the inequalities leave.
+    Returns
+    -------
+    Cohort
+        Two states, the good one worth 1. States at decision 0 are uniform.
 
+    Raises
+    ------
+    InvalidInput
+        If n, seed or recovery is out of its range.
+
+    Notes
+    -----
+    With ``p[a, s]`` the chance of the good state next, the paper (appendix, Datasets) asks for
+    ``p[0, 0] < p[0, 1]`` and ``p[1, 0] < p[1, 1]`` (a good state helps), ``p[0, 0] < p[1, 0]`` and
+    ``p[0, 1] < p[1, 1]`` (so does an intervention), strictly inside (0, 1). The inequalities leave
+    open only which of ``p[0, 1]`` and ``p[1, 0]`` is larger. So four sorted uniforms with the
+    middle two in random order are uniform on this set.
+
+    Examples
+    --------
     >>> import softfair as sf
     >>> sf.datasets.synthetic(n=3, seed=1)
     Cohort(n=3, S=2)
     """
     n, rng = whole("n", n, 1), _generator(seed)
     low_to_high = np.sort(rng.random((n, 4)), axis=1)  # [n, 4]
+    # Uniform floats lie on a grid that includes 0. A zero or a tie is rare, but the inequalities
+    # are strict, so such rows are drawn again.
     while (bad := (low_to_high[:, 0] == 0) | (np.diff(low_to_high, axis=1) == 0).any(axis=1)).any():
-        # Uniform floats lie on a grid that includes 0: a zero or a tie is rare, but the inequalities are strict.
         low_to_high[bad] = np.sort(rng.random((np.count_nonzero(bad), 4)), axis=1)
     swap = rng.random(n) < 0.5
     low_to_high[swap, 1:3] = low_to_high[swap, 2:0:-1]
@@ -72,20 +101,21 @@ def synthetic(n: int = 100, seed: int = 0, *, recovery: float | None = None) -> 
 
 
 def _with_recovery(n: int, recovery: float, rng: np.random.Generator) -> Floats:
-    """p [n, 4] in the order (0, 0), (0, 1), (1, 0), (1, 1), uniform given p[1, 0]; by rejection."""
+    """Draw p [n, 4] in the order (0, 0), (0, 1), (1, 0), (1, 1), given p[1, 0], by rejection."""
     if not _is_number(recovery) or not 0 < recovery < 1:
         raise InvalidInput(
-            f"recovery is {recovery!r}; give the chance p[1, 0] of every arm, strictly between 0 and 1"
+            f"recovery is {recovery!r}; give the chance p[1, 0] of every arm, strictly between 0 "
+            "and 1"
         )
     p = np.full((n, 4), float(recovery))
-    todo = np.arange(n)
-    while len(todo):
-        p[todo, 0], p[todo, 1], p[todo, 3] = (
-            rng.uniform(0, recovery, len(todo)),
-            *rng.uniform(0, 1, (2, len(todo))),
-        )
-        p00, p01, p10, p11 = p[todo].T
-        todo = todo[~((p00 > 0) & (p00 < p01) & (p01 < p11) & (p10 < p11) & (p00 < p10))]
+    rejected = np.arange(n)
+    while len(rejected):
+        count = len(rejected)
+        p[rejected, 0] = rng.uniform(0, recovery, count)
+        p[rejected, 1], p[rejected, 3] = rng.uniform(0, 1, (2, count))
+        p00, p01, p10, p11 = p[rejected].T
+        meets = (p00 > 0) & (p00 < p01) & (p01 < p11) & (p10 < p11) & (p00 < p10)
+        rejected = rejected[~meets]
     return p
 
 
@@ -95,64 +125,125 @@ def cpap(
     *,
     mix: Mapping[str, float] = CPAP_MIX,
     effect: tuple[float, float] = (0.05, 0.5),
-    effect_kind: Literal["relative", "added"] = "relative",
-    noise: float = 0.02,
+    effect_kind: EffectKind = "added",
+    effect_by: EffectBy = "group",
+    noise: float = 0.01,
+    noise_on: NoiseOn = "both",
     matrices: Mapping[str, ArrayLike] = CPAP_MATRICES,
 ) -> Cohort:
-    """n patients with sleep apnea who do or do not use their CPAP device tonight; ``groups`` is the cluster of each.
-
-    Source of the passive chains: :data:`CPAP_MATRICES` (Kang et al. 2013). The paper says: two groups, adherent and
-    non-adherent; an intervention brings "a random increase from 5-50% to good CPAP use status per night for both two
-    groups"; "a small noise" on each matrix; a random state at decision 0. It does not say how many patients each group
-    has, whether 5-50 % is of the chance or added to it, whether it is drawn by patient, by state or by group, nor how
-    large the noise is. So the absolute figures of its Table 2 cannot be recovered. With the defaults (n=100, k=10,
-    T=80) Myopic has its entropy (2.6; the paper: 2.67) and its benefit (nearly the Oracle's), but Random keeps a
-    quarter of that benefit (the paper: 79 %), because an adherent patient has almost nothing left to gain. With
-    ``mix={"all": 1.0}`` Random keeps 65 %.
+    """Make n patients with sleep apnea who do or do not use their CPAP device tonight.
 
     Parameters
     ----------
-    n, seed : number of arms, and the seed; the same two with the same parameters give the same cohort.
-    mix : cluster name -> share; shares sum to 1. Arms are counted by largest remainder, so shares are exact to one arm,
-        and then shuffled. Default: half adherent, half non-adherent, within the 29-83 % that the paper quotes for
-        adherence.
-    effect : (low, high), the range of the intervention's effect; one draw a patient, uniform, the same in both states:
-        how well somebody responds is taken as a trait of the person.
-    effect_kind : ``"relative"`` multiplies the chance of the good state by 1 + effect, ``"added"`` adds effect to it.
-        Default relative, the usual meaning of "an increase of 5-50 %"; added, 50 % would lift a chance of .234 to .734.
-    noise : half-width of the uniform noise on each passive chance of the good state. Default .02, the widest that keeps
-        the published .98 below 1, so that clipping hardly moves a cluster's mean (by less than 2e-5).
-    matrices : cluster name -> 2 x 2 passive matrix, rows the current state; default the published ones.
+    n : int
+        Number of patients.
+    seed : int
+        The same seed with the same parameters gives the same cohort.
+    mix : mapping of str to float
+        Share of each cluster; shares sum to 1. Patients are counted by largest remainder, so
+        shares are exact to one patient, and then shuffled. The paper gives no mix. It quotes
+        that 29 to 83 % of patients adhere. The default, 17 % adherent, was chosen after seeing
+        the paper's Table 2 (see Notes).
+    effect : (float, float)
+        Lowest and highest effect of an intervention; effects are uniform in between.
+    effect_kind : {"added", "relative", "share"}
+        What an effect e does to the chance p of the good state: p + e, p (1 + e), or
+        p + e (1 - p), which removes the share e of the failures.
+    effect_by : {"group", "patient", "state"}
+        Whether one effect is drawn for each cluster, for each patient, or for each patient and
+        state.
+    noise : float
+        Half-width of the uniform noise on a chance.
+    noise_on : {"both", "passive"}
+        "both" adds noise of its own to each of a patient's two matrices, of which the active one
+        is the effect on the published chance. "passive" adds noise to the passive matrix alone,
+        and the effect acts on the noisy chance.
+    matrices : mapping of str to 2 x 2 array
+        Passive matrix of each cluster, rows the current state. Default: :data:`CPAP_MATRICES`.
 
-    Chances are clipped to [:data:`CPAP_MARGIN`, 1 - :data:`CPAP_MARGIN`], passive and active alike, so an intervention
-    never lowers the chance of the good state, though it may leave it as it is.
+    Returns
+    -------
+    Cohort
+        Two states; ``groups`` is the cluster of each patient. States at decision 0 are uniform.
 
+    Raises
+    ------
+    InvalidInput
+        If a parameter is out of its range, or if an added effect exceeds 1 - CPAP_MARGIN, so that
+        no chance plus the effect is a chance.
+
+    Notes
+    -----
+    The paper says: two groups, adherent and non-adherent; an intervention brings "a random
+    increase from 5-50% to good CPAP use status per night for both two groups"; "a small noise to
+    each transition matrix so that the dynamics of each individual arm in same group is different".
+    The defaults take these words as they stand: one effect a group, added to the chance of the
+    good state, and noise on each of the two matrices of every patient. The words do not give the
+    mix and the size of the noise. Both were chosen because they bring back Table 2, so agreement
+    with Table 2 does not confirm them. ``softfair reproduce table2`` shows the table under every
+    combination of these choices.
+
+    Chances are clipped to [:data:`CPAP_MARGIN`, 1 - :data:`CPAP_MARGIN`]. An adherent patient is
+    at the clip after nearly every added effect, so an intervention can hardly help them. With
+    noise on both matrices it may then lower their chance of the good state by up to twice the
+    noise. With ``noise_on="passive"`` an intervention never lowers a chance.
+
+    The former default was ``mix={"adherent": 0.5, "non-adherent": 0.5},
+    effect_kind="relative", effect_by="patient", noise=0.02, noise_on="passive"``; these
+    parameters still give the same cohorts.
+
+    References
+    ----------
+    Kang, Prabhu, Sawyer and Griffin (2013), "Markov models for treatment adherence in obstructive
+    sleep apnea".
+
+    Examples
+    --------
     >>> import softfair as sf
     >>> sf.datasets.cpap(n=10, mix={"male": 0.7, "female": 0.3})
     Cohort(n=10, S=2, groups=2)
     """
     n, rng = whole("n", n, 1), _generator(seed)
     names, counts = _counts_of(mix, n, matrices)
-    passive_good = np.array(
-        [_chance_of_good(name, matrices[name]) for name in names]
-    )  # [clusters, 2]
-    low, high = _range_of(effect)
-    if effect_kind not in ("relative", "added"):
-        raise InvalidInput(
-            f'effect_kind is {effect_kind!r}; give "relative" (of the chance) or "added" (to it)'
-        )
+    published = np.array([_chance_of_good(name, matrices[name]) for name in names])  # [clusters, 2]
+    _one_of("effect_kind", effect_kind, EffectKind)
+    _one_of("effect_by", effect_by, EffectBy)
+    _one_of("noise_on", noise_on, NoiseOn)
+    low, high = _range_of(effect, effect_kind)
     if not _is_number(noise) or not 0 <= noise < 1:
         raise InvalidInput(
-            f"noise is {noise!r}; give the half-width of the noise on a chance, at least 0 and below 1"
+            f"noise is {noise!r}; give the half-width of the noise on a chance, at least 0 and "
+            "below 1"
         )
 
     cluster = rng.permutation(np.repeat(np.arange(len(names)), counts))  # [n]
-    passive = passive_good[cluster] + rng.uniform(-noise, noise, (n, 2))  # [n, 2]
-    passive = np.clip(passive, CPAP_MARGIN, 1 - CPAP_MARGIN)
-    lift = rng.uniform(low, high, (n, 1))
-    active = passive * (1 + lift) if effect_kind == "relative" else passive + lift
-    active = np.clip(active, CPAP_MARGIN, 1 - CPAP_MARGIN)
+    passive = _clip(published[cluster] + rng.uniform(-noise, noise, (n, 2)))  # [n, 2]
+    draws = {"patient": (n, 1), "state": (n, 2), "group": (len(names), 1)}[effect_by]
+    e = rng.uniform(low, high, draws)
+    e = e[cluster] if effect_by == "group" else e  # [n, 1] or [n, 2]
+    before = published[cluster] if noise_on == "both" else passive
+    if effect_kind == "added":
+        active = before + e
+    elif effect_kind == "relative":
+        active = before * (1 + e)
+    else:
+        active = before + e * (1 - before)
+    active = _clip(active)
+    if noise_on == "both":
+        active = _clip(active + rng.uniform(-noise, noise, (n, 2)))
     return Cohort.two_state(np.stack([passive, active], axis=1), groups=np.array(names)[cluster])
+
+
+def _clip(chances: Floats) -> Floats:
+    """Move chances into [CPAP_MARGIN, 1 - CPAP_MARGIN]."""
+    return np.clip(chances, CPAP_MARGIN, 1 - CPAP_MARGIN)
+
+
+def _one_of(name: str, value: object, choices: object) -> None:
+    """Refuse a value that is not one of the literals."""
+    known = get_args(choices)
+    if value not in known:
+        raise InvalidInput(f"{name} is {value!r}; choose one of {', '.join(map(repr, known))}")
 
 
 def _generator(seed: int) -> np.random.Generator:
@@ -166,10 +257,11 @@ def _is_number(value: object) -> bool:
 def _counts_of(
     mix: Mapping[str, float], n: int, matrices: Mapping[str, ArrayLike]
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """The clusters and how many of the n arms each gets: largest remainder, ties to the one named first."""
+    """Count the arms of each cluster by largest remainder; a tie goes to the one named first."""
     if not isinstance(mix, Mapping) or not mix:
         raise InvalidInput(
-            f'mix is {mix!r}; give a mapping of cluster to share, such as {{"adherent": 0.5, "non-adherent": 0.5}}'
+            f"mix is {mix!r}; give a mapping of cluster to share, such as "
+            '{"adherent": 0.5, "non-adherent": 0.5}'
         )
     if not isinstance(matrices, Mapping):
         raise InvalidInput(
@@ -179,17 +271,20 @@ def _counts_of(
     if unknown:
         known = ", ".join(map(repr, matrices))
         raise InvalidInput(
-            f"mix names {unknown[0]!r} ({len(unknown)} of {len(mix)} clusters are unknown); choose from {known}"
+            f"mix names {unknown[0]!r} ({len(unknown)} of {len(mix)} clusters are unknown); "
+            f"choose from {known}"
         )
     wrong = [name for name, share in mix.items() if not _is_number(share) or share < 0]
     if wrong:
         raise InvalidInput(
-            f"mix[{wrong[0]!r}] is {mix[wrong[0]]!r} ({len(wrong)} of {len(mix)} shares are wrong); give shares >= 0"
+            f"mix[{wrong[0]!r}] is {mix[wrong[0]]!r} ({len(wrong)} of {len(mix)} shares are "
+            "wrong); give shares >= 0"
         )
     shares = np.array(list(mix.values()), dtype=np.float64)
     if abs(shares.sum() - 1) > SUM_TOLERANCE:
         raise InvalidInput(
-            f"the {len(mix)} shares of mix sum to {shares.sum():.12g}, not 1; divide each by their sum"
+            f"the {len(mix)} shares of mix sum to {shares.sum():.12g}, not 1; divide each by "
+            "their sum"
         )
     exact = shares / shares.sum() * n
     counts = np.floor(exact).astype(np.int64)
@@ -218,10 +313,18 @@ def _chance_of_good(name: str, matrix: ArrayLike) -> Floats:
     return good
 
 
-def _range_of(effect: tuple[float, float]) -> tuple[float, float]:
+def _range_of(effect: tuple[float, float], kind: EffectKind) -> tuple[float, float]:
+    """Check the range of effects; an added effect or a share must leave some chance valid."""
     pair = tuple(effect) if isinstance(effect, (tuple, list, np.ndarray)) else ()
     if len(pair) != 2 or not all(map(_is_number, pair)) or not 0 <= pair[0] <= pair[1]:
         raise InvalidInput(
             f"effect is {effect!r}; give (low, high) with 0 <= low <= high, such as (0.05, 0.5)"
         )
-    return float(pair[0]), float(pair[1])
+    low, high = float(pair[0]), float(pair[1])
+    most = {"added": 1 - CPAP_MARGIN, "share": 1.0, "relative": np.inf}[kind]
+    if high > most:
+        raise InvalidInput(
+            f"effect is ({low:g}, {high:g}) and effect_kind is {kind!r}; above {most:g} no chance "
+            "stays valid, give a smaller effect or effect_kind='relative'"
+        )
+    return low, high

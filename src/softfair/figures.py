@@ -147,14 +147,13 @@ def draw_frontier(
     ax.grid(color=FAINT, alpha=0.25)
     if len(curves) > 1:
         # Markers are drawn apart from lines; the legend shows both as one.
-        lines = [line for line in ax.lines if not line.get_label().startswith("_")]  # type: ignore[union-attr]
+        lines = [line for line in ax.lines if not str(line.get_label()).startswith("_")]
         legend = ax.legend(handles=lines, frameon=False)
         for handle, marker in zip(legend.get_lines(), MARKERS, strict=False):
             handle.set_marker(marker)
             handle.set_markersize(5)
-            handle.set_markerfacecolor(
-                "white" if handle.get_label().endswith("*") else handle.get_color()  # type: ignore[union-attr]
-            )
+            rough = str(handle.get_label()).endswith("*")
+            handle.set_markerfacecolor("white" if rough else handle.get_color())
     labels = [*_policy_labels(ax, marks, against), *_multiplier_labels(curves, against)]
     label_points(ax, labels)
 
@@ -207,7 +206,7 @@ def label_points(ax: Axes, labels: Iterable[PointLabel]) -> None:
     """
     figure = ax.figure
     figure.draw_without_rendering()  # type: ignore[union-attr]
-    scale = figure.dpi / 72  # type: ignore[union-attr]
+    scale = figure.dpi / 72
     dots = _drawn_pixels(ax)
     boxes: list[NDArray[np.float64]] = []  # x0, y0, x1, y1 of what no label may cover
     legend = ax.get_legend()
@@ -321,7 +320,9 @@ def _drawn_pixels(ax: Axes) -> NDArray[np.float64]:
     return dots[np.isfinite(dots).all(axis=1)]
 
 
-def draw_histograms(axes: Sequence[Axes], counts: Mapping[str, ArrayLike]) -> None:
+def draw_histograms(
+    axes: Sequence[Axes], counts: Mapping[str, ArrayLike], colours: Sequence[str] = COLOURS
+) -> None:
     """Draw how often arms were helped (Figure 1 of the paper).
 
     Parameters
@@ -331,6 +332,8 @@ def draw_histograms(axes: Sequence[Axes], counts: Mapping[str, ArrayLike]) -> No
     counts : mapping of str to array [n]
         Name of each policy, and the times that each arm was helped in one run. The bar of the arms
         that were never helped is red.
+    colours : sequence of str
+        Of the other bars, by policy; repeated if they are fewer.
 
     Raises
     ------
@@ -348,7 +351,7 @@ def draw_histograms(axes: Sequence[Axes], counts: Mapping[str, ArrayLike]) -> No
         else np.concatenate([[-0.5, 0.5], np.linspace(0.5, most + 0.5, 41)[1:]])
     )
     tallest = 0.0
-    for ax, (label, values), colour in zip(axes, counts.items(), cycle(COLOURS), strict=False):
+    for ax, (label, values), colour in zip(axes, counts.items(), cycle(colours), strict=False):
         times = np.asarray(values)
         heights, _, bars = ax.hist(times, bins=bins.tolist(), color=colour)
         bars[0].set_facecolor(NEVER)  # type: ignore[index, union-attr]

@@ -1,4 +1,4 @@
-"""The parts of an HTML page that needs nothing else: one style, pictures inside, tables that scroll.
+"""The parts of an HTML page that needs no other file: one style, pictures, tables that scroll.
 
 The report of the experiments and the audit of a programme are made of these parts. Every text that
 is passed in is escaped here; only what ends in ``_html`` is taken as markup.

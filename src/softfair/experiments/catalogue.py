@@ -1,7 +1,8 @@
 """Every figure and table of the paper as data: which cohorts, which policies, which sizes.
 
-What the paper does not state is stated here and recorded in every result: c (but for Figure 1's c = 2), the number of episodes, the CPAP
-cohort. c = 9 is about where the paper's coupled c stops paying on the synthetic cohort; all solvers get the same.
+What the paper does not state is stated here and recorded in every result: c (but for Figure 1's
+c = 2), the number of episodes, the CPAP cohort. c = 9 is about where the paper's coupled c stops
+paying on the synthetic cohort; all solvers get the same.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
@@ -28,10 +30,13 @@ from ..policies import (
     ThresholdWhittle,
     Whittle,
 )
+from . import readings
 
-__all__ = ["EPISODES_IN_LITTLE", "EXPERIMENTS", "Experiment", "find"]
+__all__ = ["EPISODES_IN_LITTLE", "EXPERIMENTS", "Experiment", "find", "names_of_experiments"]
 
 C = 9.0
+READING_COHORTS = 5  # of each reading: enough to rank them, and the grid stays within a minute
+MOST_LISTED = 10  # parts of a figure that are listed one by one
 EPISODES_IN_LITTLE = 40  # of Algorithm 1 in the small version: some of what its values need
 
 DATASETS: dict[str, Callable[..., Cohort]] = {
@@ -41,7 +46,7 @@ DATASETS: dict[str, Callable[..., Cohort]] = {
 
 
 def softfair(c: float, c_value: float | None = None) -> dict[str, Policy]:
-    """SoftFair by all three solvers: the paper's two with its own sampling design, prices with the joint one."""
+    """SoftFair by all three solvers: the paper's with its own design, prices with the joint one."""
     return {
         "SoftFair (paper)": SoftFair(c=c, solver="paper", design="successive", c_value=c_value),
         "SoftFair (mean field)": SoftFair(
@@ -73,6 +78,7 @@ class Experiment:
     parameters: Mapping[str, Any] = field(default_factory=dict)  # of the data set
     x: float | str = ""  # where it stands on the figure's axis
     keep_counts: bool = False  # whether each arm's count is kept, for a histogram
+    cohorts: int | None = None  # at most so many cohorts, where many experiments are compared
 
     def cohort(self, seed: int) -> Cohort:
         return DATASETS[self.dataset](n=self.n, seed=seed, **self.parameters)
@@ -111,6 +117,7 @@ class Experiment:
             "k": self.k,
             "horizon": self.horizon,
             "gamma": 1.0,
+            "cohorts": self.cohorts,
             "policies": {label: _choices(policy) for label, policy in self.policies.items()},
         }
 
@@ -134,70 +141,109 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _catalogue() -> list[Experiment]:
+def _figure_1() -> list[Experiment]:
+    indexed: dict[str, Policy] = {
+        "Threshold Whittle": ThresholdWhittle(),
+        "Whittle": Whittle("infinite"),
+        "Oracle": Oracle(),
+    }
+    policies = indexed | softfair(2.0)
+    return [Experiment("fig1", "fig1", "synthetic", 100, 10, 100, policies, keep_counts=True)]
+
+
+def _figure_2() -> list[Experiment]:
     usual = BASELINES | softfair(C)
-    found = [
-        Experiment(
-            "fig1",
-            "fig1",
-            "synthetic",
-            100,
-            10,
-            100,
-            {
-                "Threshold Whittle": ThresholdWhittle(),
-                "Whittle": Whittle("infinite"),
-                "Oracle": Oracle(),
-            }
-            | softfair(2.0),
-            keep_counts=True,
-        )
+    return [
+        *(
+            Experiment(f"fig2a/{n}", "fig2a", "synthetic", n, n // 10, 50, usual, x=n)
+            for n in (10, 100, 1000)
+        ),
+        *(
+            Experiment(f"fig2b/{k}", "fig2b", "synthetic", 100, k, 50, usual, x=k)
+            for k in (5, 10, 20)
+        ),
+        *(
+            Experiment(f"fig2c/{T}", "fig2c", "synthetic", 100, 10, T, usual, x=T)
+            for T in (20, 50, 100)
+        ),
     ]
-    for n in (10, 100, 1000):
-        found.append(Experiment(f"fig2a/{n}", "fig2a", "synthetic", n, n // 10, 50, usual, x=n))
-    for k in (5, 10, 20):
-        found.append(Experiment(f"fig2b/{k}", "fig2b", "synthetic", 100, k, 50, usual, x=k))
-    for T in (20, 50, 100):
-        found.append(Experiment(f"fig2c/{T}", "fig2c", "synthetic", 100, 10, T, usual, x=T))
+
+
+def _figure_3() -> list[Experiment]:
+    experiments = []
     for c in (1.0, 2.0, 5.0, 9.0, 20.0, math.inf):
-        # c = inf deterministically picks the top k of values learnt with c = 1 (caption of Figure 3); c_value = 1 at every c beside it.
+        # c = inf picks the top k of values learnt with c = 1 (caption of Figure 3). Values learnt
+        # with c = 1 stand beside the coupled ones at every c.
         coupled = softfair(c) if math.isfinite(c) else softfair(c, c_value=1.0)
         decoupled: dict[str, Policy] = {
             "SoftFair (c_value = 1)": SoftFair(
                 c=c, solver="meanfield", design="successive", c_value=1.0
             ),
         }
-        found.append(
-            Experiment(
-                f"fig3a/{c:g}",
-                "fig3a",
-                "synthetic",
-                100,
-                10,
-                50,
-                BASELINES | coupled | decoupled,
-                x=c,
-            )
+        policies = BASELINES | coupled | decoupled
+        experiments.append(
+            Experiment(f"fig3a/{c:g}", "fig3a", "synthetic", 100, 10, 50, policies, x=c)
         )
+    usual = BASELINES | softfair(C)
     for chance in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9):
-        found.append(
+        recovery = {"recovery": chance}
+        experiments.append(
             Experiment(
-                f"fig3b/{chance:g}",
-                "fig3b",
-                "synthetic",
-                100,
-                10,
-                50,
-                usual,
-                parameters={"recovery": chance},
-                x=chance,
+                f"fig3b/{chance:g}", "fig3b", "synthetic", 100, 10, 50, usual, recovery, x=chance
             )
         )
-    found.append(Experiment("table2", "table2", "cpap", 100, 10, 80, usual))
-    return found
+    return experiments
 
 
-EXPERIMENTS: dict[str, Experiment] = {experiment.id: experiment for experiment in _catalogue()}
+def _table_2() -> list[Experiment]:
+    return [Experiment("table2", "table2", "cpap", 100, 10, 80, BASELINES | softfair(C))]
+
+
+def _readings() -> list[Experiment]:
+    """Table 2 under every reading of the grid, and Figure 1 on each of the paper's cohorts."""
+    fast = {label: (BASELINES | softfair(C))[label] for label in readings.STANDS_FOR.values()}
+    indexed: dict[str, Policy] = {
+        "Threshold Whittle": ThresholdWhittle(),
+        "Whittle": Whittle("infinite"),
+        "Whittle (finite horizon)": Whittle("finite"),
+        "Oracle": Oracle(),
+    }
+    return [
+        Experiment(
+            f"table2/{reading.id}",
+            "table2-readings",
+            "cpap",
+            100,
+            10,
+            80,
+            fast,
+            parameters=reading.parameters(),
+            x=reading.id,
+            cohorts=READING_COHORTS,
+        )
+        for reading in readings.grid()
+    ] + [
+        Experiment(
+            f"fig1/{name}",
+            "fig1-readings",
+            dataset,
+            100,
+            10,
+            100,
+            indexed,
+            parameters=parameters,
+            x=name,
+            cohorts=READING_COHORTS,
+        )
+        for name, (dataset, parameters) in readings.FIGURE_1_COHORTS.items()
+    ]
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.id: experiment
+    for part in (_figure_1, _figure_2, _figure_3, _table_2, _readings)
+    for experiment in part()
+}
 
 
 def find(names: Iterable[str] = ()) -> list[Experiment]:
@@ -219,7 +265,7 @@ def find(names: Iterable[str] = ()) -> list[Experiment]:
     InvalidInput
         If a name is empty or unknown, or ``names`` is one text instead of a list.
     """
-    known = f"the known ones are {', '.join(EXPERIMENTS)}"
+    known = f"the known ones are {', '.join(names_of_experiments())}"
     if isinstance(names, str):
         raise InvalidInput(f"names is the text {names!r}; give a list, such as [{names!r}]")
     chosen: dict[str, Experiment] = {}
@@ -231,6 +277,22 @@ def find(names: Iterable[str] = ()) -> list[Experiment]:
             raise InvalidInput(f"there is no experiment {name!r}; {known}")
         chosen |= {e.id: e for e in parts}
     return list(chosen.values())
+
+
+def names_of_experiments() -> list[str]:
+    """Give the names to choose from: ids, and one name for a figure of very many parts.
+
+    Returns
+    -------
+    list of str
+    """
+    sizes = Counter(experiment.figure for experiment in EXPERIMENTS.values())
+    return list(
+        dict.fromkeys(
+            experiment.id if sizes[experiment.figure] <= MOST_LISTED else experiment.figure
+            for experiment in EXPERIMENTS.values()
+        )
+    )
 
 
 def _whole(figure: str) -> str:

@@ -15,6 +15,7 @@ from ..figures import (
     AXIS_LABELS,
     BENEFIT_LABEL,
     COLOURS,
+    FAINT,
     INK,
     MARKERS,
     NEVER,
@@ -25,11 +26,12 @@ from ..figures import (
 )
 from .catalogue import Experiment
 from .intervals import Summary, summarise
-from .paper import TABLE_2
+from .paper import PAPER_TABLE_2
 from .running import Outcome
 from .sections import SOLVERS, Results, figures_of_policies, number, parts
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -88,7 +90,8 @@ def draw_figure_1(results: Results) -> Figure:
         label = policy if first.loc[policy, "converged"] else f"{policy}*"
         counts[label] = np.array(str(first.loc[policy, "counts"]).split(), dtype=int)
     figure, axes = new_figure(columns=len(counts), width=2.3, height=2.6)
-    draw_histograms(axes, counts)
+    colours = [FAINT, FAINT, *(STYLE[solver][0] for solver in SOLVERS)]
+    draw_histograms(axes, counts, colours)
     for ax in axes[1:]:
         ax.set_ylabel("")
     return figure
@@ -98,33 +101,41 @@ def draw_figure_2(results: Results) -> Figure:
     """Benefit as bars by number of arms, budget and horizon."""
     panels = [name for name in ("fig2a", "fig2b", "fig2c") if parts(results, name)]
     figure, axes = new_figure(columns=len(panels), width=3.6, height=3.6)
-    named: dict[str, object] = {}
+    handles: dict[str, Artist] = {}
+    rough: set[str] = set()  # an asterisk in any panel counts for the legend, which is of all
     for ax, name in zip(axes, panels, strict=True):
         outcomes = parts(results, name)
-        _bars(ax, outcomes, [PLACE[name](outcome.experiment) for outcome in outcomes])
+        bars = _bars(ax, outcomes, [PLACE[name](outcome.experiment) for outcome in outcomes])
+        for policy, (handle, settled) in bars.items():
+            if settled:
+                handles.setdefault(policy, handle)
+            else:
+                handles[policy] = handle
+                rough.add(policy)
         ax.set_xlabel(PANEL[name]([outcome.experiment for outcome in outcomes]))
         ax.set_title(f"({name[-1]})", fontsize=10, loc="left")
-        handles, labels = ax.get_legend_handles_labels()
-        for handle, label in zip(handles, labels, strict=True):
-            if label.endswith("*") or f"{label}*" not in named:  # an asterisk in any panel counts
-                named.pop(label.rstrip("*"), None)
-                named[label] = handle
     axes[0].set_ylabel(BENEFIT_LABEL)
     figure.legend(
-        list(named.values()),  # type: ignore[arg-type]
-        list(named),
+        list(handles.values()),
+        [f"{policy}*" if policy in rough else policy for policy in handles],
         loc="outside upper center",
-        ncols=min(len(named), 3 * len(panels)) if len(panels) > 1 else 2,
+        ncols=len(handles) if len(panels) > 1 else 2,
         frameon=False,
         fontsize=8,
     )
     return figure
 
 
-def _bars(ax: Axes, outcomes: Sequence[Outcome], places: Sequence[float]) -> None:
-    """A group of bars for each outcome, one bar for each policy but the Oracle (which is 100)."""
+def _bars(
+    ax: Axes, outcomes: Sequence[Outcome], places: Sequence[float]
+) -> dict[str, tuple[Artist, bool]]:
+    """Draw a group of bars for each outcome, one for each policy but the Oracle, which is 100.
+
+    Returns, by policy, a bar for the legend and whether its values had settled everywhere.
+    """
     policies = [p for p in STYLE if p in set(outcomes[0].rows["policy"]) and p != "Oracle"]
     width = 0.8 / len(policies)
+    drawn: dict[str, tuple[Artist, bool]] = {}
     for j, policy in enumerate(policies):
         summaries = [summarise(outcome.rows, policy, "benefit") for outcome in outcomes]
         bars = ax.bar(
@@ -135,34 +146,52 @@ def _bars(ax: Axes, outcomes: Sequence[Outcome], places: Sequence[float]) -> Non
             color=STYLE[policy][0],
             edgecolor="white",
             linewidth=0,
-            label=_name(policy, summaries),
             error_kw={"elinewidth": 0.8},
         )
         for bar, summary in zip(bars, summaries, strict=True):
             if not summary.settled:
                 bar.set_hatch("////")
+        rough = [bar for bar, summary in zip(bars, summaries, strict=True) if not summary.settled]
+        drawn[policy] = (rough[0], False) if rough else (bars[0], True)
     ax.set_xticks(range(len(outcomes)), [number(place) for place in places])
     ax.axhline(100, color=INK, linewidth=0.8, linestyle=":")
+    return drawn
 
 
-def _line(
-    ax: Axes, xs: Sequence[float], summaries: Sequence[Summary], policy: str, label: str, join: bool
+def _curve(
+    ax: Axes, xs: Sequence[float], summaries: Sequence[Summary], policy: str, label: str
 ) -> None:
-    """One policy's points with whiskers, joined by a line or not; hollow where not settled."""
+    """One policy's points joined by a line; hollow where values had not settled.
+
+    Whiskers are drawn by :func:`_whiskers`.
+    """
     colour, marker = STYLE[policy]
     means = [summary.mean for summary in summaries]
-    whiskers = np.transpose([summary.whiskers for summary in summaries])
-    ax.errorbar(
+    rough = not all(summary.settled for summary in summaries)
+    ax.plot(
         xs,
         means,
-        yerr=whiskers,
         color=colour,
-        elinewidth=0.8,
-        linestyle="-" if join else "",
         marker=marker,
         markersize=5,
-        markerfacecolor=colour if all(s.settled for s in summaries) else "white",
+        markerfacecolor="white" if rough else colour,
         label=label,
+    )
+    if rough:
+        settled = [i for i, summary in enumerate(summaries) if summary.settled]
+        filled = {"color": colour, "marker": marker, "markersize": 5, "linestyle": ""}
+        ax.plot([xs[i] for i in settled], [means[i] for i in settled], **filled)  # type: ignore[arg-type]
+
+
+def _whiskers(ax: Axes, xs: Sequence[float], summaries: Sequence[Summary], policy: str) -> None:
+    """Intervals of one policy's points."""
+    ax.errorbar(
+        xs,
+        [summary.mean for summary in summaries],
+        yerr=np.transpose([summary.whiskers for summary in summaries]),
+        color=STYLE[policy][0],
+        elinewidth=0.8,
+        linestyle="",
     )
 
 
@@ -177,7 +206,8 @@ def _lines(ax: Axes, outcomes: Sequence[Outcome], column: str, policies: Sequenc
         label = _name(policy, summaries)
         for recipe in _recipes(policy, places):
             chosen = [summaries[i] for i in recipe]
-            _line(ax, [xs[i] for i in recipe], chosen, policy, label, join=len(recipe) > 1)
+            _whiskers(ax, [xs[i] for i in recipe], chosen, policy)
+            _curve(ax, [xs[i] for i in recipe], chosen, policy, label)
             label = "_" + label  # the second recipe has no line of its own in the legend
     ax.set_xticks(xs, [number(place) for place in places])
     ax.minorticks_off()
@@ -243,7 +273,7 @@ def draw_table_2(results: Results) -> Figure:
                 linestyle="",
                 label=_name(policy, [benefit[policy]]),
             )
-    stars = [(e, b) for (b, _), (e, _) in TABLE_2.values()]
+    stars = [(e, b) for (b, _), (e, _) in PAPER_TABLE_2.values()]
     ax.plot(*zip(*stars, strict=True), "*", color=NEVER, markersize=8, label="the paper")
     ax.set_xlabel(AXIS_LABELS["entropy"])
     ax.set_ylabel(BENEFIT_LABEL)
@@ -253,7 +283,7 @@ def draw_table_2(results: Results) -> Figure:
         ax,
         [
             PointLabel(f"{policy}, paper", e, b, NEVER)
-            for policy, ((b, _), (e, _)) in TABLE_2.items()
+            for policy, ((b, _), (e, _)) in PAPER_TABLE_2.items()
         ],
     )
     return figure
@@ -284,19 +314,11 @@ def draw_frontiers(results: Results) -> Figure:
 def _frontier(
     ax: Axes, outcomes: Sequence[Outcome], places: Sequence[float], policy: str, column: str
 ) -> None:
-    """One policy's points, joined where they are of one recipe; hollow where not settled."""
-    colour, marker = STYLE[policy]
-    across = [summarise(outcome.rows, policy, column) for outcome in outcomes]
+    """One policy's points, joined where they are of one recipe."""
+    across = [summarise(outcome.rows, policy, column).mean for outcome in outcomes]
     upwards = [summarise(outcome.rows, policy, "benefit") for outcome in outcomes]
     label = _name(policy, upwards)
     for recipe in _recipes(policy, places):
-        ax.plot(
-            [across[i].mean for i in recipe],
-            [upwards[i].mean for i in recipe],
-            marker + "-",
-            color=colour,
-            markersize=5,
-            markerfacecolor=colour if all(upwards[i].settled for i in recipe) else "white",
-            label=label,
-        )
+        chosen = [upwards[i] for i in recipe]
+        _curve(ax, [across[i] for i in recipe], chosen, policy, label)
         label = "_" + label

@@ -24,7 +24,7 @@ from .intervals import (
     difference_of,
     summarise,
 )
-from .paper import TABLE_2
+from .paper import PAPER_TABLE_2
 from .running import Outcome
 from .sections import SOLVERS, Judgement, Results, Table, figures_of_policies, number, parts
 
@@ -303,7 +303,7 @@ def table_2(results: Results) -> list[Table]:
     rows = []
     for policy in benefit:
         b, e = benefit[policy], entropy[policy]
-        theirs = TABLE_2.get("SoftFair" if policy in SOLVERS else policy)
+        theirs = PAPER_TABLE_2.get("SoftFair" if policy in SOLVERS else policy)
         printed = (
             ("100", "not given")
             if theirs is None
@@ -350,7 +350,7 @@ def judge_table_2(results: Results) -> list[Judgement]:
     judgements = []
     for place, (column, digits) in enumerate((("benefit", 0), ("entropy", 2))):
         answers: dict[str, Answer] = {}
-        for policy, figures in TABLE_2.items():
+        for policy, figures in PAPER_TABLE_2.items():
             theirs, sd = figures[place]
             room = sd + 0.5 * 10.0**-digits  # its mean is printed rounded
             for name in SOLVERS if policy == "SoftFair" else (policy,):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["REFERENCES", "TABLE_2", "Reference"]
+__all__ = ["PAPER_TABLE_2", "REFERENCES", "Reference"]
 
 #: Table 2 of the paper by policy: (benefit, its sd), (entropy, its sd).
-TABLE_2 = {
+PAPER_TABLE_2 = {
     "Random": ((79.0, 13.0), (4.56, 0.0056)),
     "Myopic": ((98.0, 3.3), (2.67, 0.0)),
     "FairMyopic": ((83.0, 11.0), (4.5, 0.0089)),

@@ -100,7 +100,8 @@ def run(
     out : Path
         Folder; results go to ``out/results``.
     runs : int
-        Simulations of each policy: `RUNS_A_COHORT` on each cohort.
+        Simulations of each policy: `RUNS_A_COHORT` on each cohort, on no more cohorts than an
+        experiment's own limit.
     seed : int
         The same seed gives the same rows, with any number of jobs.
     jobs : int, optional
@@ -141,7 +142,9 @@ def _run_all(
     """Run the experiments side by side; each is written when the last of its cohorts is done."""
     runs_of = _runs_of_cohorts(runs)
     tasks: list[Task] = [
-        (alike, cohort) for alike in _alike(experiments) for cohort in range(len(runs_of))
+        (alike, cohort)
+        for alike in _alike(experiments)
+        for cohort in range(_cohorts(alike[0], runs_of))
     ]
     parts: dict[str, dict[int, Part]] = {experiment.id: {} for experiment in experiments}
     done: dict[str, Outcome] = {}
@@ -168,7 +171,7 @@ def _run_all(
                 for experiment in alike:
                     of_experiment = parts[experiment.id]
                     of_experiment[cohort] = made[experiment.id]
-                    if len(of_experiment) == len(runs_of):
+                    if len(of_experiment) == _cohorts(experiment, runs_of):
                         done[experiment.id] = _finish(experiment, out, runs, seed, of_experiment)
         except BaseException:
             pool.shutdown(cancel_futures=True)
@@ -208,7 +211,7 @@ ALGORITHM_1 = (
 
 
 class _SecondCompiler(event.Listener):
-    """Starts a process that compiles Algorithm 1, half of all kernels, when the first is compiled."""
+    """Starts a process that compiles Algorithm 1, half of all kernels, on the first compilation."""
 
     child: subprocess.Popen[bytes] | None = None
 
@@ -285,6 +288,12 @@ def _runs_of_cohorts(runs: int) -> list[int]:
     """Runs on each cohort."""
     whole, rest = divmod(runs, RUNS_A_COHORT)
     return [RUNS_A_COHORT] * whole + [rest] * (rest > 0)
+
+
+def _cohorts(experiment: Experiment, runs_of: list[int]) -> int:
+    """How many cohorts an experiment has, of those that the number of runs asks for."""
+    most = len(runs_of) if experiment.cohorts is None else experiment.cohorts
+    return min(most, len(runs_of))
 
 
 def _cost(task: Task) -> float:

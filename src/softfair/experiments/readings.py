@@ -1,0 +1,303 @@
+"""What the paper leaves open, tried: which readings of its words bring back Table 2 and Figure 1.
+
+Table 2's cohort is described in two sentences (see :func:`softfair.datasets.cpap`). A
+:class:`Reading` fills in what they leave open. Every reading of a grid is run as an experiment of
+its own and held against the paper's table: its *distance* is the largest difference between our
+mean benefit and the paper's, over the four policies, in units of the paper's standard deviation.
+A reading with a distance of at most 1 is within the paper's standard deviations. The default
+reading was chosen after seeing the table, so its agreement confirms nothing by itself.
+
+Figure 1 says that "almost 50% of the arms never get activated" by the Whittle index. The same is
+tried for it: which of the paper's cohorts, and which form of the index, leave half of the arms out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ..datasets import CPAP_MIX, EffectBy, EffectKind, NoiseOn
+from ..errors import InvalidInput
+from ..figures import COLOURS, FAINT, INK, new_figure
+from .paper import PAPER_TABLE_2
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "CHOICES",
+    "DEFAULT",
+    "FIGURE_1_COHORTS",
+    "PAPER_TABLE_2",
+    "Outcome",
+    "Reading",
+    "draw_starved",
+    "draw_table_2",
+    "grid",
+    "main_effects",
+    "nearest",
+    "outcome",
+    "starved",
+]
+
+#: The policy of an experiment that stands for each line of Table 2. The mean field is the fixed
+#: point of the paper's algorithm, and takes a thousandth of its time.
+STANDS_FOR = {
+    "Random": "Random",
+    "Myopic": "Myopic",
+    "FairMyopic": "FairMyopic",
+    "SoftFair": "SoftFair (mean field)",
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to fill in what the paper leaves open about its CPAP cohort."""
+
+    adherent: float  # share of patients in the adherent cluster
+    effect_by: EffectBy
+    effect_kind: EffectKind
+    noise: float
+    noise_on: NoiseOn
+
+    @property
+    def id(self) -> str:
+        """A name for files and for the command line."""
+        share = f"{100 * self.adherent:g}"
+        return f"{share}-{self.effect_by}-{self.effect_kind}-{self.noise:g}-{self.noise_on}"
+
+    def parameters(self) -> dict[str, Any]:
+        """Give the parameters of :func:`softfair.datasets.cpap`."""
+        return {
+            "mix": {"adherent": self.adherent, "non-adherent": 1 - self.adherent},
+            "effect_by": self.effect_by,
+            "effect_kind": self.effect_kind,
+            "noise": self.noise,
+            "noise_on": self.noise_on,
+        }
+
+
+#: The default of :func:`softfair.datasets.cpap`.
+DEFAULT = Reading(CPAP_MIX["adherent"], "group", "added", 0.01, "both")
+
+#: What is varied, in words.
+CHOICES = {
+    "adherent": "share of adherent patients",
+    "effect_by": "one effect drawn for each",
+    "effect_kind": "the effect is",
+    "noise": "noise, half-width",
+    "noise_on": "noise on",
+}
+
+
+def grid(
+    adherent: Sequence[float] = (CPAP_MIX["adherent"], 0.29, 0.5, 0.83),
+    effect_by: Sequence[EffectBy] = ("group", "patient", "state"),
+    effect_kind: Sequence[EffectKind] = ("added", "relative", "share"),
+    noise: Sequence[float] = (0.01, 0.05),
+    noise_on: Sequence[NoiseOn] = ("both", "passive"),
+) -> list[Reading]:
+    """List every combination of the values given for each choice.
+
+    Parameters
+    ----------
+    adherent : sequence of float
+        Shares of adherent patients. The paper quotes that 29 to 83 % of patients adhere; the
+        default adds the share of :data:`softfair.datasets.CPAP_MIX` and one half.
+    effect_by, effect_kind, noise, noise_on : sequence
+        Values of the parameters of :func:`softfair.datasets.cpap`.
+
+    Returns
+    -------
+    list of Reading
+        In the order of the parameters, the last one varying fastest.
+
+    Raises
+    ------
+    InvalidInput
+        If a choice has no value, so that the grid has nothing in it.
+    """
+    values: dict[str, Sequence[Any]] = {
+        "adherent": adherent,
+        "effect_by": effect_by,
+        "effect_kind": effect_kind,
+        "noise": noise,
+        "noise_on": noise_on,
+    }
+    empty = [name for name, choices in values.items() if not len(choices)]
+    if empty:
+        raise InvalidInput(
+            f"the grid of readings has nothing in it: {empty[0]} has no value ({len(empty)} of "
+            f"{len(values)} choices have none); give at least one value of each"
+        )
+    return [Reading(*combination) for combination in product(*values.values())]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one reading gives, beside Table 2."""
+
+    benefit: Mapping[str, float]  # mean over cohorts, by line of Table 2
+    entropy: Mapping[str, float]
+    distance: float  # largest |benefit - paper's| in the paper's standard deviations
+    cohorts: int
+    cohorts_within: int  # cohorts in which all four benefits are within the paper's sds
+
+    @property
+    def within(self) -> bool:
+        """Whether all four mean benefits lie within the paper's standard deviations."""
+        return self.distance <= 1
+
+
+def outcome(rows: pd.DataFrame) -> Outcome:
+    """Hold the rows of one reading's experiment against Table 2.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One row a run, with columns ``policy``, ``instance``, ``benefit`` and ``entropy``.
+
+    Returns
+    -------
+    Outcome
+    """
+    means = rows.groupby(["instance", "policy"])[["benefit", "entropy"]].mean()
+    benefit = means["benefit"].unstack()[list(STANDS_FOR.values())]  # [cohorts, 4]
+    entropy = means["entropy"].unstack()[list(STANDS_FOR.values())]
+    paper, sd = (np.array([line[0][i] for line in PAPER_TABLE_2.values()]) for i in (0, 1))
+    distances = np.abs(benefit.to_numpy() - paper) / sd  # [cohorts, 4]
+    return Outcome(
+        benefit=dict(zip(STANDS_FOR, benefit.mean().tolist(), strict=True)),
+        entropy=dict(zip(STANDS_FOR, entropy.mean().tolist(), strict=True)),
+        distance=float(np.max(np.abs(benefit.mean().to_numpy() - paper) / sd)),
+        cohorts=len(benefit),
+        cohorts_within=int(np.count_nonzero((distances <= 1).all(axis=1))),
+    )
+
+
+def nearest(outcomes: Mapping[Reading, Outcome], count: int) -> list[tuple[Reading, Outcome]]:
+    """Give the readings of least distance, nearest first, and the default if it is not there."""
+    ordered = sorted(outcomes.items(), key=lambda item: item[1].distance)
+    shown = ordered[:count]
+    return shown + [item for item in ordered[count:] if item[0] == DEFAULT]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One value of one choice, averaged over all readings that share it."""
+
+    choice: str
+    value: str
+    readings: int
+    within: int
+    random: float  # mean benefit of Random, which the readings move most
+    distance: float  # mean distance
+
+
+def main_effects(outcomes: Mapping[Reading, Outcome]) -> list[Effect]:
+    """Average over the readings that share a value, for each value of each choice.
+
+    The difference between the values of a choice says how much that choice matters.
+    """
+    effects = []
+    for choice in CHOICES:
+        for value in dict.fromkeys(getattr(reading, choice) for reading in outcomes):
+            shared = [o for reading, o in outcomes.items() if getattr(reading, choice) == value]
+            effects.append(
+                Effect(
+                    choice,
+                    f"{100 * value:g} %" if choice == "adherent" else f"{value}",
+                    len(shared),
+                    sum(o.within for o in shared),
+                    float(np.mean([o.benefit["Random"] for o in shared])),
+                    float(np.mean([o.distance for o in shared])),
+                )
+            )
+    return effects
+
+
+def draw_table_2(outcomes: Mapping[Reading, Outcome]) -> Figure:
+    """Draw the distance of every reading from Table 2, once for each choice.
+
+    A panel shows all readings, sorted by the values of one choice; a bar marks the mean of a value.
+    A choice matters as much as its bars differ. The star is the default reading.
+    """
+    figure, axes = new_figure(columns=len(CHOICES), width=2.3, height=3.4)
+    effects = main_effects(outcomes)
+    most = max(o.distance for o in outcomes.values())
+    for ax, (choice, title) in zip(axes, CHOICES.items(), strict=True):
+        values = list(dict.fromkeys(getattr(reading, choice) for reading in outcomes))
+        named = [effect for effect in effects if effect.choice == choice]
+        for place, (value, effect) in enumerate(zip(values, named, strict=True)):
+            shared = {r: o.distance for r, o in outcomes.items() if getattr(r, choice) == value}
+            # Spread by golden steps: neighbours do not hide each other, and no luck is involved.
+            aside = 0.3 * ((np.arange(len(shared)) * 0.618) % 1 - 0.5)
+            ax.scatter(place + aside, list(shared.values()), s=8, color=COLOURS[0], alpha=0.5)
+            ax.plot([place - 0.3, place + 0.3], [effect.distance] * 2, color=INK, linewidth=1.5)
+            if DEFAULT in shared:
+                ax.plot(place, shared[DEFAULT], marker="*", color=COLOURS[1], markersize=11)
+        ax.axhline(1, color=FAINT, linestyle=":", linewidth=1)
+        ax.set_xticks(range(len(values)), [effect.value for effect in named], fontsize=8)
+        ax.set_title(title, fontsize=9, color=INK)
+        ax.set_ylim(0, 1.05 * most)
+    axes[0].set_ylabel("distance from Table 2 (in its sd)")
+    return figure
+
+
+#: Cohorts on which Figure 1 is tried: those that the paper itself uses, by name.
+FIGURE_1_COHORTS: dict[str, tuple[Literal["synthetic", "cpap"], dict[str, Any]]] = {
+    "synthetic": ("synthetic", {}),
+    **{
+        f"p10={chance:g}": ("synthetic", {"recovery": chance})
+        for chance in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    },
+    "cpap": ("cpap", {}),
+}
+
+
+def starved(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, tuple[float, float]]]:
+    """Give the share of arms never helped, in per cent, by policy and cohort.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        Rows of the experiments by name of the cohort.
+
+    Returns
+    -------
+    dict
+        ``[policy][cohort]`` is the lowest and the highest mean over the runs on one instance.
+    """
+    shares: dict[str, dict[str, tuple[float, float]]] = {}
+    for cohort, rows in tables.items():
+        means = 100 * rows.groupby(["policy", "instance"])["never_selected"].mean()
+        for policy in rows["policy"].unique():
+            of_policy = means.loc[policy]
+            shares.setdefault(str(policy), {})[cohort] = (
+                float(of_policy.min()),
+                float(of_policy.max()),
+            )
+    return shares
+
+
+def draw_starved(shares: Mapping[str, Mapping[str, tuple[float, float]]]) -> Figure:
+    """Draw the share of arms never helped, from the lowest to the highest instance."""
+    figure, (ax,) = new_figure(columns=1, width=7.2, height=3.6)
+    width = 0.8 / len(shares)
+    for number, (policy, cohorts) in enumerate(shares.items()):
+        places = np.arange(len(cohorts)) + (number - (len(shares) - 1) / 2) * width
+        low, high = (np.array([ends[i] for ends in cohorts.values()]) for i in (0, 1))
+        colour = COLOURS[number % len(COLOURS)]
+        ax.bar(places, high - low, 0.9 * width, bottom=low, color=colour, label=policy)
+    ax.axhline(50, color=INK, linestyle=":", linewidth=1)
+    ax.set_xticks(range(len(next(iter(shares.values())))), list(next(iter(shares.values()))))
+    ax.set_ylim(0, 100)
+    ax.set_ylabel("arms never helped, %")
+    ax.set_xlabel("cohort (p10: chance that help in the bad state brings the good one)")
+    figure.legend(loc="outside upper center", ncols=len(shares), frameon=False, fontsize=8)
+    return figure
