@@ -304,20 +304,30 @@ DIRECTIONS = (
 
 def _drawn_pixels(ax: Axes) -> NDArray[np.float64]:
     """Points in pixels [m, 2] along every line and at every marker of the axes."""
-    found = [np.empty((0, 2))]
+    from matplotlib.collections import LineCollection
+
+    drawn = [np.empty((0, 2))]
     for line in ax.lines:
         corners = line.get_transform().transform(np.column_stack(line.get_data()).astype(float))
-        found.append(corners)
-        if line.get_linestyle() in ("None", ""):
-            continue
-        for a, b in pairwise(corners):
-            steps = max(1, math.ceil(float(np.hypot(*(b - a))) / 4))
-            found.append(a + (b - a) * np.linspace(0, 1, steps + 1)[:, None])
-    found += [
-        ax.transData.transform(np.asarray(markers.get_offsets())) for markers in ax.collections
-    ]
-    dots: NDArray[np.float64] = np.concatenate(found)
+        joined = line.get_linestyle() not in ("None", "")
+        drawn.append(_along(corners) if joined else corners)
+    for collection in ax.collections:
+        if isinstance(collection, LineCollection):
+            drawn += [_along(ax.transData.transform(part)) for part in collection.get_segments()]
+        else:
+            drawn.append(ax.transData.transform(np.asarray(collection.get_offsets())))
+    dots: NDArray[np.float64] = np.concatenate(drawn)
     return dots[np.isfinite(dots).all(axis=1)]
+
+
+def _along(corners: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Points at most 4 pixels apart on the line through some corners."""
+    dots = [corners]
+    for a, b in pairwise(corners):
+        if np.isfinite(b - a).all():
+            steps = max(1, math.ceil(float(np.hypot(*(b - a))) / 4))
+            dots.append(a + (b - a) * np.linspace(0, 1, steps + 1)[:, None])
+    return np.concatenate(dots)
 
 
 def draw_histograms(

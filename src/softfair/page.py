@@ -25,7 +25,8 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; } h3 { fon
 .wide img { max-width: none; width: 100%; }
 table { border-collapse: collapse; font-size: .85rem; overflow-wrap: normal; }
 th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid #ddd; }
-th:first-child, td:first-child, table.text td { text-align: left; vertical-align: top; }
+th:first-child, td:first-child, table.text th, table.text td { text-align: left;
+  vertical-align: top; }
 ul { padding-left: 1.2rem; } li.look { font-weight: 600; color: #a02318; }
 dl { border-left: 3px solid #1f6fb4; padding-left: .8rem; margin: 1rem 0; }
 dt { font-size: .8rem; color: #666; } dd { margin: 0 0 .4rem 0; } dd.verdict { font-weight: 600; }

@@ -228,7 +228,7 @@ def _recipes(policy: str, places: Sequence[float]) -> list[list[int]]:
 
 def draw_figure_3a(results: Results) -> Figure:
     """Benefit by the multiplier c."""
-    figure, axes = new_figure(columns=1, width=5.2, height=4.0)
+    figure, axes = new_figure(columns=1, width=4.6, height=4.0)
     ax = axes[0]
     ax.set_xscale("log")
     _lines(ax, parts(results, "fig3a"), "benefit", [*SOLVERS, DECOUPLED])
@@ -242,19 +242,19 @@ def draw_figure_3a(results: Results) -> Figure:
 
 def draw_figure_3b(results: Results) -> Figure:
     """Action entropy by the chance that help in the bad state brings the good one."""
-    figure, axes = new_figure(columns=1, width=5.2, height=4.0)
+    figure, axes = new_figure(columns=1, width=4.6, height=4.0)
     policies = ["Random", "FairMyopic", *SOLVERS, "Myopic", "Oracle"]
     _lines(axes[0], parts(results, "fig3b"), "entropy", policies)
-    axes[0].set_xlabel("chance p[1, 0] that help in the bad state brings the good one")
+    axes[0].set_xlabel("chance p[1, 0] of recovery when helped")
     axes[0].set_ylabel("action entropy")
     axes[0].set_title("(b)", fontsize=10, loc="left")
-    figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=8)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=8)
     return figure
 
 
 def draw_table_2(results: Results) -> Figure:
     """Table 2 as a picture: benefit against entropy, ours and the paper's."""
-    figure, axes = new_figure(columns=1, width=5.2, height=4.2)
+    figure, axes = new_figure(columns=1, width=4.6, height=4.2)
     ax = axes[0]
     outcome = results["table2"]
     benefit = figures_of_policies(outcome, "benefit")
@@ -278,7 +278,7 @@ def draw_table_2(results: Results) -> Figure:
     ax.set_xlabel(AXIS_LABELS["entropy"])
     ax.set_ylabel(BENEFIT_LABEL)
     ax.margins(0.08)
-    figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=8)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=8)
     label_points(
         ax,
         [

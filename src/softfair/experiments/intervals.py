@@ -135,7 +135,7 @@ def cohort_means(rows: pd.DataFrame, policy: str, column: str) -> Floats:
     array [cohorts]
         In the order of the cohorts' numbers.
     """
-    chosen = (rows["policy"] == policy).to_numpy()
+    chosen = rows["policy"].to_numpy() == policy
     values = rows[column].to_numpy(np.float64)[chosen]
     _, cohort = np.unique(rows["instance"].to_numpy()[chosen], return_inverse=True)
     means: Floats = np.bincount(cohort, values) / np.bincount(cohort)
@@ -157,10 +157,10 @@ def summarise(rows: pd.DataFrame, policy: str, column: str) -> Summary:
     Summary
     """
     means = cohort_means(rows, policy, column)
-    of_policy = rows[rows["policy"] == policy]
-    values = of_policy[column].to_numpy(np.float64)
+    chosen = rows["policy"].to_numpy() == policy
+    values = rows[column].to_numpy(np.float64)[chosen]
     spread = float(values.std(ddof=1)) if len(values) > 1 else math.nan
-    settled = bool(of_policy["converged"].all())
+    settled = bool(rows["converged"].to_numpy(bool)[chosen].all())
     low, high = _interval(means)
     least, most = RANGE.get(column, (-math.inf, math.inf))
     return Summary(

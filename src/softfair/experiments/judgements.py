@@ -56,8 +56,8 @@ def _verdict(answers: dict[str, Answer], so: str, not_so: str) -> str:
     said = []
     for answer in words:
         whose = [policy for policy, given in answers.items() if given == answer]
-        if len(whose) == len(answers) > 1:
-            said.append(f"{words[answer]} (all of them)")
+        if whose and len(answers) == 1:
+            said.append(words[answer])
         elif whose:
             said.append(f"{words[answer]} ({', '.join(whose)})")
     sentence = "; ".join(said)
@@ -108,7 +108,8 @@ def judge_figure_1(results: Results) -> list[Judgement]:
         ]
         few = _within(never[solver], 0.0, NEXT_TO_NONE)
         spread = all_above(gaps)
-        answers[solver] = spread if spread != "yes" else few
+        label = _label([outcome], solver)
+        answers[label] = spread if spread != "yes" else few
         said.append(f"{solver} {_share(never[solver])}")
     return [
         Judgement(
@@ -141,17 +142,17 @@ def judge_figure_2(results: Results) -> list[Judgement]:
         by_setting = [
             [difference(o.rows, solver, rival, "benefit") for rival in RIVALS] for o in outcomes
         ]
-        answers[solver] = all_above([gap for gaps in by_setting for gap in gaps])
+        label = _label(outcomes, solver)
+        answers[label] = all_above([gap for gaps in by_setting for gap in gaps])
         single = [all_above(gaps) for gaps in by_setting]
-        mark = _mark(outcomes, solver)
         said.append(
-            f"{solver}{mark} leads in {single.count('yes')} of {len(single)} settings, "
-            f"does not in {single.count('no')}"
+            f"{label} leads in {single.count('yes')} of {len(single)} settings, "
+            f"trails in {single.count('no')}"
         )
     judgements = [
         Judgement(
-            "SoftFair consistently outperforms Random, Myopic and FairMyopic.",
-            f"{'; '.join(said)} (paired differences to all three)",
+            "SoftFair consistently outperforms Random, Myopic and FairMyopic (c is not stated).",
+            f"{'; '.join(said)} (leads: above all three; trails: below one of them)",
             _verdict(
                 answers,
                 "Reproduced: leads in every setting",
@@ -169,10 +170,10 @@ def judge_figure_2(results: Results) -> list[Judgement]:
     return judgements
 
 
-def _mark(outcomes: Sequence[Outcome], policy: str) -> str:
-    """An asterisk if the policy's values had not settled in any of the outcomes."""
+def _label(outcomes: Sequence[Outcome], policy: str) -> str:
+    """The policy's name, with an asterisk if its values had not settled in any of the outcomes."""
     settled = all(summarise(o.rows, policy, "benefit").settled for o in outcomes)
-    return "" if settled else "*"
+    return policy if settled else f"{policy}*"
 
 
 def _judge_trend(outcomes: Sequence[Outcome], claim: str, sign: int) -> Judgement:
@@ -185,8 +186,9 @@ def _judge_trend(outcomes: Sequence[Outcome], claim: str, sign: int) -> Judgemen
         towards = (
             change if sign > 0 else difference(first.rows, solver, solver, "benefit", last.rows)
         )
-        answers[solver] = all_above([towards])
-        said.append(f"{solver}{_mark(outcomes, solver)} {change.text(1)}")
+        label = _label([first, last], solver)
+        answers[label] = all_above([towards])
+        said.append(f"{label} {change.text(1)}")
     place = PLACE[first.experiment.figure]
     ends = f"from {number(place(first.experiment))} to {number(place(last.experiment))}"
     words = ("a rise", "a fall") if sign > 0 else ("a fall", "a rise")
@@ -209,20 +211,16 @@ def judge_figure_3a(results: Results) -> list[Judgement]:
         judgements.append(_judge_growth(finite))
     last = outcomes[-1]
     if math.isinf(PLACE["fig3a"](last.experiment)):
-        top = {
-            policy: summarise(last.rows, policy, "benefit") for policy in (SOLVERS[0], DECOUPLED)
-        }
+        first, second = (summarise(last.rows, p, "benefit") for p in (SOLVERS[0], DECOUPLED))
+        named = {"Algorithm 1" if first.settled else "Algorithm 1*": first, "mean field": second}
         judgements.append(
             Judgement(
                 "Choosing the top k by \u03bb (c = \u221e, values learnt with c = 1) achieves the "
                 "optimal result.",
-                f"benefit at c = \u221e: Algorithm 1 {top[SOLVERS[0]].text(1, ' %')}, "
-                f"mean field {top[DECOUPLED].text(1, ' %')}",
+                "benefit at c = \u221e: "
+                + ", ".join(f"{name} {summary.text(1, ' %')}" for name, summary in named.items()),
                 _verdict(
-                    {
-                        "Algorithm 1": _within(top[SOLVERS[0]], NEAR_OPTIMAL, math.inf),
-                        "mean field": _within(top[DECOUPLED], NEAR_OPTIMAL, math.inf),
-                    },
+                    {n: _within(summary, NEAR_OPTIMAL, math.inf) for n, summary in named.items()},
                     "Reproduced: within two points of the Oracle",
                     "Not reproduced: more than two points below the Oracle",
                 ),
@@ -241,7 +239,7 @@ def _judge_growth(outcomes: Sequence[Outcome]) -> Judgement:
         ]
         whole = difference(outcomes[-1].rows, policy, policy, "benefit", outcomes[0].rows)
         steady, up = all_above(steps, -A_POINT), all_above([whole])
-        answers[policy] = up if steady == "yes" else steady
+        answers[_label(outcomes, policy)] = up if steady == "yes" else steady
         summaries = [summarise(o.rows, policy, "benefit") for o in outcomes]
         said.append(f"{policy} {', '.join(summary.text() for summary in summaries)}")
     multipliers = ", ".join(number(PLACE["fig3a"](o.experiment)) for o in outcomes)
@@ -265,9 +263,10 @@ def judge_figure_3b(results: Results) -> list[Judgement]:
     said = []
     for solver in SOLVERS:
         gaps = [difference(o.rows, solver, "Oracle", "entropy") for o in outcomes]
-        answers[solver] = all_above(gaps)
+        label = _label(outcomes, solver)
+        answers[label] = all_above(gaps)
         least = min(gaps, key=lambda gap: gap.mean)
-        said.append(f"{solver}{_mark(outcomes, solver)} {least.text(2)}")
+        said.append(f"{label} {least.text(2)}")
     nearest = min(lottery, key=lambda gap: gap.mean)
     return [
         Judgement(
@@ -307,18 +306,18 @@ def table_2(results: Results) -> list[Table]:
         printed = (
             ("100", "not given")
             if theirs is None
-            else tuple(f"{mean:g} \u00b1 {sd:g}" for mean, sd in theirs)
+            else tuple(f"{mean:g}\u00a0\u00b1\u00a0{sd:g}" for mean, sd in theirs)
         )
         rows.append(
             (
                 policy if b.settled else f"{policy}*",
-                f"{b.mean:.0f} \u00b1 {b.sd:.1f}",
+                f"{b.mean:.0f}\u00a0\u00b1\u00a0{b.sd:.1f}",
                 _ends(b, 1),
                 printed[0],
-                f"{e.mean:.2f} \u00b1 {e.sd:.3f}",
+                f"{e.mean:.2f}\u00a0\u00b1\u00a0{e.sd:.3f}",
                 _ends(e, 2),
                 printed[1],
-                _share(never[policy]),
+                _share(never[policy]).replace(" ", "\u00a0"),
             )
         )
     headings = (
@@ -341,7 +340,7 @@ def table_2(results: Results) -> list[Table]:
 def _ends(summary: Summary, digits: int) -> str:
     if math.isnan(summary.low):
         return TOO_FEW
-    return f"{summary.low:.{digits}f} to {summary.high:.{digits}f}"
+    return f"{summary.low:.{digits}f}\u00a0to\u00a0{summary.high:.{digits}f}"
 
 
 def judge_table_2(results: Results) -> list[Judgement]:
@@ -383,7 +382,7 @@ def _judge_order(outcome: Outcome, column: str, order: Sequence[str], digits: in
     for solver in SOLVERS:
         names = [solver if policy == "SoftFair" else policy for policy in order]
         gaps = [difference(outcome.rows, a, b, column) for a, b in pairwise(names)]
-        label = f"{solver}{_mark([outcome], solver)}"
+        label = _label([outcome], solver)
         answers[label] = all_above(gaps)
         said.append(
             f"{label}: "
@@ -411,43 +410,45 @@ def judge_frontiers(results: Results) -> list[Judgement]:
         (DECOUPLED, "Values learnt with c_value = 1"),
     ):
         for coupled in ("SoftFair (paper)", "SoftFair (mean field)"):
-            gains = _gains_at_same_entropy(outcomes, challenger, coupled)
+            gains = _gains_at_no_less_entropy(outcomes, challenger, coupled)
             answer: Answer = all_above(list(gains.values()))
             at = ", ".join(f"{gain.text(1)} at c = {number(c)}" for c, gain in gains.items())
             verdict = (
-                "The two have no entropy in common."
+                "Nothing to compare."
                 if not gains
                 else _verdict(
                     {challenger: answer},
-                    "Dominates: more benefit at the same entropy, at every c compared",
+                    "Dominates: more benefit at no less entropy, at every c compared",
                     "Does not dominate: less benefit at some c",
                 )
             )
             judgements.append(
                 Judgement(
                     f"(beyond the paper) {words} against one c for learning and drawing, "
-                    f"{coupled}{_mark(outcomes, coupled)}.",
-                    f"points more at the entropy that the latter has: {at or 'none to compare'}",
+                    f"{_label(outcomes, coupled)}.",
+                    f"points more at no less entropy: {at or 'none to compare'}",
                     verdict,
                 )
             )
     return [*judgements, judge_bound(results)]
 
 
-def _gains_at_same_entropy(
+def _gains_at_no_less_entropy(
     outcomes: Sequence[Outcome], challenger: str, coupled: str
 ) -> dict[float, Difference]:
-    """By c of the coupled curve: how far the challenger's curve lies above it on each cohort.
+    """By c of the coupled curve: how far the challenger's curve lies above it.
 
-    The challenger's curve is interpolated between its points, cohort by cohort. A c is left out if
-    the entropy there is outside the challenger's curve on any cohort.
+    The challenger's curve is interpolated between its points, cohort by cohort; below its least
+    entropy it is taken at its least entropy, where it is at least as even. A c is left out if its
+    entropy exceeds the challenger's curve on any cohort, or if both follow the same policy there.
     """
     entropy = np.array([cohort_means(o.rows, challenger, "entropy") for o in outcomes])
     benefit = np.array([cohort_means(o.rows, challenger, "benefit") for o in outcomes])
     gains: dict[float, Difference] = {}
     for outcome in outcomes:
         at = cohort_means(outcome.rows, coupled, "entropy")
-        if ((at < entropy.min(axis=0)) | (at > entropy.max(axis=0))).any():
+        policies = outcome.experiment.settings()["policies"]
+        if (at > entropy.max(axis=0)).any() or policies[challenger] == policies[coupled]:
             continue
         above: Floats = np.empty(len(at))
         for i in range(len(at)):

@@ -77,7 +77,9 @@ def _caption_table_2(results: Results) -> str:
     outcomes = parts(results, "table2")
     parameters = outcomes[0].experiment.settings()["parameters"]
     choices = "; ".join(
-        f"{name} {_words(value)}" for name, value in parameters.items() if name != "matrices"
+        f"{name.replace('_', ' ')} {_words(value)}"
+        for name, value in parameters.items()
+        if name != "matrices"
     )
     return (
         f"CPAP cohort; {describe(outcomes)}. Choices that the paper leaves open: {choices}. "
