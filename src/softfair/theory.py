@@ -418,7 +418,7 @@ def algorithm_1_gains(cohort: Cohort, k: int, horizon: int, gamma: float) -> Flo
     """lambda of the paper's Algorithm 1 at c = inf (300 episodes)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
-        return solvers.solve_paper(cohort, k, horizon, gamma, math.inf, "successive", None, 0).rows(
+        return solvers.solve_paper(cohort, k, horizon, gamma, math.inf, "successive", 300, 0).rows(
             0, horizon
         )
 
