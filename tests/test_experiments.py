@@ -28,7 +28,7 @@ from softfair.experiments import (
     running,
     write_report,
 )
-from softfair.experiments.catalogue import EPISODES_IN_LITTLE, names_of_experiments
+from softfair.experiments.catalogue import names_of_experiments
 from softfair.experiments.report import SECTIONS
 from softfair.experiments.sections import SOLVERS, describe, unsettled_note
 from softfair.policies import Myopic, Oracle, Random, SoftFair
@@ -135,7 +135,7 @@ def test_rows_settings_and_hash_are_kept(small: tuple[Path, dict[str, Outcome]])
         "c_value": 9.0,  # as it is in force
         "episodes": None,
     }
-    assert record["settings"]["policies"]["SoftFair (paper)"]["episodes"] == EPISODES_IN_LITTLE
+    assert record["settings"]["policies"]["SoftFair (paper)"]["episodes"] == 50
     assert record["settings"]["parameters"] == {"recovery": None}
     assert re.fullmatch("[0-9a-f]{16}", record["settings"]["software"]["source"])
     assert {"softfair", "numpy", "numba", "python"} <= set(record["versions"])
@@ -342,7 +342,7 @@ def test_small_has_the_papers_sizes_and_few_episodes() -> None:
         assert list(small.policies) == list(experiment.policies)
         for label, policy in small.policies.items():
             if label == "SoftFair (paper)":
-                assert policy.episodes == EPISODES_IN_LITTLE  # type: ignore[attr-defined]
+                assert policy.episodes == experiment.horizon  # type: ignore[attr-defined]
             else:
                 assert policy == experiment.policies[label]
 

@@ -32,12 +32,11 @@ from ..policies import (
 )
 from . import readings
 
-__all__ = ["EPISODES_IN_LITTLE", "EXPERIMENTS", "Experiment", "find", "names_of_experiments"]
+__all__ = ["EXPERIMENTS", "Experiment", "find", "names_of_experiments"]
 
 C = 9.0
 READING_COHORTS = 5  # of each reading: enough to rank them, and the grid stays within a minute
 MOST_LISTED = 10  # parts of a figure that are listed one by one
-EPISODES_IN_LITTLE = 40  # of Algorithm 1 in the small version: some of what its values need
 
 DATASETS: dict[str, Callable[..., Cohort]] = {
     "synthetic": datasets.synthetic,
@@ -84,15 +83,15 @@ class Experiment:
         return DATASETS[self.dataset](n=self.n, seed=seed, **self.parameters)
 
     def small(self) -> Experiment:
-        """Give the same with `EPISODES_IN_LITTLE` episodes of Algorithm 1, which takes the time.
+        """Give the same with only as many episodes of Algorithm 1 as a reward needs to travel back.
 
         Returns
         -------
         Experiment
-            With the paper's own sizes; the values of Algorithm 1 will not have settled.
+            With the paper's own sizes, and T episodes; their values have not settled.
         """
         policies = {
-            label: replace(policy, episodes=EPISODES_IN_LITTLE)
+            label: replace(policy, episodes=self.horizon)
             if isinstance(policy, SoftFair) and policy.solver == "paper"
             else policy
             for label, policy in self.policies.items()

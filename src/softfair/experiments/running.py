@@ -205,7 +205,7 @@ def _kept_parts(
 
 ALGORITHM_1 = (
     "import softfair as sf\n"
-    "policy = sf.SoftFair(solver='paper', design='successive', episodes=1)\n"
+    "policy = sf.SoftFair(solver='paper', design='successive', episodes=2)\n"
     "policy.fit(sf.datasets.synthetic(4), k=1, horizon=2)\n"
 )
 

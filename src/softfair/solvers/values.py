@@ -23,7 +23,8 @@ class Info:
     """How a solver fared.
 
     ``residual`` is, for `priced` and `meanfield`, the largest relative gap between expected and allowed active arms over the steps;
-    for `paper`, the relative change of the mean value at t = 0 over the last T episodes.
+    for `paper`, how far the gains acted on in the last third of the episodes are from settled, beyond their noise, as a part of the
+    mean gain of a selection (`softfair.solvers.paper`).
     """
 
     solver: str
