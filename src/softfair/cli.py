@@ -313,9 +313,10 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
     }
     for heading, _ in columns.values():
         shown.add_column(heading, justify="right", no_wrap=True)
-    for _, row in table.iterrows():
+    rough = [not settled for settled in table.get("converged", [True] * len(table))]
+    for (_, row), unsettled in zip(table.iterrows(), rough, strict=True):
         shown.add_row(
-            row["policy"],
+            row["policy"] + "*" * unsettled,
             *(
                 text.format(row[name], row.get(f"{name}_sd", 0))
                 for name, (_, text) in columns.items()
@@ -330,7 +331,7 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
     )
     console.print(
         "wait: longest in decisions; unfair: % of pairs where who would gain less has the better "
-        "chance",
+        "chance" + ("; *: values had not settled" if any(rough) else ""),
         style="dim",
     )
 
@@ -339,16 +340,13 @@ def _draw(
     path: Path, curves: dict[str, pd.DataFrame], policies: pd.DataFrame | None = None
 ) -> None:
     """Benefit against fairness, as a picture in a file."""
-    import io
-
     from .figures import draw_frontier, new_figure
     from .files import write_whole
+    from .page import picture
 
     figure, axes = new_figure()
     draw_frontier(axes[0], curves, policies)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    write_whole(path, buffer.getvalue())
+    write_whole(path, picture(figure, dpi=150))
     print(path, file=sys.stderr)
 
 

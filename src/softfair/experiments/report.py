@@ -203,6 +203,7 @@ def _section(section: Section, results: Results, out: Path) -> str:
     """Picture, tables and judgements of one section; the picture also as files."""
     figure = section.draw(results)
     png = page.picture(figure, "png")
+    figure.set_layout_engine("none")  # as it was laid out for the first picture
     for kind, content in (("png", png), ("svg", page.picture(figure, "svg"))):
         write_whole(out / "figures" / f"{section.key}.{kind}", content)
     body = [page.image(figure, section.title, png=png)]
