@@ -104,7 +104,7 @@ def draw_cost(out, console):
             "one c for values and draws (mean field)": trace(cohort, one_c, (0, 1, 2, 3, 5, 7, 9)),
         }
         marked = figures["policy"].isin(["Random", "Myopic", "FairMyopic", "Oracle"])
-        ax.set_title(f"{name} cohort, SoftFair over c (hollow*: values had not settled)")
+        ax.set_title(f"{name} cohort: SoftFair over its multiplier c")
         draw_frontier(ax, curves, figures[marked])
     figure.savefig(out / "frontier.png", dpi=150)
 

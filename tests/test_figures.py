@@ -35,6 +35,9 @@ def collisions(ax):
     """Pairs of labels that overlap, and labels that leave the axes."""
     placed = boxes(ax)
     found = [(a, b) for (a, A), (b, B) in itertools.combinations(placed, 2) if A.overlaps(B)]
+    if (legend := ax.get_legend()) is not None:
+        key = legend.get_window_extent()
+        found += [(text, "legend") for text, box in placed if box.overlaps(key)]
     frame = ax.bbox.expanded(1.01, 1.01)
     found += [
         (text, "outside")

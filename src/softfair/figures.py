@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 __all__ = ["PointLabel", "draw_frontier", "draw_histograms", "label_points", "new_figure"]
 
@@ -131,31 +132,46 @@ def draw_frontier(
             f"{len(curves)} curves cannot be told apart in one picture; "
             f"draw at most {len(COLOURS)}, and leave out {extra} or others"
         )
-    for (label, curve), colour, marker in zip(curves.items(), COLOURS, MARKERS, strict=False):
-        settled = curve["converged"].to_numpy(bool) if "converged" in curve else None
-        rough = settled is not None and not settled.all()
-        x, y = curve[against].to_numpy(), curve["benefit"].to_numpy()
-        ax.plot(x, y, color=colour, label=f"{label}*" if rough else label, zorder=3)
-        for filled in (True, False):
-            chosen = np.full(len(x), filled) if settled is None else settled == filled
-            face = colour if filled else "white"
-            ax.plot(x[chosen], y[chosen], marker, color=colour, mfc=face, markersize=5, zorder=3)
+    handles = [
+        _draw_curve(ax, label, curve, against, colour, marker)
+        for (label, curve), colour, marker in zip(curves.items(), COLOURS, MARKERS, strict=False)
+    ]
     if marks is not None:
         ax.scatter(marks[against], marks["benefit"], marker="x", color=INK, s=30, zorder=4)
     ax.set_xlabel(AXIS_LABELS.get(against, against))
     ax.set_ylabel(BENEFIT_LABEL)
     ax.grid(color=FAINT, alpha=0.25)
-    if len(curves) > 1:
-        # Markers are drawn apart from lines; the legend shows both as one.
-        lines = [line for line in ax.lines if not str(line.get_label()).startswith("_")]
-        legend = ax.legend(handles=lines, frameon=False)
-        for handle, marker in zip(legend.get_lines(), MARKERS, strict=False):
-            handle.set_marker(marker)
-            handle.set_markersize(5)
-            rough = str(handle.get_label()).endswith("*")
-            handle.set_markerfacecolor("white" if rough else handle.get_color())
+    rough = any(str(handle.get_label()).endswith("*") for handle in handles)
+    if len(curves) > 1 or rough:
+        note = "* values had not settled" if rough else None
+        ax.legend(handles=handles, frameon=False, title=note, title_fontsize=LABEL_SIZE)
     labels = [*_policy_labels(ax, marks, against), *_multiplier_labels(curves, against)]
     label_points(ax, labels)
+
+
+def _draw_curve(
+    ax: Axes, label: str, curve: pd.DataFrame, against: str, colour: str, marker: str
+) -> Line2D:
+    """Draw one curve, hollow where values had not settled; give its entry for the legend."""
+    from matplotlib.lines import Line2D
+
+    x, y = curve[against].to_numpy(), curve["benefit"].to_numpy()
+    settled = np.ones(len(x), bool)
+    if "converged" in curve:
+        settled = curve["converged"].to_numpy(bool)
+    ax.plot(x, y, color=colour, zorder=3)
+    for chosen, face in ((settled, colour), (~settled, "white")):
+        ax.plot(x[chosen], y[chosen], marker, color=colour, mfc=face, markersize=5, zorder=3)
+    whole = bool(settled.all())
+    return Line2D(
+        [],
+        [],
+        color=colour,
+        marker=marker,
+        markersize=5,
+        markerfacecolor=colour if whole else "white",
+        label=label if whole else f"{label}*",
+    )
 
 
 def _policy_labels(ax: Axes, marks: pd.DataFrame | None, against: str) -> list[PointLabel]:
@@ -227,14 +243,17 @@ def label_points(ax: Axes, labels: Iterable[PointLabel]) -> None:
         text.set_in_layout(False)
         extent = text.get_window_extent()
         point = ax.transData.transform((label.x, label.y))
-        place = _free_place(ax, point, (extent.width, extent.height), scale, boxes, dots)
+        # Only what must be said is worth a line across the picture.
+        reach = [d for d in DISTANCES if label.needed or d < LEADER]
+        size = (extent.width, extent.height)
+        place = _free_place(ax, point, size, [scale * d for d in reach], boxes, dots)
         if place.hides and not label.needed:
             text.remove()
             continue
         boxes.append(place.box)
         middle = np.array([place.box[[0, 2]].mean(), place.box[[1, 3]].mean()])
         text.set_position(tuple((middle - point) / scale))
-        if place.distance >= LEADER:
+        if place.distance >= scale * LEADER:
             ax.annotate(
                 "",
                 (label.x, label.y),
@@ -249,7 +268,7 @@ class _Place:
     """Where a label could stand."""
 
     box: NDArray[np.float64]  # x0, y0, x1, y1 in pixels
-    distance: float  # points from its point
+    distance: float  # pixels from its point
     hides: float  # how much it would cover; 0 is a free place
 
 
@@ -257,17 +276,17 @@ def _free_place(
     ax: Axes,
     point: NDArray[np.float64],
     size: tuple[float, float],
-    scale: float,
+    distances: Sequence[float],
     boxes: Sequence[NDArray[np.float64]],
     dots: NDArray[np.float64],
 ) -> _Place:
-    """The nearest free place for a label of this size in pixels, or that which hides least."""
+    """The nearest free place for a label, or that which hides least; everything in pixels."""
     half = np.array(size) / 2
     frame = np.array([ax.bbox.x0, ax.bbox.y0, ax.bbox.x1, ax.bbox.y1])
     best: _Place | None = None
-    for distance in DISTANCES:
+    for distance in distances:
         for dx, dy in DIRECTIONS:
-            middle = point + (half + distance * scale) * (dx, dy)
+            middle = point + (half + distance) * (dx, dy)
             box = np.concatenate([middle - half, middle + half])
             wide = box + CLEARANCE * np.array([-1, -1, 1, 1])
             covers = sum(
