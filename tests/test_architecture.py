@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "softfair"
 ORDER = (
     "errors",
     "progress",
+    "registry",
     "kernels",
     "cohort",
     "sampling",
@@ -29,12 +30,9 @@ ORDER = (
     "files",
     "estimate",
     "theory",
-    "env",
-    "cluster",
     "experiments",
     "bench",
     "programme",
-    "web",
     "cli",
 )
 HEAVY = {"pandas", "matplotlib", "scipy", "numba"}

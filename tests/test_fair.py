@@ -16,9 +16,10 @@ from softfair.cohort import Cohort
 from softfair.datasets import cpap, synthetic
 from softfair.errors import Infeasible, InvalidInput
 from softfair.indices import whittle
-from softfair.policies import fair
+from softfair.policies import probfair
 from softfair.policies.base import Rule
-from softfair.policies.fair import FaWT, ProbFair, _must_help, _settle
+from softfair.policies.fawt import FaWT, _must_help
+from softfair.policies.probfair import ProbFair, _correct_sum
 from softfair.simulation import simulate
 
 SD = 4.5  # standard errors that a statistic may be off: a chance of 7e-6 each, and the seeds are fixed
@@ -40,9 +41,9 @@ def walk(fitted, decisions, rng, states_of=None, runs=1):
     helped = np.zeros((decisions, runs, n), np.uint8)
     for t in range(decisions):
         states = rng.integers(0, S, (runs, n)) if states_of is None else states_of(memory)
-        for run, scores in enumerate(fitted._scores(0, states, memory)):
+        for run, scores in enumerate(fitted.scores_by_run(0, states, memory)):
             helped[t, run, fitted.rule.draw(scores, fitted.k, rng)] = 1
-        memory = fitted._remember(memory, 0, states, helped[t])
+        memory = fitted.remember_by_run(memory, 0, states, helped[t])
     return helped
 
 
@@ -259,13 +260,13 @@ def test_a_promise_broken_by_others_is_mended_within_k():
     ages = np.array(
         [[[7, 9], [5, 6], [1, 2], [1, 2]]]
     )  # the first two should have been helped long ago
-    scores = fitted._scores(0, states, ages)[0]
+    scores = fitted.scores_by_run(0, states, ages)[0]
     assert set(np.argsort(-scores)[:2]) == {0, 1}
     everybody_overdue = np.full((1, 4, 2), 50)
     assert (
         len(
             fitted.rule.draw(
-                fitted._scores(0, states, everybody_overdue)[0], 3, np.random.default_rng(0)
+                fitted.scores_by_run(0, states, everybody_overdue)[0], 3, np.random.default_rng(0)
             )
         )
         == 3
@@ -403,7 +404,7 @@ def test_equal_concave_arms_share_evenly_and_equal_convex_ones_do_not():
 
 def test_leftover_goes_to_straight_arms(monkeypatch):
     monkeypatch.setattr(
-        fair, "WORTH_ANOTHER_LOOK", math.inf
+        probfair, "WORTH_CLOSING", math.inf
     )  # right at once, not only after mending
     # Chances that are sums of powers of two, so that the slopes over [0, .375] are equal to the bit: 4/13 for both kinds of arm.
     convex = [[0.25, 0.25], [0.375, 0.875]]
@@ -578,13 +579,13 @@ def test_a_hundred_thousand_arms():
 def test_rounding_of_the_sum_goes_where_there_is_room():
     low, high = np.full(4, 0.1), np.full(4, 0.9)
     p = np.array([0.1, 0.9, 0.5 - 1e-13, 0.5])
-    _settle(p, 2, low, high)
+    _correct_sum(p, 2, low, high)
     assert_allclose(p, [0.1, 0.9, 0.5 - 1e-13, 0.5 + 1e-13], rtol=0, atol=2e-16)
     p = np.array([0.9 - 5e-14, 0.1, 0.1, 0.9 - 5e-14])
-    _settle(p, 2, low, high)
+    _correct_sum(p, 2, low, high)
     assert_allclose(p, [0.9 - 5e-14, 0.1 + 1e-13, 0.1, 0.9 - 5e-14], rtol=0, atol=2e-16)
     p = np.array([0.1, 0.1, 0.9, 0.9 + 1e-13])
-    _settle(p, 2, low, high)
+    _correct_sum(p, 2, low, high)
     assert_allclose(p, [0.1, 0.1, 0.9, 0.9], rtol=0, atol=2e-16)
 
 

@@ -13,21 +13,14 @@ from hypothesis import strategies as st
 
 from softfair import datasets
 from softfair.cohort import Cohort
-from softfair.kernels.recursion import (
-    HARD,
-    JOINT,
-    PART,
-    PRICED,
-    SUCCESSIVE,
-    score_rows,
-    score_rows_two,
-    sweep,
-    sweep_two,
-)
+from softfair.kernels.recursion import PART, score_rows, score_rows_two, sweep, sweep_two
+from softfair.kernels.rules import RuleCode
 from softfair.kernels.threads import get_threads, set_threads
 from softfair.solvers import budget
 from softfair.solvers.values import Info, PriceValues
 
+PRICED, JOINT = int(RuleCode.PRICED), int(RuleCode.JOINT)
+SUCCESSIVE, HARD = int(RuleCode.SUCCESSIVE), int(RuleCode.HARD)
 RULES = {"priced": PRICED, "joint": JOINT, "successive": SUCCESSIVE, "hard": HARD}
 STARTS = ("uniform", "states", "distributions")
 EXACT = {

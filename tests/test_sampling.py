@@ -23,9 +23,13 @@ from scipy.optimize import brentq
 from scipy.stats import chi2
 
 from softfair.errors import InvalidInput
-from softfair.kernels import inclusion as kernels
-from softfair.kernels.draws import ROUNDED, TOP, draw_joint, select
+from softfair.kernels.convolution import successive_exact
+from softfair.kernels.draws import draw_joint, select
 from softfair.kernels.elementary import mix
+from softfair.kernels.expansion import SERIES
+from softfair.kernels.inclusion import joint_inclusion, successive_inclusion
+from softfair.kernels.rules import RuleCode
+from softfair.kernels.shift import guess_shift
 from softfair.kernels.threads import get_threads, set_threads
 from softfair.sampling import draw, inclusion, inclusion_of_top
 
@@ -155,18 +159,18 @@ def by_exact_kernel(z, k):
     """The exact evaluation of `successive` by the package, which is held to the references above."""
     out = np.empty(len(z))
     u = solved(z - z.max(), k, lambda x: -np.expm1(-np.exp(np.minimum(x, 700))))
-    kernels.successive_exact(z, z.max(), k, u, 1e-12, out)
+    successive_exact(z, z.max(), k, u, 1e-12, out)
     return out
 
 
 def on_one_thread(z, k, design, tolerance):
     """The kernel that uses the O(n) evaluation where it holds its own error to be within the tolerance."""
     out = np.empty(len(z))
-    guess = kernels.guess_shift(z, z.max(), float(k))
+    guess = guess_shift(z, z.max(), float(k))
     if design == "successive":
-        kernels.successive_inclusion(z, z.max(), k, tolerance, guess, kernels.SERIES, out)
+        successive_inclusion(z, z.max(), k, tolerance, guess, SERIES, out)
     else:
-        kernels.joint_inclusion(z, z.max(), k, guess, out)
+        joint_inclusion(z, z.max(), k, guess, out)
     return out
 
 
@@ -1004,7 +1008,7 @@ def test_top_is_the_top(n):
             float
         )  # ranks: no ties
         for k in {0, 1, n // 100, n // 2, n - 1, n}:
-            np.testing.assert_array_equal(by_rule(scores, TOP, k), scores >= n - k)
+            np.testing.assert_array_equal(by_rule(scores, int(RuleCode.TOP), k), scores >= n - k)
 
 
 @pytest.mark.parametrize("n", [5, 600, 70000])
@@ -1012,7 +1016,7 @@ def test_top_with_ties_takes_all_above_and_exactly_k(n):
     rng = np.random.default_rng(n)
     for levels, k in product([1, 3, 20], [1, n // 2, n - 1]):
         scores = rng.integers(0, levels, n).astype(float)
-        chosen = by_rule(scores, TOP, k)
+        chosen = by_rule(scores, int(RuleCode.TOP), k)
         share = inclusion_of_top(scores, k)
         assert chosen.sum() == k
         assert (chosen[share == 1] == 1).all()
@@ -1029,7 +1033,7 @@ def test_rounding_selects_exactly_k(n):
             np.sort(inclusion(5 * rng.normal(size=n), k, "joint")),
         ):
             for key in range(3):
-                chosen = by_rule(p, ROUNDED, k, key)
+                chosen = by_rule(p, int(RuleCode.ROUNDED), k, key)
                 assert chosen.sum() == k
                 assert (chosen[p == 1] == 1).all()
                 assert (chosen[p == 0] == 0).all()
@@ -1082,7 +1086,7 @@ def assert_law(seen, chances):
     assert chi2.sf(statistic, len(cells) - 1) > FALSE_ALARM, statistic
 
 
-RULE = {"successive": kernels.SUCCESSIVE, "joint": kernels.JOINT}
+RULE = {"successive": int(RuleCode.SUCCESSIVE), "joint": int(RuleCode.JOINT)}
 
 
 @pytest.mark.parametrize("design", DESIGNS)
@@ -1150,7 +1154,7 @@ def test_joint_splits_the_count_by_its_law(n, k, first):
     z = np.random.default_rng([n, k]).normal(size=n)
     q = 1 / (1 + np.exp(-z - solved(z, k, lambda x: 1 / (1 + np.exp(-x)))))
     law = count_law(q[:first], k) * count_law(q[first:], k)[::-1]
-    _, members, _ = selections(z, kernels.JOINT, k, 3, 20_000, first)
+    _, members, _ = selections(z, int(RuleCode.JOINT), k, 3, 20_000, first)
     assert_law(members, law / law.sum())
 
 
@@ -1176,7 +1180,7 @@ def test_joint_draws_pairs_by_their_law(n, k, lag):
     z = np.random.default_rng([n, k]).normal(size=n)
     p, w = inclusion(z, k, "joint"), np.exp(z)
     expected = math.fsum((w[:-lag] * p[lag:] - w[lag:] * p[:-lag]) / (w[:-lag] - w[lag:]))
-    together = meetings(z, kernels.JOINT, k, 8, draws, lag)
+    together = meetings(z, int(RuleCode.JOINT), k, 8, draws, lag)
     assert abs(together.mean() - expected) <= 4.9 * together.std() / math.sqrt(draws)
 
 
@@ -1229,7 +1233,7 @@ def test_ties_at_the_top_are_broken_evenly(n, above, tied, k):
         np.repeat([2.0, 1.0, 0.0], [above, tied, n - above - tied])
     )
     draws = 40_000 if n < 100 else 10_000
-    times, _, sets = selections(scores, TOP, k, 4, draws, 0)
+    times, _, sets = selections(scores, int(RuleCode.TOP), k, 4, draws, 0)
     assert_frequencies(times, inclusion_of_top(scores, k), draws)
     if n < 60:  # and every set of those tied is as likely as another
         cells = math.comb(tied, k - above)
@@ -1253,12 +1257,12 @@ def test_rounding_keeps_the_probabilities(p):
     p = np.array(p)
     k = round(p.sum())
     draws = 40_000 if len(p) < 100 else 10_000
-    times, members, _ = selections(p, ROUNDED, k, 6, draws, len(p))
+    times, members, _ = selections(p, int(RuleCode.ROUNDED), k, 6, draws, len(p))
     assert members[k] == draws
     assert_frequencies(times, p, draws)
 
 
 def test_rounding_leaves_no_pair_out():
     # Arms meet in random order, so any two can be chosen together unless their probabilities forbid it.
-    _, _, sets = selections(np.full(6, 1 / 3), ROUNDED, 2, 7, 20_000, 0)
+    _, _, sets = selections(np.full(6, 1 / 3), int(RuleCode.ROUNDED), 2, 7, 20_000, 0)
     assert len(np.unique(sets)) == math.comb(6, 2)

@@ -20,8 +20,9 @@ import softfair as sf
 from softfair import datasets, sampling
 from softfair.cohort import Cohort
 from softfair.errors import NotConverged
-from softfair.kernels.draws import TOP, select
+from softfair.kernels.draws import select
 from softfair.kernels.elementary import mix, uniform
+from softfair.kernels.rules import RuleCode
 from softfair.solvers import budget, solve_meanfield, solve_paper, solve_priced, upper_bound
 from softfair.solvers.budget import SAMPLE
 from softfair.solvers.paper import CHANGE_TOLERANCE, INCLUSION_TOLERANCE
@@ -379,7 +380,7 @@ def algorithm_1(cohort, k, T, gamma, c, design, episodes, seed):
     """Algorithm 1 with the package's coins and draws, and inclusion probabilities exact to 1e-10."""
     n, S = cohort.n, cohort.S
     key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
-    rule = TOP if np.isinf(c) else sampling.DESIGNS[design]
+    rule = int(RuleCode.TOP if np.isinf(c) else sampling.DESIGNS[design])
     V, visits = np.zeros((T + 1, n, S)), np.zeros((T, n, S), int)
 
     def lottery(chances, coin):  # the state that a coin in (0, 1) leads to
