@@ -41,8 +41,8 @@ POLICIES = {
     "NoIntervention": lambda: sf.NoIntervention(),
 }
 DETERMINISTIC = {
-    "SoftFair c=inf", "RoundRobin", "Myopic", "Oracle", "Whittle infinite", "Whittle finite", "ThresholdWhittle", "FaWT",
-    "NoIntervention",
+    "SoftFair c=inf", "RoundRobin", "Myopic", "Oracle", "Whittle infinite", "Whittle finite",
+    "ThresholdWhittle", "FaWT", "NoIntervention",
 }  # fmt: skip
 REMEMBERING = {"RoundRobin", "ThresholdWhittle", "FaWT"}
 TWO_STATES_ONLY = {"ThresholdWhittle", "ProbFair"}
@@ -126,7 +126,8 @@ def test_contract(name, cohort_name):
         assert set(arms.tolist()) <= set(range(n))
         assert (inclusion[arms] > 0).all()
 
-        # A memory is a value: using or extending it leaves it as it is, and a call without one answers as at the start.
+        # A memory is a value: using or extending it leaves it as it is, and a call without one
+        # answers as at the start.
         at_start[t] = states, fitted.scores(t, states)
         later = fitted.remember(memory, t, states, arms)
         np.testing.assert_array_equal(fitted.scores(t, states), at_start[t][1])
@@ -136,7 +137,8 @@ def test_contract(name, cohort_name):
         memory = later
 
     assert len(pickle.dumps(fitted)) == size  # rows kept for the next call do not travel
-    # The same policy from a pickle acts the same, also in the middle of things; so does one that is fitted again.
+    # The same policy from a pickle acts the same, also in the middle of things; so does one that is
+    # fitted again.
     for other in (pickle.loads(pickle.dumps(fitted)), fitted_to(cohort, name)):
         for t in (T - 1, 0, 3):  # out of order: what is kept between calls must not show
             states, scores = at_start[t]
@@ -209,7 +211,10 @@ def test_nobody_and_everybody(name):
 
 
 def test_policies_are_values():
-    """Equal if they say the same, and told apart by their labels: a comparison keeps results by policy."""
+    """Equal if they say the same, and told apart by their labels.
+
+    A comparison keeps results by policy.
+    """
     made = [(make(), make()) for make in POLICIES.values()]
     assert all(one == other and hash(one) == hash(other) for one, other in made)
     assert len({one for one, _ in made}) == len({one.label for one, _ in made}) == len(POLICIES)
@@ -277,7 +282,9 @@ def test_round_robin_helps_everybody_in_turn():
 
 @pytest.mark.parametrize("gamma", [0.9, 1.0])
 def test_oracle_is_the_sigmoid_of_mate_et_al_at_the_decisions_left(gamma):
-    """W(h) = C1 / (1 + exp(-C2 h)) + C3, C1 = 2 Wbar, C3 = -Wbar, C2 = -log(1 / (Delta / C1 + 1/2) - 1), if 0 < Delta < Wbar."""
+    """W(h) = C1 / (1 + exp(-C2 h)) + C3, C1 = 2 Wbar, C3 = -Wbar, C2 = -log(1 / (Delta / C1 + 1/2)
+    - 1), if 0 < Delta < Wbar.
+    """
     cohort = sf.datasets.synthetic(n=n, seed=1)
     fitted = sf.Oracle().fit(cohort, k, T, gamma=gamma)
     p = cohort.p
@@ -317,7 +324,10 @@ def test_index_policies_score_by_the_index_at_the_decisions_left(cohort_name):
 
 
 def test_whittle_that_does_not_exist_is_refused():
-    """An arm that is not indexable: NotIndexable, a kind of InvalidInput, from every policy that needs the index."""
+    """An arm that is not indexable.
+
+    NotIndexable, a kind of InvalidInput, from every policy that needs the index.
+    """
     rng = np.random.default_rng(0)
     for _ in range(2000):  # among arms with few and large chances some are not
         P = rng.dirichlet(np.full(3, 0.15), size=(1, 2, 3))
@@ -334,7 +344,10 @@ def test_whittle_that_does_not_exist_is_refused():
 
 
 def test_threshold_whittle_sees_a_state_only_when_it_helps():
-    """Beliefs tracked by hand: after a pull that saw w the chance of state 1 is p[1, w], and b p[0,1] + (1 - b) p[0,0] unseen."""
+    """Beliefs tracked by hand.
+
+    After a pull that saw w the chance of state 1 is p[1, w], and b p[0,1] + (1 - b) p[0,0] unseen.
+    """
     chances = np.random.default_rng(5).dirichlet(np.ones(2), n)
     cohort = sf.Cohort(sf.datasets.synthetic(n=n, seed=2).P, start=chances)
     table = sf.indices.threshold(cohort, T)
@@ -377,7 +390,10 @@ def test_threshold_whittle_sees_a_state_only_when_it_helps():
 @pytest.mark.parametrize("design", ["joint", "successive"])
 @pytest.mark.parametrize("solver", ["priced", "meanfield", "paper"])
 def test_chances_have_the_order_of_gains(solver, design):
-    """Theorem 3, arm by arm: who would gain more never has the worse chance, by the policy's own gains; ties share alike."""
+    """Theorem 3, arm by arm.
+
+    Who would gain more never has the worse chance, by the policy's own gains; ties share alike.
+    """
     cohort = sf.datasets.synthetic(n=60, seed=3)
     for c in (0.5, 5.0, 40.0):
         fitted = sf.SoftFair(c=c, solver=solver, design=design, c_value=2.0).fit(
@@ -514,7 +530,10 @@ def test_draws_need_a_generator(rng):
 @pytest.mark.parametrize("c", [1e17, 1e100, 1e300, 1.7e308])
 @pytest.mark.parametrize("solver", ["priced", "meanfield", "paper"])
 def test_the_largest_multipliers_are_as_good_as_infinite(c, solver):
-    """Gains that differ at all are then out of each other's reach; learning stops at the multiplier that stands for infinity."""
+    """Gains that differ at all are then out of each other's reach.
+
+    Learning stops at the multiplier that stands for infinity.
+    """
     cohort, states = COHORTS["synthetic"](), np.arange(n) % 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
@@ -541,7 +560,10 @@ def test_the_largest_multipliers_are_as_good_as_infinite(c, solver):
     design=st.sampled_from(["joint", "successive"]),
 )
 def test_softfair_is_fair_on_any_cohort(c, seed, places, design):
-    """Arms that help harms, rewards of either sign: inclusion sums to k, keeps the order of gains, and equal arms share alike."""
+    """Arms that help harms, rewards of either sign.
+
+    Inclusion sums to k, keeps the order of gains, and equal arms share alike.
+    """
     rng = np.random.default_rng(seed)
     P = rng.dirichlet(np.ones(2), size=(9, 2, 2))
     P[8] = P[0]  # twins, in the same state
@@ -561,7 +583,10 @@ def test_softfair_is_fair_on_any_cohort(c, seed, places, design):
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_draws_come_as_often_as_inclusion_says(name):
-    """N = 4000 draws: a frequency of mean p has sd sqrt(p (1 - p) / N); 5 of them for each of 12 arms (two-sided 6e-7 apiece)."""
+    """N = 4000 draws: a frequency of mean p has sd sqrt(p (1 - p) / N).
+
+    5 of them for each of 12 arms (two-sided 6e-7 apiece).
+    """
     N, t = 4000, 2
     fitted = fitted_to(COHORTS["synthetic"](), name)
     states, rng = np.arange(n) % 2, np.random.default_rng(7)

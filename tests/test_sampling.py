@@ -1,12 +1,16 @@
-"""The two designs against closed forms, enumeration, independent evaluations, the laws they must obey, and the frequencies of draws.
+"""The two designs against closed forms, enumeration, independent evaluations, the laws they must
+obey, and the frequencies of draws.
 
-The references are written from the definitions, without a line shared with the package. Every sum in them has positive terms only,
-so float64 serves: relative errors stay near (number of operations) * 1e-16, far below what is asked for.
+The references are written from the definitions, without a line shared with the package. Every sum
+in them has positive terms only, so float64 serves: relative errors stay near (number of operations)
+* 1e-16, far below what is asked for.
 
-Tolerances. The package rounds log-weights to a grid of 2^-38, half of which is 1.8e-12 on each weight. An inclusion probability moves
-by at most that relative to itself for its own weight and as much again for all others together: 4e-12, whatever else is exact.
-What rounding takes from arms that are all but certain, 1e-16 each, goes to the others, so that the sum is k: NOISE for a few arms.
-Statistical tests use fixed seeds and a false-alarm rate of 1e-6 each, by `allowance` (Bernstein) or the chi-square law.
+Tolerances. The package rounds log-weights to a grid of 2^-38, half of which is 1.8e-12 on each
+weight. An inclusion probability moves by at most that relative to itself for its own weight and as
+much again for all others together: 4e-12, whatever else is exact. What rounding takes from arms
+that are all but certain, 1e-16 each, goes to the others, so that the sum is k: NOISE for a few
+arms. Statistical tests use fixed seeds and a false-alarm rate of 1e-6 each, by `allowance`
+(Bernstein) or the chi-square law.
 """
 
 from __future__ import annotations
@@ -48,7 +52,10 @@ def softmax(z):
 
 
 def by_permutations(z):
-    """Inclusion of `successive` [n + 1, n], row k: the sum over all orders in which n arms can be drawn, as the paper has it."""
+    """Inclusion of `successive` [n + 1, n], row k.
+
+    The sum over all orders in which n arms can be drawn, as the paper has it.
+    """
     orders = np.array(list(permutations(range(len(z)))))
     w = np.exp(z - np.max(z))[orders]  # [n!, n]
     rest = np.cumsum(w[:, ::-1], axis=1)[
@@ -92,7 +99,9 @@ def by_sets(z, k, design):
 
 
 def count_law(q, most):
-    """Pr(N = 0 .. most) [..., most + 1] of the Poisson-binomial count N of q [..., n], by adding arms one by one."""
+    """Pr(N = 0 .. most) [..., most + 1] of the Poisson-binomial count N of q [..., n], by adding
+    arms one by one.
+    """
     law = np.zeros((*q.shape[:-1], most + 1))
     law[..., 0] = 1.0
     for i in range(q.shape[-1]):
@@ -105,10 +114,13 @@ def count_law(q, most):
 
 
 def by_clock(z, k, arms, step=0.1):
-    """Inclusion of `successive` for some arms: int w e^(-w x) Pr(N_{-i}(x) <= k - 1) dx, trapezoid in u = log x.
+    """Inclusion of `successive` for some arms.
 
-    In u the integrand is analytic in a strip of half-width pi/2 and falls off exponentially on the left, doubly so on the right:
-    the trapezoid's error is about exp(-2 pi (pi/2) / 0.1) < 1e-40, and what is cut off on the left is below e^-40.
+    Int w e^(-w x) Pr(N_{-i}(x) <= k - 1) dx, trapezoid in u = log x.
+
+    In u the integrand is analytic in a strip of half-width pi/2 and falls off exponentially on the
+    left, doubly so on the right: the trapezoid's error is about exp(-2 pi (pi/2) / 0.1) < 1e-40,
+    and what is cut off on the left is below e^-40.
     """
     u = np.arange(-np.max(z) - 40.0, -np.min(z) + 5.0, step)
     s = np.exp(z + u[:, None])  # [nodes, n]
@@ -120,10 +132,12 @@ def by_clock(z, k, arms, step=0.1):
 
 
 def wallenius(gap, first, second, k):
-    """Inclusion of `successive` with ``first`` arms of log-weight ``gap`` and ``second`` arms of 0: (one of the first, one of the second).
+    """Inclusion of `successive` with ``first`` arms of log-weight ``gap`` and ``second`` arms of 0.
 
-    From the definition: after t draws, j of them from the first kind, the next is of the first kind with probability
-    (first - j) w / ((first - j) w + second - (t - j)).
+    (one of the first, one of the second).
+
+    From the definition: after t draws, j of them from the first kind, the next is of the first kind
+    with probability (first - j) w / ((first - j) w + second - (t - j)).
     """
     j = np.arange(min(first, k) + 1)
     law = np.zeros(len(j))
@@ -139,7 +153,10 @@ def wallenius(gap, first, second, k):
 
 
 def fisher(gap, first, second, k):
-    """The same for `joint`: Pr(j of the first kind) is in proportion to C(first, j) C(second, k - j) w^j."""
+    """The same for `joint`.
+
+    Pr(j of the first kind) is in proportion to C(first, j) C(second, k - j) w^j.
+    """
     low, high = max(0, k - second), min(k, first)
     j = np.arange(low, high)
     ratio = np.log((first - j) / (j + 1.0) * ((k - j) / (second - k + j + 1.0))) + gap
@@ -156,7 +173,7 @@ def solved(z, k, rise):
 
 
 def by_exact_kernel(z, k):
-    """The exact evaluation of `successive` by the package, which is held to the references above."""
+    """The package's exact evaluation of `successive`, which is held to the references above."""
     out = np.empty(len(z))
     u = solved(z - z.max(), k, lambda x: -np.expm1(-np.exp(np.minimum(x, 700))))
     successive_exact(z, z.max(), k, u, 1e-12, out)
@@ -164,7 +181,9 @@ def by_exact_kernel(z, k):
 
 
 def on_one_thread(z, k, design, tolerance):
-    """The kernel that uses the O(n) evaluation where it holds its own error to be within the tolerance."""
+    """The kernel that uses the O(n) evaluation where it holds its own error to be within the
+    tolerance.
+    """
     out = np.empty(len(z))
     guess = guess_shift(z, z.max(), float(k))
     if design == "successive":
@@ -175,7 +194,7 @@ def on_one_thread(z, k, design, tolerance):
 
 
 def relative_error(got, truth):
-    """The largest |got / truth - 1|, over probabilities that a float64 can hold to full precision."""
+    """The largest |got / truth - 1|, over probabilities that float64 holds to full precision."""
     there = truth > 1e-290
     return np.abs(got[there] / truth[there] - 1).max()
 
@@ -225,7 +244,8 @@ def test_one_draw_is_the_softmax(design, spread, n):
 @pytest.mark.parametrize("spread", [0.1, 1, 3, 10])
 @pytest.mark.parametrize("n", [2, 3, 10, 100, 999, 1000])
 def test_two_draws(spread, n):
-    # First, or second after any other: s_i + sum_{j != i} s_j s_i / (1 - s_j). 1 - s_j is summed from the others.
+    # First, or second after any other: s_i + sum_{j != i} s_j s_i / (1 - s_j). 1 - s_j is summed
+    # from the others.
     z = spread * np.random.default_rng(n).normal(size=n)
     s = softmax(z)
     after = s / np.array([np.delete(s, j).sum() for j in range(n)])
@@ -273,7 +293,8 @@ def test_two_arms(design, gap):
 )
 @pytest.mark.parametrize("spread", [0.1, 1, 3])
 def test_joint_of_the_inverse_weights_is_the_complement(n, k, spread):
-    # Leaving out n - k is choosing n - k by 1/w: the weight of a set is the weight of all over that of its complement.
+    # Leaving out n - k is choosing n - k by 1/w: the weight of a set is the weight of all over that
+    # of its complement.
     z = spread * np.random.default_rng(n).normal(size=n)
     p, out = inclusion(z, k, "joint"), inclusion(-z, n - k, "joint")
     np.testing.assert_allclose(p, 1 - out, rtol=0, atol=1e-11)
@@ -335,7 +356,8 @@ def test_joint_of_two_kinds_is_fishers_hypergeometric():
     ],
 )
 def test_joint_of_two_kinds_at_scale(first, second, gap, k):
-    # The reference sums up to k logarithms of relative error 1e-16: 1e-12 at the most. The rest is the grid.
+    # The reference sums up to k logarithms of relative error 1e-16: 1e-12 at the most. The rest is
+    # the grid.
     assert_two_kinds(
         inclusion(two_kinds(first, second, gap), k, "joint"),
         first,
@@ -346,8 +368,9 @@ def test_joint_of_two_kinds_at_scale(first, second, gap, k):
 
 
 def test_successive_breaks_the_order_of_sets_and_joint_keeps_it():
-    # MATH.md section 2. Of three arms, two are drawn: Pr(pair) = 1 - Pr(third is in). Draw probabilities .5 and .1 give
-    # .05/.5 + .05/.9 = .156, while .23 and .23, of the larger product .0529 > .05, give 2 * .0529/.77 = .137.
+    # MATH.md section 2. Of three arms, two are drawn: Pr(pair) = 1 - Pr(third is in). Draw
+    # probabilities .5 and .1 give .05/.5 + .05/.9 = .156, while .23 and .23, of the larger product
+    # .0529 > .05, give 2 * .0529/.77 = .137.
     assert 1 - inclusion(np.log([0.5, 0.1, 0.4]), 2)[2] == pytest.approx(
         0.05 / 0.5 + 0.05 / 0.9, abs=1e-11
     )
@@ -368,7 +391,8 @@ def test_successive_breaks_the_order_of_sets_and_joint_keeps_it():
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("scale", [600.0, 700.0, 750.0, 1e4, 1e6, 1e16, 1e18, 1e300])
 def test_wide_spreads(design, scale):
-    # Arms a scale apart are decided by rank; those within a few units of the cut by what is left of k among themselves alone.
+    # Arms a scale apart are decided by rank; those within a few units of the cut by what is left of
+    # k among themselves alone.
     def check(z, k, expected):
         p = inclusion(z, k, design)
         np.testing.assert_allclose(p, expected, rtol=1e-9, atol=1e-150)
@@ -413,7 +437,8 @@ def test_a_few_arms_far_off_leave_the_others_as_they_are(n, far, design):
 
 
 def test_the_count_of_no_branch_exceeds_its_arms():
-    # Draws whose laws are empty where the count must fall: without care a leaf would be asked for more arms than it has.
+    # Draws whose laws are empty where the count must fall: without care a leaf would be asked for
+    # more arms than it has.
     scratch, chosen = np.empty(8000), np.empty(4000, np.uint8)
     for k in (1, 777, 3999):
         for z in (
@@ -507,7 +532,8 @@ def test_refusals(call):
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("n", [1000, 40000])
 def test_one_bad_weight_among_many(call, n):
-    # At n = 40000 a sample of every second arm is looked at first: arm 0 is in it, arm 12345 is not.
+    # At n = 40000 a sample of every second arm is looked at first: arm 0 is in it, arm 12345 is
+    # not.
     for place in (0, 12345 % n):
         z = np.random.default_rng(n).normal(size=n)
         z[place] = math.nan
@@ -590,7 +616,8 @@ def test_joint_is_the_sum_over_sets(n, spread):
 
 
 def test_successive_of_two_kinds():
-    # Where one kind is all but certain and the other small, an expansion in 1/V sees nothing of the first and is wrong about it.
+    # Where one kind is all but certain and the other small, an expansion in 1/V sees nothing of the
+    # first and is wrong about it.
     for first, second, gap, k in TWO_KINDS:
         p = inclusion(two_kinds(first, second, gap), k)
         assert_two_kinds(
@@ -630,7 +657,8 @@ def test_successive_of_two_kinds_at_scale(first, second, gap, k):
     ("first", "second", "gap"), [(100, 39900, 50), (1912, 54020, 80), (300, 700, 60)]
 )
 def test_k_near_the_size_of_a_group_far_above_the_rest(first, second, gap):
-    # Between the groups the count stands still while the clock runs on, so there is nothing to expand in.
+    # Between the groups the count stands still while the clock runs on, so there is nothing to
+    # expand in.
     shuffled = np.random.default_rng(first).permutation(first + second)
     z = np.empty(first + second)
     z[shuffled] = two_kinds(first, second, gap)
@@ -665,7 +693,8 @@ def test_successive_against_the_clock_integral(k, spread):
     [(200, 3), (200, 50), (999, 500), (1000, 10), (1000, 100), (1500, 750), (1500, 1490)],
 )
 def test_joint_against_the_count_law(n, k):
-    # Pr(i in) = q_i Pr(N_{-i} = k - 1) / Pr(N = k), whatever the tilt of the coins q; two n-step sums of positive terms: 1e-12.
+    # Pr(i in) = q_i Pr(N_{-i} = k - 1) / Pr(N = k), whatever the tilt of the coins q; two n-step
+    # sums of positive terms: 1e-12.
     for spread in (0.1, 1, 5):
         z = spread * np.random.default_rng(n).normal(size=n)
         q = 1 / (1 + np.exp(-z - solved(z, k, lambda x: 1 / (1 + np.exp(-x)))))
@@ -713,9 +742,10 @@ KINDS = [
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_estimated_error_is_an_upper_bound(kind):
-    # The kernel takes the O(n) way where it holds its relative error to be below the tolerance, else the exact way with dust of
-    # a millionth of the tolerance. So its error is below the tolerance, relative to p + 1e-4 (a hundred times the dust), for every
-    # tolerance, weights and k; 6e-12 beside it for the grid (twice: both sides have it) and rounding.
+    # The kernel takes the O(n) way where it holds its relative error to be below the tolerance,
+    # else the exact way with dust of a millionth of the tolerance. So its error is below the
+    # tolerance, relative to p + 1e-4 (a hundred times the dust), for every tolerance, weights and
+    # k; 6e-12 beside it for the grid (twice: both sides have it) and rounding.
     rng = np.random.default_rng(KINDS.index(kind))
     taken = 0
     for _ in range(60):
@@ -744,7 +774,8 @@ def test_the_estimated_error_is_an_upper_bound(kind):
     "weights", [([3.0] + 9 * [0.0], 9), ([3.0] * 3 + 7 * [0.0], 9), ([10.0] * 3 + 97 * [0.0], 5)]
 )
 def test_small_groups_are_exact(weights):
-    # Found by search: cases in which a group far above the others hid the error of the expansion (1e-7 to 1e-6).
+    # Found by search: cases in which a group far above the others hid the error of the expansion
+    # (1e-7 to 1e-6).
     z, k = np.array(weights[0]), weights[1]
     first = int((z > 0).sum())
     np.testing.assert_allclose(
@@ -787,7 +818,8 @@ def test_on_threads_as_on_one(n, design):
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_a_sample_that_promises_too_much(design):
-    # Every sampled arm looks undecided; the cut lies among the others, five units apart, where next to nothing is left to chance.
+    # Every sampled arm looks undecided; the cut lies among the others, five units apart, where next
+    # to nothing is left to chance.
     n, k = 40000, 10000
     assert n // 16384 == 2
     z, others = np.zeros(n), 10 + 5.0 * np.arange(n // 2)
@@ -804,7 +836,8 @@ def test_a_sample_that_promises_too_much(design):
 
 @pytest.mark.parametrize("k", [12, 400, 30000])
 def test_successive_beyond_the_threads_against_the_definition(k):
-    # Independent of both evaluations above: 3,000 of 60,000 arms are e^2 times as likely at each draw.
+    # Independent of both evaluations above: 3,000 of 60,000 arms are e^2 times as likely at each
+    # draw.
     p = inclusion(two_kinds(3000, 57000, 2.0)[np.random.default_rng(0).permutation(60000)], k)
     np.testing.assert_allclose([p.max(), p.min()], wallenius(2.0, 3000, 57000, k), rtol=1e-6)
 
@@ -817,7 +850,9 @@ neighbours = st.integers(0, 3)  # ulps above
 
 @st.composite
 def problems(draw):
-    """Log-weights [n] with ties and weights that differ by ulps or steps of the grid, k, and a design."""
+    """Log-weights [n] with ties and weights that differ by ulps or steps of the grid, k, and a
+    design.
+    """
     base = draw(st.lists(values, min_size=1, max_size=25))
     z = np.array(
         base
@@ -857,7 +892,8 @@ def test_inclusion_obeys_its_laws(problem):
 @settings(max_examples=100, deadline=None)
 @given(problems(), st.floats(-1e4, 1e4), st.randoms(use_true_random=False))
 def test_inclusion_does_not_care_for_level_or_place(problem, level, random):
-    # z + level rounds z by up to ulp(1e4)/2 = 9e-13 and puts it elsewhere on the grid: 1e-11 in all. NOISE times ten for 30 arms.
+    # z + level rounds z by up to ulp(1e4)/2 = 9e-13 and puts it elsewhere on the grid: 1e-11 in
+    # all. NOISE times ten for 30 arms.
     z, k, design = problem
     p = inclusion(z, k, design)
     np.testing.assert_allclose(inclusion(z + level, k, design), p, rtol=1e-9, atol=10 * NOISE)
@@ -878,7 +914,8 @@ def test_inclusion_grows_with_k(problem):
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("n", [3, 30, 300, 3000, 40000])
 def test_order_is_kept_between_neighbours(n, design):
-    # Dozens of weights a few ulps, or one step of the grid, apart: wherever they stand, rounding must not change their order.
+    # Dozens of weights a few ulps, or one step of the grid, apart: wherever they stand, rounding
+    # must not change their order.
     rng = np.random.default_rng(n)
     for _ in range(60 if n < 1000 else 12):
         k = int(rng.choice([rng.integers(1, n), max(1, n - rng.integers(1, 30))]))
@@ -896,7 +933,8 @@ def test_order_is_kept_between_neighbours(n, design):
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("n", [3000, 40000])
 def test_order_is_kept_between_ulps(n, design):
-    # With this k the clocks, or coins, of weights near 1 are evaluated near e^0, where floats stand closest.
+    # With this k the clocks, or coins, of weights near 1 are evaluated near e^0, where floats stand
+    # closest.
     k = n // 2 if design == "joint" else int((1 - math.exp(-1)) * n)
     rng = np.random.default_rng(n)
     for scale in (1e-15, 1e-13, 1e-11, 1e-9, 1e-3):
@@ -907,7 +945,8 @@ def test_order_is_kept_between_ulps(n, design):
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("n", [40000, 200000])
 def test_many_equal_terms_still_sum_to_k(n, design):
-    # Equal terms round the same way each time, so a plain sum of n of them is off by up to n * 1e-16.
+    # Equal terms round the same way each time, so a plain sum of n of them is off by up to n *
+    # 1e-16.
     for z, k in product(
         [np.zeros(n), np.where(np.arange(n) < n // 3, 0.0, 2.0)], [20, n // 10, n - 20]
     ):
@@ -1043,15 +1082,23 @@ def test_rounding_selects_exactly_k(n):
 
 
 def allowance(variance, comparisons):
-    """How far a count may be from its mean: Bernstein's inequality, Pr(|X - EX| > t) <= 2 exp(-t^2 / (2 variance + 2 t / 3)), at a
-    false-alarm rate shared by all comparisons. It holds for sums of independent and of negatively associated zeros and ones."""
+    """How far a count may be from its mean.
+
+    Bernstein's inequality, Pr(|X - EX| > t) <= 2 exp(-t^2 / (2 variance + 2 t / 3)), at a
+    false-alarm rate shared by all comparisons. It holds for sums of independent and of negatively
+    associated zeros and ones.
+    """
     L = np.log(2 * comparisons / FALSE_ALARM)
     return L / 3 + np.sqrt(L * L / 9 + 2 * variance * L)
 
 
 @njit
 def selections(scores, rule, k, seed, draws, first):
-    """Draws with keys mix(seed, r): how often each arm is chosen [n], how often j are among arms < first [k + 1], sets as bits [draws]."""
+    """Draws with keys mix(seed, r).
+
+    How often each arm is chosen [n], how often j are among arms < first [k + 1], sets as bits
+    [draws].
+    """
     n = len(scores)
     scratch, chosen = np.empty(3 * n), np.empty(n, np.uint8)
     times, members, sets = np.zeros(n), np.zeros(k + 1), np.zeros(draws, np.int64)
@@ -1111,7 +1158,8 @@ def test_sets_are_drawn_by_their_law(design, z, k):
     assert_law(np.array([(sets == code).sum() for code in codes]), np.array(list(codes.values())))
 
 
-# `joint` draws arm by arm up to 64 arms, and as long as n (k + 9) <= 16384; beyond that a tree of 64-arm leaves splits the count.
+# `joint` draws arm by arm up to 64 arms, and as long as n (k + 9) <= 16384; beyond that a tree of
+# 64-arm leaves splits the count.
 SIZES = [
     (5, 2, 100_000),
     (64, 20, 20_000),
@@ -1149,8 +1197,9 @@ def test_frequencies_are_the_inclusion(design, n, k, draws):
     ],
 )
 def test_joint_splits_the_count_by_its_law(n, k, first):
-    # Members among the first arms: Pr(j) in proportion to Pr(N_first = j) Pr(N_rest = k - j), the coins' tilt cancelling. The mean
-    # alone would not notice a split that is too wide or too narrow.
+    # Members among the first arms: Pr(j) in proportion to Pr(N_first = j) Pr(N_rest = k - j), the
+    # coins' tilt cancelling. The mean alone would not notice a split that is too wide or too
+    # narrow.
     z = np.random.default_rng([n, k]).normal(size=n)
     q = 1 / (1 + np.exp(-z - solved(z, k, lambda x: 1 / (1 + np.exp(-x)))))
     law = count_law(q[:first], k) * count_law(q[first:], k)[::-1]
@@ -1174,8 +1223,9 @@ def meetings(scores, rule, k, seed, draws, lag):
 @pytest.mark.parametrize("lag", [1, 64])
 @pytest.mark.parametrize(("n", "k"), [(300, 100), (1000, 300)])
 def test_joint_draws_pairs_by_their_law(n, k, lag):
-    # Pr(i and j in) = (w_i p_j - w_j p_i) / (w_i - w_j): arms of two leaves (64 apart) are no more alike than any others. The mean
-    # of 4000 draws is normal enough (a bounded sum of some hundred terms each) for a z-score at the false-alarm rate: 4.9.
+    # Pr(i and j in) = (w_i p_j - w_j p_i) / (w_i - w_j): arms of two leaves (64 apart) are no more
+    # alike than any others. The mean of 4000 draws is normal enough (a bounded sum of some hundred
+    # terms each) for a z-score at the false-alarm rate: 4.9.
     draws = 4000
     z = np.random.default_rng([n, k]).normal(size=n)
     p, w = inclusion(z, k, "joint"), np.exp(z)
@@ -1197,8 +1247,8 @@ def test_draw_is_the_kernels_draw(design):
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_deciles_at_scale(design):
-    # Members of a decile are negatively associated in both designs (conditioned coins, and a race), so `allowance` holds for their
-    # number: about 2 in a thousand of it here.
+    # Members of a decile are negatively associated in both designs (conditioned coins, and a race),
+    # so `allowance` holds for their number: about 2 in a thousand of it here.
     n, k, draws = 200_000, 20_000, 40
     z = np.random.default_rng(9).normal(size=n)
     p = inclusion(z, k, design)
@@ -1212,7 +1262,8 @@ def test_deciles_at_scale(design):
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_draws_at_wide_spreads(design):
-    # Two are certain, one of three that are near each other is drawn, the rest never: by the weights of the three alone.
+    # Two are certain, one of three that are near each other is drawn, the rest never: by the
+    # weights of the three alone.
     z, k, draws = np.array([1e6, 0.0, 1.0, -0.5, -1e6, 1e6 + 3, -1e6]), 3, 20_000
     times, _, _ = selections(z, RULE[design], k, 2, draws, 0)
     np.testing.assert_array_equal(times[[0, 4, 5, 6]], [draws, 0, draws, 0])
@@ -1263,6 +1314,7 @@ def test_rounding_keeps_the_probabilities(p):
 
 
 def test_rounding_leaves_no_pair_out():
-    # Arms meet in random order, so any two can be chosen together unless their probabilities forbid it.
+    # Arms meet in random order, so any two can be chosen together unless their probabilities forbid
+    # it.
     _, _, sets = selections(np.full(6, 1 / 3), int(RuleCode.ROUNDED), 2, 7, 20_000, 0)
     assert len(np.unique(sets)) == math.comb(6, 2)

@@ -1,4 +1,4 @@
-"""Progress bars and notes for a person at a terminal; a pipe, a log or a worker process gets none."""
+"""Progress bars and notes for a person at a terminal; a pipe, a log or a worker gets none."""
 
 from __future__ import annotations
 

@@ -216,9 +216,9 @@ class Fitted:
     >>> fitted
     <Myopic: n=4, k=2, horizon=3>
     >>> fitted.inclusion(0, [0, 0, 1, 1])
-    array([1., 0., 1., 0.])
+    array([1., 1., 0., 0.])
     >>> fitted.draw(0, [0, 0, 1, 1], np.random.default_rng(0))
-    array([0, 2])
+    array([0, 1])
     """
 
     def __init__(

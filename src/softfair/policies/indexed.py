@@ -59,7 +59,7 @@ class Oracle(Policy):
     >>> import softfair as sf
     >>> fitted = sf.Oracle().fit(sf.datasets.synthetic(n=4, seed=0), k=1, horizon=5)
     >>> fitted.inclusion(0, [0, 0, 0, 0])
-    array([0., 1., 0., 0.])
+    array([0., 0., 1., 0.])
     """
 
     name: ClassVar[str] = "Oracle"
