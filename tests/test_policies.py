@@ -5,8 +5,10 @@ Order: the contract, closed form, brute force, properties, statistics with a der
 
 from __future__ import annotations
 
+import math
 import pickle
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,7 +16,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import softfair as sf
+from softfair import policies
 from softfair.errors import Infeasible, InvalidInput, NotConverged
+from softfair.kernels.rules import RuleCode
+from softfair.policies.base import Remembering, Rule
+from softfair.registry import POLICIES as REGISTRY
+from softfair.sampling import multiplier
 from softfair.solvers import solve_priced
 
 n, k, T = 12, 3, 8
@@ -387,6 +394,56 @@ def test_threshold_whittle_sees_a_state_only_when_it_helps():
 # ---- SoftFair ----
 
 
+def threshold_path(p, horizon):
+    """Index {(seen, steps since): m} of Threshold Whittle for one arm p [2, 2], in fractions.
+
+    The policy (X0, X1) pulls X_w steps after a pull that saw w. Its pulls see state 1 with share
+    f = b_0(X0) / (b_0(X0) + 1 - b_1(X1)); a cycle brings R good steps and lasts D steps on average.
+    Two policies A, B are indifferent at the subsidy (R_A D_B - R_B D_A) / (D_B - D_A). From (1, 1)
+    on, the cheaper of one step more for X0 or for X1 gives the index of the belief that it passes.
+    """
+    belief = {}
+    for seen in (0, 1):
+        b = p[1][seen]
+        for steps in range(1, horizon + 3):
+            belief[seen, steps] = b
+            b = b * p[0][1] + (1 - b) * p[0][0]
+
+    def cycle(waits):
+        to_good, to_bad = belief[0, waits[0]], 1 - belief[1, waits[1]]
+        share = (to_bad / (to_good + to_bad), to_good / (to_good + to_bad))
+        R = sum(share[w] * sum(belief[w, u] for u in range(1, waits[w] + 1)) for w in (0, 1))
+        return R, sum(share[w] * waits[w] for w in (0, 1))
+
+    waits, index = [1, 1], {}
+    while max(waits) <= horizon:
+        (R, D), offers = cycle(waits), []
+        for w in (0, 1):
+            R_more, D_more = cycle([waits[0] + (w == 0), waits[1] + (w == 1)])
+            offers.append((R * D_more - R_more * D) / (D_more - D) if D_more > D else math.inf)
+        w = int(offers[1] < offers[0])
+        index[w, waits[w]] = offers[w]
+        waits[w] += 1
+    return index
+
+
+@pytest.mark.parametrize("rare", [Fraction(1, 2000), Fraction(1, 10**5), Fraction(1, 10**7)])
+@pytest.mark.parametrize("seen", [0, 1])
+def test_threshold_index_of_arms_that_seldom_show_the_other_state(seen, rare):
+    """An arm that help leaves in the state seen, but for one time in 1 / rare."""
+    half, fifth = Fraction(1, 2), Fraction(1, 5)
+    p = [[fifth, half], [rare, 3 * fifth]] if seen == 0 else [[fifth, half], [fifth * 2, 1 - rare]]
+    expected = threshold_path(p, 3)
+    assert {(0, 1), (1, 1)} & set(expected)
+    arm = sf.Cohort.two_state(np.array([[[float(x) for x in row] for row in p]]))
+    fitted = sf.ThresholdWhittle().fit(arm, k=1, horizon=3)
+    for (last, ago), m in expected.items():
+        memory = fitted.remember(None, 0, [last], [0])  # seen now
+        for _ in range(ago - 1):
+            memory = fitted.remember(memory, 0, [0], [])
+        assert fitted.scores(0, [0], memory)[0] == pytest.approx(float(m), rel=1e-7), (last, ago)
+
+
 @pytest.mark.parametrize("design", ["joint", "successive"])
 @pytest.mark.parametrize("solver", ["priced", "meanfield", "paper"])
 def test_chances_have_the_order_of_gains(solver, design):
@@ -576,6 +633,68 @@ def test_softfair_is_fair_on_any_cohort(c, seed, places, design):
     assert gains[0] == gains[8]
     assert chances[0] == chances[8]
     assert sf.metrics.unfair_pairs(chances, gains) == 0
+
+
+def test_every_policy_is_registered_under_its_name():
+    classes = {
+        name
+        for name, what in vars(policies).items()
+        if isinstance(what, type) and issubclass(what, sf.Policy) and what is not sf.Policy
+    }
+    assert set(REGISTRY) == classes
+    for name, entry in REGISTRY.items():
+        made = getattr(sf, name)(**({entry.parameter: entry.usual} if entry.parameter else {}))
+        assert made.name == entry.name == name
+        assert type(made) is getattr(policies, name)
+    assert set(REGISTRY) <= set(sf.__all__)
+    assert {name.split()[0] for name in POLICIES} == set(REGISTRY)  # the contract covers them all
+
+
+def test_only_infinity_counts_as_infinite_once_checked():
+    for c in (0, 0.5, 7, 1e100):
+        assert multiplier(c) == c
+        assert Rule.softmax(c, "joint") == Rule(RuleCode.JOINT, float(c))
+    for c in (1.0001e100, 1e300, INF):
+        assert multiplier(c) == INF
+        for design in ("joint", "successive"):
+            assert Rule.softmax(c, design) == Rule.top() == Rule(RuleCode.TOP, INF)
+    assert isinstance(multiplier(np.float32(3)), float)
+
+
+def test_a_policy_that_remembers_must_say_how():
+    class Forgetful(Remembering):
+        def memory(self, runs=1):
+            return np.zeros((runs, 1))
+
+    with pytest.raises(TypeError, match="abstract"):
+        Forgetful(sf.Random(), COHORTS["synthetic"](), k, T, 1.0, Rule.top())
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_what_simulation_calls_agrees_with_what_a_caller_sees(name):
+    """`window`, `scores_by_run` and `remember_by_run` on three runs: each run as if alone."""
+    cohort = COHORTS["three states" if name == "Myopic" else "synthetic"]()
+    fitted, rng = fitted_to(cohort, name), np.random.default_rng(4)
+    memory = fitted.memory(3)
+    alone = [fitted.memory() for _ in range(3)]
+    for t in range(T):
+        states = rng.integers(0, fitted.cohort.S, (3, n))
+        window, covered = fitted.window(t, states, memory)
+        assert 1 <= covered <= T - t
+        scores = fitted.scores_by_run(t, states, memory)
+        helped = np.zeros((3, n), np.uint8)
+        for run in range(3):
+            one = fitted.scores(t, states[run], alone[run])
+            np.testing.assert_array_equal(scores[run], one)
+            row = window[run if len(window) > 1 else 0, 0]  # [n, S or 1]
+            places = states[run] if row.shape[1] > 1 else np.zeros(n, int)
+            np.testing.assert_array_equal(row[np.arange(n), places], one)
+            arms = fitted.draw(t, states[run], rng, alone[run])
+            helped[run, arms] = 1
+            alone[run] = fitted.remember(alone[run], t, states[run], arms)
+        memory = fitted.remember_by_run(memory, t, states, helped)
+        if memory is not None:
+            np.testing.assert_array_equal(memory, np.concatenate(alone))
 
 
 # ---- statistics ----

@@ -26,11 +26,18 @@ from numba import njit
 from scipy.optimize import brentq
 from scipy.stats import chi2
 
+from softfair import sampling
 from softfair.errors import InvalidInput
 from softfair.kernels.convolution import successive_exact
 from softfair.kernels.draws import draw_joint, select
 from softfair.kernels.elementary import mix
-from softfair.kernels.expansion import SERIES
+from softfair.kernels.expansion import (
+    SERIES,
+    estimated_error,
+    successive_coefficients,
+    successive_map,
+    successive_moments,
+)
 from softfair.kernels.inclusion import joint_inclusion, successive_inclusion
 from softfair.kernels.rules import RuleCode
 from softfair.kernels.shift import guess_shift
@@ -768,6 +775,85 @@ def test_the_estimated_error_is_an_upper_bound(kind):
             assert error <= tolerance + 6e-12, (n, k, tolerance, z[:5])
             taken += error > 1e-11  # what is computed the exact way differs less
     assert taken > 30
+
+
+def by_order(z, k, order):
+    """(inclusion by the expansion to this order without more ado, its estimated error)."""
+    n, top, out = len(z), z.max(), np.empty(len(z))
+    u = solved(z - top, k, lambda x: -np.expm1(-np.exp(np.minimum(x, 700))))
+    moments = successive_moments(0, n, z, top, u, order)
+    coefficients = np.zeros_like(moments)
+    successive_coefficients(moments, SERIES, 1, order, coefficients)
+    successive_map(0, n, z, top, u, coefficients, out)
+    return out, estimated_error(moments, SERIES, z.min() - top + u, u)
+
+
+@pytest.mark.parametrize(("n", "k"), [(400, 100), (900, 90), (2000, 30)])
+def test_the_expansion_is_taken_where_its_estimate_is_within_the_tolerance_and_nowhere_else(n, k):
+    # From just below the estimate of each order to just above it another evaluation is taken: the
+    # exact one, order 3, order 1. Order 3 is tried where the square of the estimate of order 1 is
+    # at most ten tolerances.
+    z = np.random.default_rng(0).normal(size=n)
+    (first, rough), (third, fine) = by_order(z, k, 1), by_order(z, k, 3)
+    assert rough**2 < 10 * fine < rough
+    apart = np.abs(first - third).max()
+    out, guess = np.empty(n), guess_shift(z, z.max(), float(k))
+    for tolerance, evaluation in [
+        (fine / 1.001, None),
+        (fine * 1.001, third),
+        (rough / 1.001, third),
+        (rough * 1.001, first),
+    ]:
+        _, exact = successive_inclusion(z, z.max(), k, tolerance, guess, SERIES, out)
+        assert exact == (evaluation is None), tolerance
+        if evaluation is not None:  # u is within the tolerance too, so the two are not equal
+            assert np.abs(out - evaluation).max() < 0.2 * apart
+
+
+def test_order_three_is_not_tried_where_order_one_is_far_off():
+    z = 0.5 * np.random.default_rng(0).normal(size=300)
+    rough, fine = by_order(z, 100, 1)[1], by_order(z, 100, 3)[1]
+    assert 10 * fine < rough**2  # so a tolerance between the two is met by order 3 alone
+    guess, out = guess_shift(z, z.max(), 100.0), np.empty(300)
+    for tolerance, expected in [(rough**2 / 10.1, True), (rough**2 / 9.9, False)]:
+        _, exact = successive_inclusion(z, z.max(), 100, tolerance, guess, SERIES, out)
+        assert exact == expected
+
+
+@pytest.mark.parametrize(("n", "k", "stated"), [(999, 60, 1e-10), (2000, 8, 5e-7)])
+def test_the_stated_accuracy_is_the_tolerance(n, k, stated):
+    # The module's text states 1e-10 below 1000 arms and 5e-7 from there on. In these cases a
+    # tolerance a hundred times larger would lead to another evaluation.
+    z = np.random.default_rng(0).normal(size=n)
+    wanted, rougher = (on_one_thread(z, k, "successive", stated * by) for by in (1, 100))
+    assert (wanted != rougher).any()
+    order = np.argsort(z)
+    wanted[order] = np.maximum.accumulate(wanted[order])
+    np.testing.assert_array_equal(inclusion(z, k), wanted)
+
+
+@pytest.mark.parametrize(
+    ("estimates", "orders"),
+    [([0.99], [1]), ([1.01, 0.99], [1, 3]), ([1.01, 1.01], None), ([math.nan, math.nan], None)],
+)
+def test_on_threads_too_the_estimate_decides(estimates, orders, monkeypatch):
+    # estimates: of order 1 and 3, in units of the tolerance; orders: of the terms that are used.
+    n, k = 40000, 4000
+    z, out = np.random.default_rng(0).normal(size=n), np.empty(n)
+    seen, tried = [], {1: estimates[0], 3: estimates[-1]}
+
+    def estimate(moments, *rest):
+        seen.append(moments.shape[1] - 2)
+        return tried[seen[-1]] * 5e-7
+
+    monkeypatch.setattr(sampling.expansion, "estimated_error", estimate)
+    done = sampling._inclusion_in_parts(z, k, RuleCode.SUCCESSIVE, out)
+    assert done == (orders is not None)
+    if done:
+        assert sorted(set(seen)) == orders
+        first, third = by_order(z, k, 1)[0], by_order(z, k, 3)[0]
+        used = first if orders == [1] else third
+        assert np.abs(out - used).max() < 0.2 * np.abs(first - third).max()
 
 
 @pytest.mark.parametrize(

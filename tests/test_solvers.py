@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import softfair as sf
-from softfair import datasets, sampling
+from softfair import datasets, errors, sampling
 from softfair.cohort import Cohort
 from softfair.errors import NotConverged
 from softfair.kernels.draws import select
@@ -504,6 +504,22 @@ def test_inclusion_within_algorithm_1(design):
             sampling.inclusion(c * gain, k, design),
             rtol=INCLUSION_TOLERANCE,
         )
+
+
+def test_a_warning_points_at_the_line_that_asked():
+    cohort = datasets.synthetic(n=100, seed=0)
+    calls = [
+        lambda: solve_meanfield(cohort, 10, 50, 1.0, 50.0, "joint"),
+        lambda: sf.SoftFair(c=50.0, solver="meanfield").fit(cohort, 10, 50),
+        lambda: errors.warn(NotConverged("", 1.0, 0.1, "")),
+    ]
+    for call in calls:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+        (warning,) = [one for one in caught if issubclass(one.category, NotConverged)]
+        assert warning.filename == __file__
+        assert warning.lineno == call.__code__.co_firstlineno
 
 
 def test_warnings_advise_what_helps():

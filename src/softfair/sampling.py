@@ -234,11 +234,22 @@ def multiplier(
     """
     if not isinstance(c, numbers.Real) or not c >= 0:
         raise InvalidInput(f"{name} is {c!r}; give a number >= 0{hint}")
-    return math.inf if c > BEYOND_REACH else float(c)
+    value = float(c)
+    return math.inf if value > BEYOND_REACH else value
 
 
 def design_code(design: str) -> RuleCode:
     """The code of a design by its name.
+
+    Parameters
+    ----------
+    design : str
+        "successive" or "joint".
+
+    Returns
+    -------
+    RuleCode
+        SUCCESSIVE or JOINT.
 
     Raises
     ------
@@ -258,6 +269,16 @@ def design_code(design: str) -> RuleCode:
 
 def new_key(rng: np.random.Generator) -> np.uint64:
     """A key for the counter-based random numbers of the kernels.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Where the key is drawn from.
+
+    Returns
+    -------
+    numpy.uint64
+        64 random bits.
 
     Raises
     ------

@@ -8,11 +8,12 @@ a call.
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, unique
 
 __all__ = ["RuleCode"]
 
 
+@unique
 class RuleCode(IntEnum):
     """How scores become a selection, or a chance.
 

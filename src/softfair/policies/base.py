@@ -434,6 +434,11 @@ class Remembering(Fitted, abc.ABC):
 def check_setting(cohort: Cohort, k: int, horizon: int, gamma: float) -> None:
     """Refuse a budget, horizon or discount that means nothing for this cohort.
 
+    Parameters
+    ----------
+    cohort, k, horizon, gamma
+        See :meth:`Policy.fit`.
+
     Raises
     ------
     InvalidInput

@@ -114,6 +114,16 @@ def sweep(cohort: Cohort, theta: Floats, c: float, gamma: float, rule: RuleCode)
 def sample_of(cohort: Cohort) -> Cohort:
     """At most SAMPLE arms, spread evenly over the cohort.
 
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+
+    Returns
+    -------
+    Cohort
+        The cohort itself if it has no more than SAMPLE arms.
+
     Examples
     --------
     >>> import softfair as sf
