@@ -671,6 +671,17 @@ def test_long_run_reward_is_the_value():
     assert (np.abs(often - chances) < SD * np.sqrt(chances * (1 - chances) / (2000 * 40))).all()
 
 
+def test_bounds_may_miss_k_by_rounding_and_by_nothing_more():
+    cohort, even = synthetic(n=10, seed=0), 0.3
+    for off in (0, 1e-14, 5e-13):
+        for policy in (ProbFair(low=even * (1 + off)), ProbFair(low=0, high=even * (1 - off))):
+            assert_allclose(policy.fit(cohort, k=3, horizon=1).chances.sum(), 3, rtol=1e-14)
+    for off in (2e-12, 1e-9, 1e-4):
+        for policy in (ProbFair(low=even * (1 + off)), ProbFair(low=0, high=even * (1 - off))):
+            with pytest.raises(Infeasible):
+                policy.fit(cohort, k=3, horizon=1)
+
+
 @pytest.mark.parametrize(
     ("low", "high", "k", "message"),
     [

@@ -182,6 +182,10 @@ def test_wrong_questions_are_refused(name):
             assert f"states[4] is {bad[4]} (1 of 12 entries are wrong)" in refusal(
                 lambda ask=ask, bad=bad: ask(0, bad)
             )
+    for arms in ([0, -1], [3, n]):
+        assert f"arms[1] is {arms[1]} (1 of 2 entries are wrong)" in refusal(
+            lambda arms=arms: fitted.remember(None, 0, states, arms)
+        )
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -421,7 +421,7 @@ def test_wide_spreads(design, scale):
 
 
 @pytest.mark.parametrize("design", DESIGNS)
-@pytest.mark.parametrize("far", [1e6, 1e18, 1e300])
+@pytest.mark.parametrize("far", [1e6, 1e12, 1e18, 1e300])
 @pytest.mark.parametrize("n", [1000, 40000])
 def test_a_few_arms_far_off_leave_the_others_as_they_are(n, far, design):
     # Places 5 and 6: at n = 40000 the sample that comes first holds every second arm.
@@ -529,6 +529,8 @@ def test_refusals(call):
     nan = math.nan
     refused(lambda: call([0, 1, nan, 2, nan], 2), "[2] is nan", "2 of 5", "give")
     refused(lambda: call([math.inf, nan], 1), "[1] is nan", "1 of 2", "give")
+    for k in (0, 2):  # also where nothing is left to chance
+        refused(lambda k=k: call([0.0, nan], k), "[1] is nan", "1 of 2", "give")
     refused(lambda: call([1.7e308, 1.7e308, nan], 1), "[2] is nan", "1 of 3", "give")
     refused(lambda: call([], 0), "(0,)", "give")
     refused(lambda: call([[1, 2], [3, 4]], 1), "(2, 2)", "give")
@@ -834,21 +836,25 @@ def test_the_stated_accuracy_is_the_tolerance(n, k, stated):
 
 @pytest.mark.parametrize(
     ("estimates", "orders"),
-    [([0.99], [1]), ([1.01, 0.99], [1, 3]), ([1.01, 1.01], None), ([math.nan, math.nan], None)],
+    [([0.99], [1]), ([1.01, 0.99], [1, 3]), ([1.01, 1.01], None)],
 )
 def test_on_threads_too_the_estimate_decides(estimates, orders, monkeypatch):
     # estimates: of order 1 and 3, in units of the tolerance; orders: of the terms that are used.
     n, k = 40000, 4000
     z, out = np.random.default_rng(0).normal(size=n), np.empty(n)
-    seen, tried = [], {1: estimates[0], 3: estimates[-1]}
+    seen, ranges, tried = [], [], {1: estimates[0], 3: estimates[-1]}
 
-    def estimate(moments, *rest):
+    def estimate(moments, series, low, high):
         seen.append(moments.shape[1] - 2)
+        ranges.append(high - low)
         return tried[seen[-1]] * 5e-7
 
     monkeypatch.setattr(sampling.expansion, "estimated_error", estimate)
     done = sampling._inclusion_in_parts(z, k, RuleCode.SUCCESSIVE, out)
     assert done == (orders is not None)
+    # First for weights of any range, and where that is too much for the range of these.
+    assert set(ranges[::2]) == {math.inf}
+    np.testing.assert_allclose([one for one in ranges if one < math.inf], np.ptp(z), rtol=1e-12)
     if done:
         assert sorted(set(seen)) == orders
         first, third = by_order(z, k, 1)[0], by_order(z, k, 3)[0]
