@@ -24,6 +24,7 @@ from .experiments import find, run
 from .kernels import recursion
 from .kernels.elementary import COMPILE, exp_
 from .kernels.lanes import LANES, lanes
+from .kernels.rules import RuleCode
 from .kernels.threads import get_threads, map_parts
 from .solvers.budget import sweep
 from .solvers.priced import solve_priced
@@ -68,7 +69,7 @@ def priced_pass(small: bool) -> list[Row]:
     cohort = datasets.synthetic(n, seed=0)
     theta = solve_priced(cohort, n // 10, T, 1.0, 10.0, 1e-6).theta
     floor = best(lambda: map_parts(exponentials, n, recursion.PART, 4 * T))
-    one = best(lambda: sweep(cohort, theta, 10.0, 1.0, recursion.PRICED))
+    one = best(lambda: sweep(cohort, theta, 10.0, 1.0, RuleCode.PRICED))
     whole = best(lambda: solve_priced(cohort, n // 10, T, 1.0, 10.0, 1e-6), 3)
     return [
         (

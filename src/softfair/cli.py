@@ -235,33 +235,24 @@ def _number(name: str, text: str) -> float:
 def _policy(text: str) -> Policy:
     """A policy by name, some with one number or word after a colon."""
     from . import policies
+    from .registry import POLICIES
 
-    plain = ("NoIntervention", "Random", "RoundRobin", "Myopic", "Oracle", "ThresholdWhittle")
-    detailed = {  # what stands after the colon, and what it is if nothing does
-        "FairMyopic": ("c", "1"),
-        "Whittle": ("horizon", "infinite"),
-        "FaWT": ("window", "20"),
-        "ProbFair": ("low", "0"),
-        "SoftFair": ("c", "10"),
-    }
     name, colon, detail = text.partition(":")
-    if name not in plain and name not in detailed:
-        raise typer.BadParameter(
-            f"there is no policy {name!r}; choose from {', '.join((*plain, *detailed))}"
-        )
-    if name in plain and colon:
-        raise typer.BadParameter(
-            f"{name} takes nothing after its name, and {detail!r} was given; say {name}"
-        )
+    if name not in POLICIES:
+        raise typer.BadParameter(f"there is no policy {name!r}; choose from {', '.join(POLICIES)}")
     make: Any = getattr(policies, name)
-    if name in plain:
+    parameter, usual = POLICIES[name].parameter, POLICIES[name].usual
+    if parameter is None:
+        if colon:
+            raise typer.BadParameter(
+                f"{name} takes nothing after its name, and {detail!r} was given; say {name}"
+            )
         made: Policy = make()
         return made
-    parameter, usual = detailed[name]
-    value = detail if colon else usual
-    made = make(
-        **{parameter: value if name == "Whittle" else _number(f"{parameter} of {name}", value)}
-    )
+    value: float | str | None = usual
+    if colon:
+        value = _number(f"{parameter} of {name}", detail) if isinstance(usual, float) else detail
+    made = make(**{parameter: value})
     return made
 
 

@@ -7,6 +7,7 @@ needs an episode for each step it travels back, and a state not yet visited stil
 
 from __future__ import annotations
 
+import math
 import warnings
 from itertools import pairwise
 
@@ -15,10 +16,10 @@ import numpy as np
 from ..cohort import Cohort
 from ..errors import NotConverged, whole
 from ..kernels import episodes as kernels
-from ..kernels.draws import TOP
-from ..kernels.inclusion import SERIES
+from ..kernels.expansion import SERIES
+from ..kernels.rules import RuleCode
 from ..progress import track
-from ..sampling import BEYOND_REACH, DESIGNS, Design
+from ..sampling import DESIGNS, Design
 from .values import Info, TableValues
 
 __all__ = ["solve_paper"]
@@ -39,12 +40,12 @@ def solve_paper(
 ) -> TableValues:
     """Values after ``episodes`` episodes (default 6 T, at least 300)."""
     episodes = max(300, 6 * horizon) if episodes is None else episodes
-    rule = TOP if c > BEYOND_REACH else DESIGNS[design]
+    rule = int(RuleCode.TOP if math.isinf(c) else DESIGNS[design])
     key = np.random.SeedSequence(whole("seed", seed, 0)).generate_state(1, np.uint64)[0]
     V = np.zeros((horizon + 1, cohort.n, cohort.S))
     visits = np.zeros((horizon, cohort.n, cohort.S), np.int32)
     arms = (cohort.P, cohort.reward_rows, cohort.start_rows)
-    multiplier = 0.0 if rule == TOP else float(c)
+    multiplier = 0.0 if rule == RuleCode.TOP else float(c)
     earlier, look_back = np.nan, max(0, episodes - min(horizon, max(1, episodes // 2)))
     part = max(1, int(2e6 // (horizon * cohort.n)))
     bounds = sorted({*range(0, episodes, part), look_back, episodes})
