@@ -273,7 +273,7 @@ CLAIMS = (
         "reward (mean of the runs less four standard errors, above V*)",
         not_above,
         20.0,
-        100,
+        60,
         OPERATOR_ABOVE,
     ),
     _limit_claim(

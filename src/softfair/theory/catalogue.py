@@ -151,7 +151,7 @@ def verdicts(
     chosen = CLAIMS if claims is None else [claim_of(name) for name in claims]
     return [
         claim.check(
-            count=min(claim.count, max(4, claim.count // 4)) if quick and claim.count else None,
+            count=max(2, -(-claim.count // 4)) if quick and claim.count else None,
             seed=seed,
         )
         for claim in chosen

@@ -21,7 +21,9 @@ MOST_STEPS = 20_000_000  # arm-steps of Algorithm 1 in plain Python
 
 
 def _number(x: Any) -> bool:
-    return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
+    if not isinstance(x, int | float) or isinstance(x, bool):
+        return False
+    return -1e300 < x < 1e300  # neither infinite nor, if whole, too large for a float
 
 
 def _whole(least: int, most: int) -> Callable[[Any], bool]:
