@@ -161,7 +161,7 @@ def search_larger_c(
 def larger_c_sides(w: Witness) -> Sides:
     """What the two policies earn, by enumeration of their draws."""
     small, large = w["cs"]
-    if not small < large:
+    if not small < large or not all(plain.next_gains(w["p"], both[-1]) for both in w["gains"]):
         return NOT_SO
 
     def earns(c: float, table: Any) -> float:
@@ -191,40 +191,24 @@ def search_slower(
     more than ep rewards: with T > ep the end is out of sight. Compared is the share of its limit
     (taken after many episodes) that the mean of V_0 has reached after a few.
     """
-    short, long = horizons
     for one in natural(count, n, seed):
         cohort = Cohort.two_state(one)
-        shares = np.array(  # [2, runs]
+        V = np.array(  # [2 horizons, 2 numbers of episodes, runs]: the sum of V_0
             [
                 [
-                    np.divide(
-                        *(values(cohort, 1, T, 1.0, c, e, seed + run)[0].sum() for e in episodes)
-                    )
-                    for run in range(runs)
+                    [values(cohort, 1, T, 1.0, c, ep, seed + run)[0].sum() for run in range(runs)]
+                    for ep in episodes
                 ]
-                for T in (short, long)
+                for T in horizons
             ]
         )
+        shares = V[:, 0] / V[:, 1]  # [2, runs]
         gap = shares[0].mean() - shares[1].mean()
         error = math.hypot(*(shares.std(axis=1, ddof=1) / math.sqrt(runs)))
-        found.add(
-            0.0,
-            gap - ERRORS * error,
-            1,
-            lambda _, one=one, gap=gap, error=error: dict(
-                p=one,
-                k=1,
-                T=long,
-                shorter=short,
-                gamma=1.0,
-                c=c,
-                few=episodes[0],
-                episodes=episodes[1],
-                runs=runs,
-                mean=gap,
-                standard_error=error,
-            ),
-        )
+        setting = dict(p=one, k=1, T=horizons[1], shorter=horizons[0], gamma=1.0, c=c, runs=runs)
+        measured = dict(mean=gap, standard_error=error, limits=V[:, 1].mean(axis=1))
+        witness = dict(few=episodes[0], episodes=episodes[1], **setting, **measured)
+        found.add(0.0, gap - ERRORS * error, 1, lambda _, witness=witness: witness)
 
 
 def slower_sides(w: Witness) -> Sides:
@@ -232,14 +216,17 @@ def slower_sides(w: Witness) -> Sides:
     if not 1 <= w["few"] < w["episodes"] or not 1 <= w["shorter"] < w["T"]:
         return NOT_SO
     means, errors = [], []
-    for T in (w["shorter"], w["T"]):
-        shares = []
-        for seed in range(w["runs"]):
-            few, many = plain.algorithm_1(w, T, [w["few"], w["episodes"]], seed)
-            shares.append(sum(map(sum, few)) / sum(map(sum, many)))
-        mean, error = plain.mean_and_error(shares)
+    for T, limit in zip((w["shorter"], w["T"]), w["limits"], strict=True):
+        runs = [
+            [sum(map(sum, V)) for V in plain.algorithm_1(w, T, [w["few"], w["episodes"]], seed)]
+            for seed in range(w["runs"])
+        ]
+        mean, error = plain.mean_and_error([few / many for few, many in runs])
         means.append(mean)
         errors.append(error)
+        reached, noise = plain.mean_and_error([many for _, many in runs])
+        if abs(reached - limit) > ERRORS * math.sqrt(2) * noise:
+            return NOT_SO
     gap, error = means[0] - means[1], math.hypot(*errors)
     left, right = 0.0, w["mean"] - ERRORS * w["standard_error"]
     if not _agrees(w, gap, error) or (right < 0) != (gap - ERRORS * error < 0):

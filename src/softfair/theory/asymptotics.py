@@ -119,7 +119,7 @@ def search_optimal(
 def optimal_sides(w: Witness) -> Sides:
     """1, and the top k's earnings as a share of those of the soft policy at the prices."""
     value, spent, _ = _plain_priced(w)
-    if max(spent) > w["k"] * (1 + 1e-6):
+    if max(spent) > w["k"] * (1 + 1e-6) or not plain.next_gains(w["p"], w["gains"][-1]):
         return NOT_SO
     share, earned = [[0.5, 0.5] for _ in w["p"]], 0.0
     for t in range(w["T"]):

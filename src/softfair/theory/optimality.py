@@ -83,9 +83,12 @@ def _top(gains: Any) -> plain.Pick:
 
 
 def top_k_sides(w: Witness) -> Sides:
-    """1, and the share of the optimum that the top-k rule earns."""
+    """1, and the share of the optimum that the top-k rule earns.
+
+    lambda is taken from the witness: Algorithm 1 is random. Only at the last decision is it known.
+    """
     best = plain.mean_value(w, plain.best)
-    if not plain.close(best, w["optimum"]):
+    if not plain.close(best, w["optimum"]) or not plain.next_gains(w["p"], w["gains"][-1]):
         return NOT_SO
     return 1.0, plain.mean_value(w, _top(w["gains"])) / best
 

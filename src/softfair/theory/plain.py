@@ -127,6 +127,15 @@ def total(values: Sequence[float], arms: Sequence[int]) -> float:
     return sum(values[i] for i in arms)
 
 
+def next_gains(p: Sequence[Arm], gains: Sequence[Sequence[float]]) -> bool:
+    """Whether lambda[i][s] is the gain of the next step, as it must be at the last decision."""
+    return all(
+        close(arm[1][s] - arm[0][s], row[s])
+        for arm, row in zip(p, gains, strict=True)
+        for s in (0, 1)
+    )
+
+
 def steps_of(w: Witness) -> float:
     """1 + gamma + ... + gamma^(T-1), or 1 / (1 - gamma) where the horizon stands for "for ever"."""
     if w["endless"]:
