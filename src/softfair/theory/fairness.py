@@ -175,14 +175,25 @@ def true_values_sides(w: Witness, design: sampling.Design) -> Sides:
     return Q[low], Q[high]
 
 
-def search_fair_myopic(found: Search, count: int = 10, seed: int = 0) -> None:
+def search_fair_myopic(
+    found: Search, horizon: int = 6, k: int = 2, count: int = 10, seed: int = 0
+) -> None:
     """Section 5: FairMyopic "is indeed unfair under our proposed fairness constraints". It is.
 
     The instance looked for has a set that FairMyopic makes no less likely though its Q* is lower:
     the same search as for SoftFair, with the sides exchanged.
     """
     inner = Search()
-    search_true_values(inner, immediate_gains, "successive", c=1.0, count=count, seed=seed)
+    search_true_values(
+        inner,
+        immediate_gains,
+        "successive",
+        k=k,
+        horizon=horizon,
+        c=1.0,
+        count=count,
+        seed=seed,
+    )
     w = inner.witness
     found.add(w.pop("right"), w.pop("left"), inner.tried, lambda _: w)
     found.count(**inner.counted)
@@ -269,9 +280,9 @@ def search_sets_to_arms(
 
 
 def _law_given(w: Witness) -> dict[plain.Set, float]:
-    """The law of the witness by set; empty if it does not sum to 1."""
+    """The law of the witness by set; empty if it is not one, or one over other sets."""
     sets: list[plain.Set] = list(combinations(range(len(w["gains"])), w["k"]))
-    if not plain.close(sum(w["law"]), 1.0):
+    if len(sets) != len(w["law"]) or not plain.close(sum(w["law"]), 1.0):
         return {}
     return dict(zip(sets, w["law"], strict=True))
 

@@ -142,7 +142,7 @@ def search_any_index(
 def any_index_sides(w: Witness) -> Sides:
     """The lesser of the two leads, if it is positive."""
     i, j, (one, two) = w["i"], w["j"], w["states"]
-    if (one[i], one[j]) != (two[i], two[j]):
+    if i == j or (one[i], one[j]) != (two[i], two[j]):
         return NOT_SO
     table = plain.tables(w, plain.best)[w["t"]]
 

@@ -174,9 +174,9 @@ def algorithm_1(w: Witness, T: int, episodes: Sequence[int], seed: int) -> list[
             good = [1 + gamma * (V_next[i][1] - V_next[i][0]) for i in arms]
             rest = [gamma * V_next[i][0] + p[i][0][s[i]] * good[i] for i in arms]
             gain = [(p[i][1][s[i]] - p[i][0][s[i]]) * good[i] for i in arms]  # lambda, Eq. 4
-            if k == 1 and c < math.inf:  # the softmax (Eq. 5), without enumeration
+            if k == 1:  # the softmax (Eq. 5), without enumeration
                 top = max(gain)
-                weight = [math.exp(c * (x - top)) for x in gain]
+                weight = [math.exp(c * (x - top)) if x < top else 1.0 for x in gain]
                 chance = [x / sum(weight) for x in weight]
                 chosen = tuple(rng.choices(arms, weights=weight))
             else:
