@@ -88,6 +88,7 @@ EXPECTED = {
     "conjecture-large-c": "holds under",
     "conjecture-corrected": "holds",
     "larger-c-operator": "holds",
+    "larger-c-regularised": "holds",
     "larger-c-algorithm-1": "fails",
     "larger-T-slower": "holds",
     "asymptotically-optimal": "fails",

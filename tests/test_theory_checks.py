@@ -158,6 +158,7 @@ MINDS = {
     "conjecture-small-gaps": [({"eta": eta_sharp, **FEW}, FEW)],
     "theorem-4-above-operator": [(FEW, {"soft": log_sum_exp, **FEW})],
     "larger-c-operator": [(FEW, {"soft": falling, **FEW}), (FEW, {"cs": DOUBLINGS[::-1], **FEW})],
+    "larger-c-regularised": [(FEW, {"cs": DOUBLINGS[::-1], **FEW})],
     "theorem-4-above-algorithm-1": [
         ({"values": exact_values, **NO_RUNS}, {"values": shifted(0.1), **NO_RUNS})
     ],

@@ -25,7 +25,7 @@ from .claim import NOT_SO, ROUNDING, Claim, Search, Sides, Witness
 from .gains import algorithm_1_gains, algorithm_1_values, stacked
 from .instances import natural
 from .joint import Joint, highest
-from .operator_loss import OPERATOR_ABOVE, RISES_WITH_C, THEOREM_4_CORRECTED
+from .operator_loss import OPERATOR_ABOVE, REGULARISED, THEOREM_4_CORRECTED
 from .softmax import eta_paper
 
 __all__ = ["CLAIMS"]
@@ -290,7 +290,7 @@ CLAIMS = (
         search_larger_c,
         larger_c_sides,
         24,
-        instead=RISES_WITH_C,
+        instead=REGULARISED,
     ),
     Claim(
         "larger-T-slower",

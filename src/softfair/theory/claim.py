@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from ..cohort import Floats
 from ..errors import InvalidInput
-from . import witness as fields
+from .witness import refuse_unusable
 
 __all__ = ["NOT_SO", "ROUNDING", "Claim", "Existence", "Outcome", "Search", "Sides", "Verdict"]
 
@@ -261,7 +261,7 @@ class Claim:
         InvalidInput
             If a number of the witness is missing or cannot be used.
         """
-        fields.refuse_unusable(self.id, verdict.witness)
+        refuse_unusable(self.id, verdict.witness)
         try:
             left, right = self.sides(verdict.witness)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
