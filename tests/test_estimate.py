@@ -13,9 +13,13 @@ from hypothesis.extra import numpy as hnp
 from scipy import special, stats
 
 import softfair as sf
-from softfair import estimate as est
 from softfair.errors import InvalidInput
-from softfair.estimate import COHORT, GROUP, OWN, PRIOR, count_transitions, estimate, project
+from softfair.estimate import COHORT, CONSTRAINTS, GROUP, OWN, PRIOR, count_transitions, estimate
+from softfair.estimate.border import Groups
+from softfair.estimate.classes import find_classes
+from softfair.estimate.constraint import project
+from softfair.estimate.strengths import LEAST_STRENGTH, MOST_STRENGTH
+from softfair.kernels.beta import beta_below, mixture_quantile
 from softfair.kernels.threads import get_threads, set_threads
 
 # Histories of known persons
@@ -119,7 +123,7 @@ def test_equal_persons_are_pooled(rng):
     counts = moves(np.full((20_000, 2, 2), 0.3), 50, 0.5, rng)
     fitted = estimate(counts)
     assert fitted.alike.all()
-    assert ((fitted.strength > 500) & (fitted.strength <= est.MOST_STRENGTH)).all()
+    assert ((fitted.strength > 500) & (fitted.strength <= MOST_STRENGTH)).all()
     pooled = counts.sum(axis=0)[..., 1] / counts.sum(axis=(0, 3))
     np.testing.assert_allclose(fitted.P[..., 1].mean(axis=0), pooled, atol=1e-3)
     assert np.abs(fitted.P[..., 1] - pooled).max() < 25 / 500  # at most N / (strength + N) away
@@ -142,7 +146,7 @@ def test_beta_quantiles(tail):
         for b in sizes:
             expected = stats.beta.ppf(tail, a, b)
             if expected > 1e-250:  # closer to 0 the interval's end is 0 for all purposes
-                found = est.beta_quantile(np.ones(1), np.array([a]), np.array([b]), tail)
+                found = mixture_quantile(np.ones(1), np.array([a]), np.array([b]), tail)
                 assert found == pytest.approx(expected, rel=1e-7), (a, b)
 
 
@@ -158,7 +162,7 @@ def test_quantiles_of_mixtures(tail):
         ([0.3, 0.3, 0.4], [1.0, 5.0, 1e4], [3.0, 5.0, 10.0]),
     ]
     for weight, a, b in (tuple(map(np.array, law)) for law in laws):
-        x = est.beta_quantile(weight, a, b, tail)
+        x = mixture_quantile(weight, a, b, tail)
         assert weight @ special.betainc(a, b, x) == pytest.approx(tail, rel=1e-7)
 
 
@@ -167,7 +171,7 @@ def test_beta_distribution(u):
     for a in (0.05, 1.0, 7.5, 2e3):
         for b in (0.05, 1.0, 7.5, 2e3):
             x = special.expit(u)
-            below, slope = est.beta_below(a, b, special.betaln(a, b), u)
+            below, slope = beta_below(a, b, special.betaln(a, b), u)
             assert below == pytest.approx(special.betainc(a, b, x), rel=1e-9, abs=1e-14)
             assert slope == pytest.approx(
                 stats.beta.pdf(x, a, b) * x * special.expit(-u), rel=1e-9, abs=1e-300
@@ -199,7 +203,7 @@ def test_one_group_against_the_exact_posterior():
     counts[:, 0, 0] = y
     fitted = estimate(counts)
     m = (np.arange(400) + 0.5) / 400
-    log_alpha = np.linspace(np.log(est.LEAST_STRENGTH), np.log(est.MOST_STRENGTH), 300)
+    log_alpha = np.linspace(np.log(LEAST_STRENGTH), np.log(MOST_STRENGTH), 300)
     alpha = np.exp(log_alpha)
     A, B = np.outer(alpha, m), np.outer(alpha, 1 - m)  # [alpha, m]; the prior of m is flat
     log_weight = (log_alpha - 3 * np.log1p(alpha))[:, None] + np.zeros_like(A)
@@ -223,14 +227,15 @@ def test_membership_against_bayes_rule(rng):
     counts = moves(p, 12, 0.3, rng)
     group = np.arange(400) % 3
     fitted = estimate(counts, group, classes=2)
-    found = est._find_classes(counts, group, 3, 2)
+    found = find_classes(counts, Groups(group, 3), 2)
     for i in (0, 7, 100, 399):
         log_joint = np.log(found.share[group[i]])
         for k in range(2):
             for row in range(4):
                 fit = found.fits[k][row]
-                top = np.argmax(fit.weight)
-                alpha, (bad, good) = fit.alpha[top], fit.alpha[top] * fit.mean[top, group[i]]
+                top = np.argmax(fit.alpha.weight)
+                alpha = fit.alpha.points[top]
+                bad, good = alpha * fit.group_mean.mean[top, group[i]]
                 y = counts[i, row // 2, row % 2]
                 log_joint[k] += stats.dirichlet_multinomial.logpmf(
                     y, [bad, good], y.sum()
@@ -241,7 +246,7 @@ def test_membership_against_bayes_rule(rng):
 
 def nearest_by_search(p, w):
     """The projection of one p [4] by Dykstra's alternating projections on the four half-spaces, to convergence."""
-    edges = [(2 * a + s, 2 * a2 + s2) for (a, s), (a2, s2) in est.CONSTRAINTS]
+    edges = [(2 * a + s, 2 * a2 + s2) for (a, s), (a2, s2) in CONSTRAINTS]
     x, added = p.copy(), np.zeros((4, 4))
     for _ in range(500):  # the error falls geometrically; here it is below 1e-9 long before
         for e, (i, j) in enumerate(edges):
@@ -255,7 +260,7 @@ def nearest_by_search(p, w):
 
 def test_projection_against_alternating_projections(rng):
     p, w = rng.random((40, 2, 2)), rng.exponential(size=(40, 2, 2)) + 0.05
-    found, _ = project(p, w)
+    found = project(p, w).p
     for i in range(40):
         np.testing.assert_allclose(
             found[i].ravel(), nearest_by_search(p[i].ravel(), w[i].ravel()), atol=1e-8
@@ -272,11 +277,12 @@ WEIGHTS = hnp.arrays(np.float64, (5, 2, 2), elements=st.floats(1e-3, 1e3))
 @given(CHANCES, CHANCES, WEIGHTS)
 def test_projection_keeps_order_and_meets_the_constraints(p, q, w):
     low, high = np.minimum(p, q), np.maximum(p, q)
-    (below, binding), (above, _) = project(low, w), project(high, w)
+    below, binding = project(low, w).p, project(low, w).binding
+    above = project(high, w).p
     assert (below <= above + 1e-12).all()
-    for (a, s), (a2, s2) in est.CONSTRAINTS:
+    for (a, s), (a2, s2) in CONSTRAINTS:
         assert (below[:, a, s] <= below[:, a2, s2]).all()
-    np.testing.assert_array_equal(project(below, w)[0], below)  # what meets them stays
+    np.testing.assert_array_equal(project(below, w).p, below)  # what meets them stays
     untouched = ~binding.any(axis=1)
     np.testing.assert_array_equal(below[untouched], low[untouched])
     assert (below[~untouched] != low[~untouched]).any(axis=(1, 2)).all()

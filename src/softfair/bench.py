@@ -16,15 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from . import datasets, sampling
 from .errors import InvalidInput
 from .experiments import find, run
 from .kernels import recursion
-from .kernels.elementary import COMPILE, exp_
-from .kernels.lanes import LANES, lanes
 from .kernels.threads import get_threads, map_parts
+from .kernels.yardstick import exponentials
 from .solvers.budget import sweep
 from .solvers.priced import solve_priced
 
@@ -47,20 +45,6 @@ def best(work: Callable[[], Any], repeats: int = 5) -> float:
         work()
         seconds.append(time.perf_counter() - begun)
     return min(seconds)
-
-
-@njit(**COMPILE)  # type: ignore[untyped-decorator,unused-ignore]
-def exponentials(low: int, high: int, rounds: int) -> Any:
-    """``rounds`` exponentials for each of the arms [low, high), in blocks of lanes as the recursions run."""
-    x, total = lanes(), lanes()
-    for j in range(LANES):
-        x[j] = -0.01 * j
-        total[j] = 0.0
-    for _ in range(low, high, LANES):
-        for r in range(rounds):
-            for j in range(LANES):
-                total[j] += exp_(x[j] - 1e-3 * r)
-    return total.sum()
 
 
 def priced_pass(small: bool) -> list[Row]:
