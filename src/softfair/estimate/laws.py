@@ -15,7 +15,7 @@ __all__ = ["Law", "dirichlet", "log_rising", "mix"]
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """Mean and variance of each entry of a random row; what else the law is does not matter here."""
+    """What is known of the law of a random row: mean and variance of each entry."""
 
     mean: Floats  # [..., S]
     variance: Floats  # [..., S]
