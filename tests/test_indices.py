@@ -1,7 +1,6 @@
-"""Whittle indices against closed forms, plain value iteration, another package, and the laws they must obey.
+"""Whittle indices: closed forms, value iteration, another package, properties, witnesses.
 
-Order: closed form, brute force, another package, properties, witnesses. The brute force is written from the definition,
-without a line shared with the package.
+The brute force is written from the definition, without a line shared with the package.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from softfair.kernels.threads import get_threads, set_threads
 
 
 def any_arms(n, seed, rewards=True):
-    """Two-state arms of every kind, helped or harmed by action, p uniform on (0, 1) and rewards of either order."""
+    """Two-state arms that action helps or harms: p uniform on (0, 1), rewards of either order."""
     rng = np.random.default_rng(seed)
     return Cohort.two_state(
         rng.random((n, 2, 2)), reward=rng.normal(size=(n, 2)) if rewards else None
@@ -73,7 +72,7 @@ def finite_by_definition(P, r, gamma, h):
 
 
 def average_by_definition(P, r):
-    """All 2^S policies, each with its gain g + m q: a state is passive while the best gain allows it."""
+    """By all 2^S policies, each of gain g + m q: a state is passive if a best policy has it so."""
     S = len(r)
     actions = np.array(list(product([0, 1], repeat=S)))  # [2^S, S]
     gains, shares = [], []
@@ -108,7 +107,8 @@ def test_paper_arm_for_ever():
 
 
 def test_finite_rows_are_geometric_sums_where_one_action_rules():
-    # The same arm's s* = 0: passive up to the index at every h, so W_h = Delta (1 + gamma l_0 + ... ).
+    # The same arm has s* = 0. At a subsidy of the index passive is best at every later step, so
+    # W_h = Delta (1 + gamma l_0 + ... ).
     arm = Cohort.two_state([[[0.2, 0.6], [0.5, 0.8]]])
     h = np.arange(7)
     expected = 0.3 * (1 - (0.9 * 0.4) ** h) / (1 - 0.9 * 0.4)
@@ -124,8 +124,9 @@ def test_finite_rows_are_geometric_sums_where_one_action_rules():
 
 
 def test_geometric_sum_needs_a_gain():
-    # s* = 0 with l_0 = .3 >= 0 but Delta = -.1. At m = W_2 the last step acts in 0 and rests in 1, so
-    # x_1 = 1 + (.8 + m) - .4 and m = -.1 x_1 gives -.14 / 1.1; the sum would give -.1 (1 + .3) = -.13.
+    # s* = 0 with l_0 = .3 >= 0 but Delta = -.1. At m = W_2 the last step acts in 0 and rests in 1,
+    # so x_1 = 1 + (.8 + m) - .4, and m = -.1 x_1 gives -.14 / 1.1. The geometric sum would give
+    # -.1 (1 + .3) = -.13.
     arm = Cohort.two_state([[[0.5, 0.8], [0.4, 0.6]]])
     assert whittle(arm, horizon=2)[2, 0, 0] == pytest.approx(-0.14 / 1.1, abs=1e-13)
     assert finite_by_definition(arm.P[0], arm.reward[0], 1.0, 2)[0] == pytest.approx(
@@ -219,7 +220,8 @@ def test_finite_against_plain_recursion(gamma):
 
 
 def test_finite_on_certain_arms_takes_the_lower_end_of_an_interval():
-    # All 16 deterministic arms, in exact arithmetic: at gamma = 1 some are indifferent over an interval of subsidies.
+    # All 16 deterministic arms, in exact arithmetic. At gamma = 1 some are indifferent over an
+    # interval of subsidies.
     p = np.array(list(product([0.0, 1.0], repeat=4))).reshape(-1, 2, 2)
     for reward in ([0.0, 1.0], [1.0, 0.0]):
         cohort = Cohort.two_state(p, reward=reward)
@@ -231,7 +233,8 @@ def test_finite_on_certain_arms_takes_the_lower_end_of_an_interval():
 
 
 def test_two_state_advantage_crosses_zero_once():
-    # The theorem that heads softfair.indices, on arms near the corners where it is tight: scan m for a second crossing.
+    # The theorem that heads softfair.indices, on arms near the corners where it is tight: scan m
+    # for a second crossing.
     rng = np.random.default_rng(10)
     p = rng.beta(0.2, 0.2, size=(300, 2, 2))
     m = np.sinh(np.linspace(-6, 6, 801)) / np.sinh(6) * 12  # dense near 0
@@ -251,7 +254,10 @@ def test_many_state_kernel_agrees_on_two_states():
 
 
 def belief_chain(p, length):
-    """The belief chain of a partly observed arm: states (seen, steps since), rewards their beliefs; cut at length."""
+    """The belief chain of a partly observed arm, cut at length.
+
+    States are (state seen, steps since), and their rewards are the beliefs.
+    """
     belief = np.empty((2, length))
     belief[:, 0] = p[1]
     for u in range(1, length):
@@ -267,7 +273,8 @@ def belief_chain(p, length):
 
 
 def test_threshold_against_value_iteration_on_the_belief_chain():
-    # Just below its index a belief is worth a pull, just above it is not: average reward, by relative value iteration.
+    # At a subsidy just below its index a belief is worth a pull, just above it is not: average
+    # reward, by relative value iteration.
     cohort, length, asked, step = paper_arms(60, seed=12), 40, 4, 2e-3
     table = threshold(cohort, 12)
     p = cohort.p
@@ -392,7 +399,8 @@ def test_first_rows_are_nothing_and_the_immediate_gain(p, gamma, horizon):
 @given(two_state, st.floats(0.0, 0.8))
 def test_long_horizons_tend_to_for_ever(p, gamma):
     cohort = Cohort.two_state(p)
-    # Stopping after h steps moves x by at most gamma^h / (1 - gamma); dz/dw >= 1 - gamma bounds what the root feels.
+    # Stopping after h steps moves x by at most gamma^h / (1 - gamma), and dz/dw >= 1 - gamma bounds
+    # how far that moves the root.
     np.testing.assert_allclose(
         whittle(cohort, gamma, 120)[-1], whittle(cohort, gamma), rtol=0, atol=1e-9
     )
@@ -475,9 +483,11 @@ def test_theorem_1_fails_for_the_smaller_gain():
     assert Q3[1, 1] < Q3[0, 1]
 
 
-# Found among 200 000 three-state arms: the one whose passive state turns active by the widest margin. To find it again:
+# Found among 200 000 three-state arms: the one whose passive state turns active by the widest
+# margin. To find it again:
 #   P = np.random.default_rng(0).dirichlet(np.full(3, 0.3), size=(200_000, 2, 3)).round(2)
-#   P[..., 2] = 1 - P[..., 0] - P[..., 1], then indices._raise_subsidy(...) marks 258 of them in `fault` at gamma = 0.9.
+#   P[..., 2] = 1 - P[..., 0] - P[..., 1]
+# At gamma = 0.9 indices._raise_subsidy(...) marks 258 of them in `fault`.
 NOT_INDEXABLE = np.array(
     [
         [[0.99, 0.01, 0.00], [0.74, 0.26, 0.00], [0.00, 0.92, 0.08]],
@@ -515,7 +525,8 @@ def test_several_recurrent_classes_need_a_discount():
 
 
 def test_forward_marks_the_arms_the_assumption_fits():
-    # The first waits with falling beliefs; the second recovers by itself once seen bad, so waiting begets waiting.
+    # The first arm gets worse while it waits. The second recovers by itself after it was seen bad,
+    # so that a longer wait makes a pull less useful.
     cohort = Cohort.two_state([[[0.3, 0.5], [0.85, 0.9]], [[0.0165, 0.2698], [0.041, 0.637]]])
     table = threshold(cohort, 10)
     assert table.forward.tolist() == [True, False]
