@@ -16,13 +16,29 @@ import softfair as sf
 from softfair.errors import InvalidInput
 from softfair.estimate import COHORT, CONSTRAINTS, GROUP, OWN, PRIOR, count_transitions, estimate
 from softfair.estimate.border import Groups
-from softfair.estimate.classes import LEAST_PERSONS, _search, _shares, find_classes
+from softfair.estimate.classes import (
+    LEAST_PERSONS,
+    LEAST_RISE,
+    Classes,
+    _members,
+    _search,
+    _shares,
+    find_classes,
+)
 from softfair.estimate.constraint import project
 from softfair.estimate.groups import GroupPrior, learn_group_prior, log_groups
 from softfair.estimate.intervals import central_intervals
 from softfair.estimate.laws import Law, dirichlet, log_rising, mix
 from softfair.estimate.persons import distinct_persons, person_laws
-from softfair.estimate.rows import RowCounts, RowFit, Tally, _fit_class, _step
+from softfair.estimate.rows import (
+    RowCounts,
+    RowFit,
+    Tally,
+    _fit_class,
+    _step,
+    rows_of,
+    step_classes,
+)
 from softfair.estimate.strengths import (
     COARSE_GRID,
     LEAST_STRENGTH,
@@ -472,6 +488,77 @@ def test_a_step_takes_the_best_strength_in_reach(rng):
     assert stepped(200.0) == pytest.approx(200.0 * np.exp(-0.6))
     best = fit.alpha.points[fit.alpha.top]
     assert stepped(best) == pytest.approx(best)
+
+
+def test_strengths_expected_of_a_row_are_those_of_the_others(rng):
+    """Three rows with much data say that persons and groups are alike; the fourth has one person.
+
+    Alone, with strengths expected to be 1, the fourth row would be learnt to differ much more.
+    """
+    group = np.arange(400) % 8
+    good = rng.binomial(20, 0.4, 400)
+    full = tally_of(np.stack([20 - good, good], axis=1), group)
+    scarce = np.zeros((400, 2), int)
+    scarce[:8] = [[1, 0], [0, 1]] * 4
+    tallies = [full, full, full, tally_of(scarce, group)]
+    fit = _fit_class(tallies)[3]
+    alone = learn_group_prior(tallies[3].effective(np.ones(1))[0])
+    assert fit.expected > 100
+    assert fit.alpha.centre > 20
+    assert fit.prior.kappa.centre > 5 * alone.kappa.centre
+
+
+def test_expected_strengths_are_consistent(rng):
+    """What is expected of a row depends on effective moves, and these on what is expected.
+
+    Two passes must be closer to the fixed point than one.
+    """
+    N = rng.integers(20, 60, 200)
+    tallies = []
+    for mean in (0.2, 0.5, 0.6, 0.9):
+        m = rng.beta(12 * mean, 12 * (1 - mean), 6)[np.arange(200) % 6]
+        good = rng.binomial(N, rng.beta(40 * m, 40 * (1 - m)))
+        tallies.append(tally_of(np.stack([N - good, good], axis=1), np.arange(200) % 6))
+
+    def once(expected):
+        pairs = zip(tallies, expected, strict=True)
+        effective = [tally.effective(np.array([alpha]))[0] for tally, alpha in pairs]
+        kappa = expected_from_others(np.stack([log_groups(COARSE_GRID, e) for e in effective]))
+        priors = [learn_group_prior(*pair) for pair in zip(effective, kappa, strict=True)]
+        pairs = zip(tallies, priors, strict=True)
+        return expected_from_others(np.stack([t.log_fit(COARSE_GRID, p) for t, p in pairs]))
+
+    first = fixed = once(np.ones(4))
+    for _ in range(20):
+        fixed = once(fixed)
+    found = np.array([fit.expected for fit in _fit_class(tallies)])
+    assert (np.abs(found - fixed) < 0.1 * np.abs(first - fixed)).all()
+
+
+def test_maximisation_goes_on_until_the_likelihood_stands_still(rng):
+    """A step more raises the log likelihood of all persons by less than a tenth."""
+    kind = np.arange(400) % 2
+    p = np.array([0.35, 0.6])[kind][:, None, None] * np.ones((1, 2, 2))
+    counts, groups = moves(p, 25, 0.5, rng), Groups(np.arange(400) % 2, 2)
+    rows = rows_of(counts, groups)
+    classes = _search(counts, groups, 2)
+    fits = step_classes(rows, classes.membership, classes.fits)
+    share = _shares(classes.membership, groups)
+    _, further = _members(rows, groups, Classes(fits, share, classes.membership))
+    assert further - classes.log_likelihood < LEAST_RISE
+
+
+def test_a_constraint_moves_what_is_known_least():
+    """300 moves with frequency .6 when left alone, 5 moves with frequency .2 when contacted."""
+    counts = np.zeros((30, 2, 2, 2), int)
+    counts[:, 0, 0] = 120, 180
+    counts[:, 1, 0] = 4, 1
+    counts[:, :, 1, 1] = 50
+    free, held = estimate(counts), estimate(counts, monotone=True)
+    tied = held.P[:, 0, 0, 1]
+    np.testing.assert_array_equal(tied, held.P[:, 1, 0, 1])
+    assert held.binding[:, 0].all()
+    assert (free.P[:, 0, 0, 1] - tied < 0.2 * (tied - free.P[:, 1, 0, 1])).all()
 
 
 def test_a_class_of_a_few_persons_is_not_made(rng):

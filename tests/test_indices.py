@@ -172,11 +172,10 @@ def test_sigmoid_is_the_formula_of_its_constants():
 
 
 def test_sigmoid_outside_its_domain_is_the_gain():
-    gain = np.array([[-0.2, 0.3, 0.0, 0.3, 0.3]])
-    limit = np.array([[0.5, 0.2, 0.5, 0.3, np.inf]])
-    np.testing.assert_array_equal(
-        sigmoid_row(gain, limit, 4), [[-0.2, 0.3, 0.0, 0.3, 1.2]]
-    )  # an infinite limit: h gain
+    gain = np.array([[-0.2, 0.3, 0.0, 0.3, 0.3, -0.2]])
+    limit = np.array([[0.5, 0.2, 0.5, 0.3, np.inf, np.inf]])
+    # With an infinite limit it is h gain, if the gain is positive.
+    np.testing.assert_array_equal(sigmoid_row(gain, limit, 4), [[-0.2, 0.3, 0.0, 0.3, 1.2, -0.2]])
 
 
 # Brute force
@@ -299,9 +298,18 @@ def test_threshold_against_value_iteration_on_the_belief_chain():
         assert np.all(own[1] < 0)
 
 
-def test_threshold_table_is_the_renewal_formula():
+@pytest.mark.parametrize(
+    ("p", "steps"),
+    [
+        ([[0.3, 0.5], [0.85, 0.9]], 7),
+        # A pull that saw the good state seldom sees the bad one. The wait after the good state
+        # exceeds the horizon first.
+        ([[0.001, 0.9], [0.5, 0.9945]], 4),
+    ],
+)
+def test_threshold_table_is_the_renewal_formula(p, steps):
     # The path of one arm, from J_m alone: at each subsidy the two policies earn the same.
-    p = np.array([[0.3, 0.5], [0.85, 0.9]])
+    p = np.array(p)
     arm = Cohort.two_state([p], reward=[1.0, 3.0])
     table = threshold(arm, 4)
     assert table.forward[0]
@@ -313,7 +321,7 @@ def test_threshold_table_is_the_renewal_formula():
         return seen @ reward / (seen @ wait)
 
     wait = [1, 1]
-    for _ in range(7):
+    for _ in range(steps):
         seen = min(
             (w for w in (0, 1) if wait[w] <= 4), key=lambda w: table.index[w, wait[w] - 1, 0]
         )
@@ -522,6 +530,38 @@ def test_several_recurrent_classes_need_a_discount():
     np.testing.assert_array_equal(
         whittle(Cohort(P), 0.99), np.zeros((1, 3))
     )  # acting changes nothing
+
+
+def test_rare_transitions_connect_states():
+    # Each state is left with probability .001 only, yet there is one recurrent class.
+    stay = 0.998 * np.eye(3) + 0.001 * (1 - np.eye(3))
+    act = np.array([[0.9, 0.1, 0.0], [0.0, 0.9, 0.1], [0.0, 0.0, 1.0]])
+    P = np.stack([stay, 0.5 * stay + 0.5 * act])
+    found = whittle(Cohort(P[None]))[0]
+    np.testing.assert_allclose(
+        found, average_by_definition(P, np.array([0, 0.5, 1])), rtol=1e-6, atol=1e-6
+    )
+
+
+def test_a_chain_of_four_states_is_connected():
+    # State 0, where the arm ends, is reached from state 3 in no fewer than three steps. With a
+    # subsidy m the gain is m, and while lower states are passive v(s) = r(s - 1) + v(s - 1) with
+    # v(1) = 0. Acting in s gains (r(s) + v(s) - r(s - 1) - v(s - 1)) / 2 = r(s) / 2.
+    down = np.eye(4, k=-1)
+    down[0, 0] = 1
+    slow = 0.5 * down + 0.5 * np.eye(4)
+    np.testing.assert_allclose(
+        whittle(Cohort(np.stack([down, slow])[None]))[0], [0, 1 / 6, 1 / 3, 1 / 2], atol=1e-12
+    )
+
+
+def test_scaled_rewards_scale_threshold_indices():
+    cohort = paper_arms(200, seed=21)
+    plain = threshold(cohort, 6)
+    for scale in (1e-6, 1e10):
+        scaled = threshold(Cohort(cohort.P, reward=[0.0, scale]), 6)
+        np.testing.assert_allclose(scaled.index, scale * plain.index, rtol=1e-9)
+        np.testing.assert_array_equal(scaled.forward, plain.forward)
 
 
 def test_forward_marks_the_arms_the_assumption_fits():

@@ -198,6 +198,13 @@ def test_unfair_means_by_more_than_rounding(step, pairs):
     assert metrics.unfair_pairs([0.5, 0.5 - 0.5 * step], [2, 4], tolerance=0) == 1
 
 
+def test_the_share_has_the_tolerance_of_the_pairs():
+    assert metrics.unfair_share([0.5, 0.5 - 1e-9], [2, 4]) == 1
+    assert metrics.unfair_share([0.9, 0.1], [1, 2]) == 1
+    assert metrics.unfair_share([0.9, 0.1], [1, 2], tolerance=0.6) == 0  # 2 - 1 < .6 * 2
+    assert metrics.unfair_share([0.9, 0.1], [1, 2], tolerance=0.4) == 1
+
+
 def test_unfair_pairs_of_many_runs():
     inclusion = [[0.1, 0.9], [0.9, 0.1]]
     np.testing.assert_array_equal(metrics.unfair_pairs(inclusion, [1, 2]), [0, 1])
