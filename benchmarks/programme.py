@@ -17,9 +17,10 @@ import pyarrow.csv
 
 from softfair.datasets import cpap
 from softfair.programme.audit import audit
-from softfair.programme.ingest import import_history, import_people, record
+from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import fit
-from softfair.programme.rounds import make_plan
+from softfair.programme.plans import make_plan
+from softfair.programme.records import record
 from softfair.programme.settings import initialise
 from softfair.programme.store import Store
 

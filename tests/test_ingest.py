@@ -14,15 +14,10 @@ from hypothesis import strategies as st
 
 from softfair.errors import BadRows, InvalidInput, SoftFairError
 from softfair.programme import sample, store
-from softfair.programme.ingest import (
-    UNKNOWN,
-    import_history,
-    import_people,
-    load_history,
-    load_people,
-)
+from softfair.programme.imports import import_history, import_people
 from softfair.programme.settings import initialise
-from softfair.programme.store import Store
+from softfair.programme.snapshot import load_history, load_people
+from softfair.programme.store import UNKNOWN, Store
 
 NAME = "softfair test"
 

@@ -12,10 +12,13 @@ import sqlalchemy as sa
 
 from softfair.errors import SoftFairError, StoreError
 from softfair.programme import sample, store
-from softfair.programme.ingest import import_history, import_people, load_history, record
+from softfair.programme.eligibility import Status
+from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import fit
-from softfair.programme.rounds import Status, make_plan, plan_of, verify
+from softfair.programme.plans import make_plan, plan_of, verify
+from softfair.programme.records import record
 from softfair.programme.settings import initialise
+from softfair.programme.snapshot import load_history
 from softfair.programme.store import MIGRATIONS, VERSION, Store
 
 NAME = "softfair test"
@@ -437,7 +440,7 @@ def test_nothing_in_the_package_deletes():
     import re
     from pathlib import Path
 
-    sources = "\n".join(path.read_text() for path in Path(store.__file__).parent.glob("*.py"))
+    sources = "\n".join(path.read_text() for path in Path(store.__file__).parent.rglob("*.py"))
     assert (
         re.findall(
             r"(?i)\bdelete\s+from\b|(?<!np)\.delete\(|\bdrop\s+table\b|\btruncate\b", sources
