@@ -1,4 +1,4 @@
-"""A programme of 100,000 people with 52 rounds of history: what each command takes, beside the import of that history."""
+"""The time that each command takes with 100,000 people and 52 rounds of history."""
 
 from __future__ import annotations
 

@@ -271,7 +271,10 @@ def test_a_cooldown_bounds_the_rate(small):
 
 
 def test_a_group_target_between_the_ends(small):
-    """Two sites: es people fill the small one, and at the large one they gain most: some gain-seeking evens the groups out."""
+    """Two sites: es people fill the small one, and at the large one they gain most.
+
+    So the lottery is less even between languages than a plan with some c in between.
+    """
     names = [f"n{i}" for i in range(10)] + [f"s{i}" for i in range(12)]
     people = csv(
         "id,site,language",
@@ -520,7 +523,8 @@ def test_c_follows_the_target(programme):
 def test_an_unreachable_target_names_the_nearest(programme):
     with pytest.raises(
         Infeasible,
-        match=r"nobody expected to wait more than 5 rounds; the nearest that can is nobody .* 9\.67 rounds",
+        match=r"nobody expected to wait more than 5 rounds; "
+        r"the nearest that can is nobody .* 9\.67 rounds",
     ):
         make_plan(
             programme, NAME, target=Target("wait", 5.0)
@@ -536,7 +540,7 @@ def test_a_target_of_an_unknown_group(programme):
 
 
 def test_the_outlook_is_what_simulation_finds(programme):
-    """The outlook follows expectations; a simulation of the same policy on the model's cohort must agree within its error."""
+    """A simulation of the same policy on the model's cohort agrees within its error."""
     import softfair as sf
 
     plan, _ = make_plan(programme, NAME)
@@ -552,7 +556,8 @@ def test_the_outlook_is_what_simulation_finds(programme):
     ]
     difference = rewards[0] - rewards[1]
     se = difference.std(ddof=1) / math.sqrt(200)
-    # Beyond chance: k are drawn in each round, not k on average, which costs some of the gain at n = 290 (measured 1 %).
+    # Beyond chance: k are drawn in each round, not k on average, which costs some of the gain at n
+    # = 290 (measured 1 %).
     assert plan.outlook.gained == pytest.approx(
         difference.mean(), abs=4 * se + 0.02 * difference.mean()
     )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInput
 from . import store
-from .entries import STRIDE, state_reader, threshold_reader
+from .entries import STRIDE, flag, state_reader, threshold_reader
 from .reading import WRONG, Table
 from .settings import Settings
 from .snapshot import History, load_history
@@ -28,6 +28,7 @@ __all__ = [
     "Imported",
     "News",
     "Recorded",
+    "contact_column",
     "news_of",
     "numbers_of",
     "refuse_repeats",
@@ -144,6 +145,13 @@ def state_column(table: Table, settings: Settings, threshold: str | None) -> Int
     if "state" in table.columns:
         return table.parse("state", state_reader(settings.states))
     return np.full(len(table), UNKNOWN, np.int64)
+
+
+def contact_column(table: Table, otherwise: int) -> Ints:
+    """The contacts in the column ``contacted`` [rows]; without one, the same for all."""
+    if "contacted" in table.columns:
+        return table.parse("contacted", flag)
+    return np.full(len(table), otherwise, np.int64)
 
 
 def refuse_repeats(table: Table, ids: Ints, rounds: Ints | None = None) -> None:

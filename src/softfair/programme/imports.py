@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInput
 from . import store
-from .batches import Content, Imported, news_of, numbers_of, refuse_repeats, state_column
+from .batches import (
+    Content,
+    Imported,
+    contact_column,
+    news_of,
+    numbers_of,
+    refuse_repeats,
+    state_column,
+)
 from .entries import CLEARED, flag, group, identifier, optional_round, round_number
 from .reading import COLUMNS, FACTS, Source, Table, read_table
 from .settings import current_settings
@@ -234,11 +242,7 @@ def import_history(
     table = read_table(source, ("id", "round"), ("state", "value", "contacted"))
     checked = table.parse("id", identifier)
     rounds = table.parse("round", round_number)
-    contacted = (
-        table.parse("contacted", flag)
-        if "contacted" in table.columns
-        else np.full(len(table), UNKNOWN, np.int64)
-    )
+    contacted = contact_column(table, otherwise=UNKNOWN)
     content = Content(table, "history", {"threshold": threshold})
     with database.writing() as connection:
         _, settings = current_settings(connection)

@@ -169,11 +169,11 @@ def _digest(content: bytes, asked: str) -> str:
 
 
 def is_intact(connection: Connection, number: int) -> bool:
-    """Whether a model's content and settings are what its digest was made of."""
+    """Whether a model is there, with the content and settings that its digest was made of."""
     m = store.model
     query = sa.select(m.c.content, m.c.settings, m.c.digest).where(m.c.id == number)
-    row = connection.execute(query).one()
-    return _digest(row.content, row.settings) == str(row.digest)
+    row = connection.execute(query).first()
+    return row is not None and _digest(row.content, row.settings) == row.digest
 
 
 def latest_model(database: Store) -> tuple[Model, list[str]]:

@@ -15,12 +15,13 @@ from .batches import (
     Imported,
     News,
     Recorded,
+    contact_column,
     news_of,
     numbers_of,
     refuse_repeats,
     state_column,
 )
-from .entries import flag, identifier, optional_round
+from .entries import identifier, optional_round
 from .reading import Source, Table, read_table
 from .settings import current_settings
 from .snapshot import People, load_people
@@ -78,41 +79,49 @@ def record(
         If the file cannot be used at all, or it is not clear which round it is of.
     """
     table = read_table(source, ("id",), ("contacted", "state", "value", *WORKSHEET))
-    checked = table.parse("id", identifier)
+    ids = table.parse("id", identifier)
     in_rounds = (
         table.parse("round", optional_round) if "round" in table.columns else np.empty(0, np.int64)
     )
-    contacted = _contacts(table)
+    # A file without states names those who were contacted.
+    has_states = "state" in table.columns or "value" in table.columns
+    contacted = contact_column(table, otherwise=UNKNOWN if has_states else 1)
     with database.writing() as connection:
         _, settings = current_settings(connection)
         state = state_column(table, settings, threshold)
-        refuse_repeats(table, checked)
+        refuse_repeats(table, ids)
         at = _round_of(connection, table, in_rounds[in_rounds >= 0], round)
         content = Content(table, "record", {"threshold": threshold, "round": at})
-        earlier, later = content.earlier(connection)
-        if earlier is not None and not later:
-            return earlier
-        person, _ = numbers_of(connection, table, add_people=False)
-        table.refuse()
-        absent = np.empty(0, np.int64)
-        if first := not _is_recorded(connection, at):
-            absent = _absent(load_people(connection), person, at)
-            contacted = np.maximum(contacted, 0)
-        news = _news(connection, at, person, contacted, state, absent)
-        if earlier is not None and not again:
-            return replace(earlier, superseded=news.stored)
-        batch = content.new_batch(connection, news.stored, software, at)
-        news.append(connection, batch)
-        recorded = _beside_plan(connection, at, person, contacted, first, len(absent))
-        return Imported(batch, len(table), news.added, news.corrected, False, recorded)
+        return _store(connection, content, at, contacted, state, software, again)
 
 
-def _contacts(table: Table) -> Ints:
-    """The column ``contacted`` [rows]; without it, a file without states names the contacted."""
-    if "contacted" in table.columns:
-        return table.parse("contacted", flag)
-    has_states = "state" in table.columns or "value" in table.columns
-    return np.full(len(table), UNKNOWN if has_states else 1, np.int64)
+def _store(
+    connection: Connection,
+    content: Content,
+    at: int,
+    contacted: Ints,
+    state: Ints,
+    software: str,
+    again: bool,
+) -> Imported:
+    """Write contacts and states [rows] of a round, unless the same file was taken before."""
+    earlier, later = content.earlier(connection)
+    if earlier is not None and not later:
+        return earlier
+    table = content.table
+    person, _ = numbers_of(connection, table, add_people=False)
+    table.refuse()
+    absent = np.empty(0, np.int64)
+    if first := not _is_recorded(connection, at):
+        absent = _absent(load_people(connection), person, at)
+        contacted = np.maximum(contacted, 0)
+    news = _news(connection, at, person, contacted, state, absent)
+    if earlier is not None and not again:
+        return replace(earlier, superseded=news.stored)
+    batch = content.new_batch(connection, news.stored, software, at)
+    news.append(connection, batch)
+    recorded = _beside_plan(connection, at, person, contacted, first, len(absent))
+    return Imported(batch, len(table), news.added, news.corrected, False, recorded)
 
 
 def _round_of(connection: Connection, table: Table, in_rounds: Ints, asked: int | None) -> int:
