@@ -15,6 +15,7 @@ from softfair.programme.outlook import (
     Outlook,
     Prospects,
     SiteCohort,
+    _found,
     _nearest,
     choose_c,
 )
@@ -118,6 +119,17 @@ def test_the_score_in_the_last_round():
     np.testing.assert_allclose(scores, (gain * start).sum(axis=1), rtol=1e-12)
 
 
+def test_the_score_with_two_rounds_left():
+    """Under a lottery V_1(s) is the reward expected of the last round at chances of k / n."""
+    n, k = 4, 1
+    cohort = cohort_of(n, 3, 12)
+    r = np.array([0, 0.5, 1])
+    V = ((1 - k / n) * cohort.P[:, 0] + k / n * cohort.P[:, 1]) @ r  # [n, S]
+    gain = np.einsum("ist,it->is", cohort.P[:, 1] - cohort.P[:, 0], r + V)
+    wanted = (gain * cohort.start).sum(axis=1)
+    np.testing.assert_allclose(site(cohort, k, 2).scores(0.0), wanted, rtol=1e-7)
+
+
 def test_values_follow_the_multiplier():
     """The solution that is remembered is that of the c that was asked for last."""
     people = site(cohort_of(4, 2, 5), 1, 3)
@@ -144,6 +156,14 @@ def test_two_sites_under_a_lottery():
     assert lottery.residual == max(one.values(0.0).info.residual for one in sites)
     assert prospects.most_effective_gained == pytest.approx(most, rel=1e-12)
     assert prospects.at(math.inf).benefit == 1
+
+
+def test_the_residual_is_the_largest_of_the_sites():
+    sites = [site(cohort_of(3, 2, 6), 1, 8), site(cohort_of(9, 2, 7), 2, 8, first=3)]
+    residuals = [one.values(5.0).info.residual for one in sites]
+    assert residuals[0] != residuals[1]
+    for order in (sites, sites[::-1]):
+        assert Prospects(order, people_of(*"NNNSSSSSSSSS")).at(5.0).residual == max(residuals)
 
 
 def test_a_group_without_anybody_in_the_draw_does_not_count():
@@ -299,6 +319,24 @@ def test_c_of_the_settings_without_a_target(ten):
     outlook = choose_c(ten[0], Settings(c=3.5), ten[1])
     assert (outlook.c, outlook.target, outlook.most_effective_gained) == (3.5, None, None)
     assert outlook.lowest.column == "region"  # the first group column
+
+
+class Hill:
+    """Prospects whose groups are even for c between 1 and 10 alone."""
+
+    hardest = 200.0
+
+    def at(self, c):
+        share = 0.9 if 1 <= c <= 10 else 0.5 if c else 0.6
+        return Outlook(c, 1.0, 1.0, 1.0, 0.0, LowestGroup("region", "a", share))
+
+
+def test_a_group_target_between_the_ends_gets_the_largest_c_that_was_tried():
+    """Thirteen multipliers from 0.02 to 200, each 10 ** (1 / 3) times the one before."""
+    found = _found(Hill(), Target("group", 0.8, "region"))
+    assert found.c == pytest.approx(0.02 * 10 ** (8 / 3), rel=1e-12)
+    with pytest.raises(Infeasible, match=r"no region below 90 % .* at c = 2;"):
+        _found(Hill(), Target("group", 0.95, "region"))
 
 
 def test_a_group_that_no_plan_reaches():

@@ -10,16 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from softfair.programme import store
-from softfair.programme.eligibility import (
-    FORGOTTEN,
-    Eligibility,
-    Site,
-    Status,
-    beliefs,
-    eligibility_of,
-)
+from softfair.programme.eligibility import Eligibility, Site, Status, beliefs, eligibility_of
 from softfair.programme.imports import import_history, import_people
-from softfair.programme.models import CROWD, Model, fit, is_intact, load_model
+from softfair.programme.models import Model, fit, is_intact, load_model
 from softfair.programme.plans import (
     Header,
     Rows,
@@ -143,11 +136,11 @@ def test_sites_are_sorted_and_found_by_name():
 
 
 def test_a_state_seen_long_ago_is_followed_for_so_many_rounds():
-    """Only the last FORGOTTEN moves are made; here a state lasts a thousand rounds on average."""
+    """Only the last 500 moves are made; here a state lasts a thousand rounds on average."""
     P = np.broadcast_to([[0.999, 0.001], [0.001, 0.999]], (1, 2, 2, 2))
-    for ago in (FORGOTTEN - 100, FORGOTTEN, FORGOTTEN + 100):
+    for ago in (400, 500, 501, 600):
         belief = beliefs(snapshot([[-1] * 4], [(0, 0, 0, -1)]), model_of(P), ago)
-        moves = min(ago, FORGOTTEN)
+        moves = min(ago, 500)
         np.testing.assert_allclose(belief[0], np.linalg.matrix_power(P[0, 0], moves)[0], rtol=1e-10)
 
 
@@ -392,9 +385,9 @@ def test_a_sentence_says_how_many_would_gain_less(small):
 
 
 def test_how_many_people_make_a_group(small):
-    """Two regions: towards their means with 2 * CROWD people, not with one fewer."""
-    assert fit(small(n=2 * CROWD), NAME)[0].summary.group_column == "region"
-    assert fit(small(n=2 * CROWD - 1), NAME)[0].summary.group_column is None
+    """Two regions: towards their means with 20 people each, not with one fewer."""
+    assert fit(small(n=40), NAME)[0].summary.group_column == "region"
+    assert fit(small(n=39), NAME)[0].summary.group_column is None
 
 
 def test_what_a_model_was_learnt_from(small):
