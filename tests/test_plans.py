@@ -384,6 +384,14 @@ def test_a_sentence_says_how_many_would_gain_less(small):
 # Models.
 
 
+def test_a_transition_under_either_action_is_a_history_of_their_own():
+    P = np.full((3, 2, 2, 2), 0.5)
+    seen = np.zeros((3, 2, 2), int)
+    seen[0, 0, 1] = seen[1, 1, 0] = 1
+    model = dataclasses.replace(model_of(P), seen=seen)
+    assert model.unseen.tolist() == [False, False, True]
+
+
 def test_how_many_people_make_a_group(small):
     """Two regions: towards their means with 20 people each, not with one fewer."""
     assert fit(small(n=40), NAME)[0].summary.group_column == "region"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from softfair.errors import BadRows, InvalidInput
-from softfair.programme import entries
+from softfair.programme import entries, snapshot
 from softfair.programme.batches import Recorded
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.plans import make_plan
@@ -12,7 +12,7 @@ from softfair.programme.reading import read_table
 from softfair.programme.records import record
 from softfair.programme.settings import initialise
 from softfair.programme.snapshot import load_history, load_people
-from softfair.programme.store import UNKNOWN, Store, append, observation
+from softfair.programme.store import UNKNOWN, Store, append, fetch, observation
 
 NAME = "softfair test"
 
@@ -229,3 +229,15 @@ def test_unknown_is_null_and_comes_back(database):
         state, contacted = np.array([UNKNOWN, 0, 1]), np.array([1, UNKNOWN, 0])
         append(connection, observation, {**columns, "state": state, "contacted": contacted})
     assert history_of(database) == [(0, 1, -1, 1), (1, 1, 0, -1), (2, 1, 1, 0)]
+
+
+def test_the_order_in_which_the_database_answers_does_not_matter(database, monkeypatch):
+    """Rows of a query come in any order: here shuffled, with three batches about one person."""
+    for state in (1, 0, 1):
+        text = f"id,round,state\nb,1,{state}\na,1,{1 - state}\na,2,{state}\n"
+        import_history(database, text.encode(), NAME, again=True)
+    known = history_of(database)
+    assert known == [(0, 1, 0, -1), (0, 2, 1, -1), (1, 1, 1, -1)]
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(snapshot, "fetch", lambda *query: rng.permutation(fetch(*query)))
+    assert [history_of(database) for _ in range(20)] == [known] * 20
