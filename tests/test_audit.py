@@ -26,10 +26,13 @@ from softfair.programme.audit import (
     show,
     write_page,
 )
-from softfair.programme.ingest import History, People, import_history, import_people, record
+from softfair.programme.eligibility import Status
+from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import Model
-from softfair.programme.rounds import Status, load_plan, make_plan, plan_of
+from softfair.programme.plans import load_plan, make_plan, plan_of
+from softfair.programme.records import record
 from softfair.programme.settings import initialise
+from softfair.programme.snapshot import History, People
 from softfair.programme.store import Store
 
 SOFTWARE = "softfair test"

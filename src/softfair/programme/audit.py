@@ -64,11 +64,12 @@ from ..files import write_whole
 from ..policies.base import Rule
 from ..progress import track
 from . import store
-from .ingest import UNKNOWN, History, People, load_history, load_people
+from .eligibility import WAITING, Status
 from .models import Model, load_model
-from .rounds import WAITING, Status, plan_rows
+from .plans import plan_rows
 from .settings import current_settings
-from .store import Connection, Store
+from .snapshot import History, People, load_history, load_people
+from .store import UNKNOWN, Connection, Store
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -201,7 +202,7 @@ def _read(connection: Connection, people: People, history: History) -> list[Plan
     found = []
     for row in track(connection.execute(query).all(), "reading plans"):
         rows = plan_rows(connection, row.id)
-        who = rows["person"]
+        who = rows.person
         state, contacted = history.of(row.round, people.n)
         after, _ = history.of(row.round + 1, people.n)
         found.append(
@@ -209,14 +210,14 @@ def _read(connection: Connection, people: People, history: History) -> list[Plan
                 round=row.round,
                 version=row.version,
                 model=row.model,
-                c=math.inf if row.c < 0 else row.c,
+                c=row.c,
                 sites=[(name, k) for name, k in json.loads(row.sites)],
                 person=who,
-                status=rows["status"],
-                site=rows["site"],
-                score=rows["score"],
-                probability=rows["probability"],
-                listed=rows["listed"],
+                status=rows.status,
+                site=rows.site,
+                score=rows.score,
+                probability=rows.probability,
+                listed=rows.listed,
                 state=state[who],
                 contacted=contacted[who],
                 after=after[who],
