@@ -1,4 +1,4 @@
-"""The audit: figures that can be written down, figures by brute force, and tests that hold for honest draws and catch others."""
+"""The audit: figures by hand and by brute force; honest draws pass its tests and others do not."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -16,15 +17,18 @@ from scipy import stats
 from softfair import metrics, sampling
 from softfair.errors import InvalidInput
 from softfair.estimate import count_transitions, estimate
-from softfair.programme import audit as auditing
-from softfair.programme.audit import (
-    Planned,
-    audit,
+from softfair.programme.audit import audit, sections, show, write_page
+from softfair.programme.audit.evidence import Planned, draws, predictions
+from softfair.programme.audit.groups import _pooled, groups_of
+from softfair.programme.audit.lists import fairness_of, lists_of
+from softfair.programme.audit.off_policy import LOTTERY, NOBODY, off_policy_of, policies_for
+from softfair.programme.audit.outcomes import drift_of, engagement_of
+from softfair.programme.audit.spread import Span, Waits, spread_of
+from softfair.programme.audit.statistics import (
+    Rates,
+    Tally,
     design_variance,
-    off_policy,
-    sections,
-    show,
-    write_page,
+    wilson,
 )
 from softfair.programme.ingest import History, People, import_history, import_people, record
 from softfair.programme.models import Model
@@ -137,25 +141,18 @@ def test_a_lottery_and_a_list_of_one_have_their_textbook_variance():
     )  # for two, any b that gives them Cov = -.24
     np.testing.assert_allclose(design_variance(np.array([1.0, 1.0, 0.0])), 0.0)
     # Two of four by lottery, two in the set: hypergeometric, 2 * 1/2 * 1/2 * 2/3.
-    tally = auditing._Tally.of([planned([0.5] * 4, [1, 0, 1, 0])], [np.array([0, 0, 1, 1])], 2)
+    halves = draws([planned([0.5] * 4, [1, 0, 1, 0])], [np.array([0, 0, 1, 1])])
+    tally = Tally.of(halves, 2)
     np.testing.assert_allclose(tally.covariance, [[1 / 3, -1 / 3], [-1 / 3, 1 / 3]], atol=1e-12)
     assert tally.z(0) == 0.0
-
-
-@pytest.mark.parametrize("freedom", [1, 2, 3, 8, 9])
-@pytest.mark.parametrize("x", [0.0, 0.3, 4.0, 60.0])
-def test_the_tail_of_chi_square(x, freedom):
-    assert auditing._chi_square_tail(x, freedom) == pytest.approx(
-        stats.chi2.sf(x, freedom), rel=1e-10, abs=1e-300
-    )
 
 
 def test_wilson():
     # 0 of 10: (0, z^2 / (10 + z^2)); 5 of 10: by R's prop.test without correction, .2366 to .7634.
     z = stats.norm.ppf(0.975)
-    assert auditing._wilson(0.0, 10, z) == pytest.approx((0.0, z * z / (10 + z * z)))
-    assert auditing._wilson(0.5, 10, z) == pytest.approx((0.2366, 0.7634), abs=1e-4)
-    assert all(map(math.isnan, auditing._wilson(math.nan, 0, z)))
+    assert wilson(0.0, 10, z) == pytest.approx((0.0, z * z / (10 + z * z)))
+    assert wilson(0.5, 10, z) == pytest.approx((0.2366, 0.7634), abs=1e-4)
+    assert all(map(math.isnan, wilson(math.nan, 0, z)))
 
 
 def test_waits():
@@ -167,47 +164,44 @@ def test_waits():
         departed=[-1, -1, -1, 4, -1, -1],
         opted_out=[0, 0, 0, 0, 0, 1],
     )
-    longest, now, here, span = auditing._waits(people, history_of(rows))
-    # 0: rounds 3, 4 then 6; 1: all six; 2: 4 to 6; 3: 2 and 3, then left; 4: five before the call; 5 opted out.
-    assert longest.tolist() == [2, 6, 3, 2, 5, 6]
-    assert now.tolist() == [1, 6, 3, 2, 0, 6]
-    assert here.tolist() == [True, True, True, False, True, False]
-    assert span == {"first": 1, "last": 6}
+    waits = Waits.of(people, history_of(rows))
+    # 0: rounds 3, 4 then 6; 1: all six; 2: 4 to 6; 3: 2 and 3, then left; 4: five before the
+    # call; 5 opted out.
+    assert waits.longest.tolist() == [2, 6, 3, 2, 5, 6]
+    assert waits.now.tolist() == [1, 6, 3, 2, 0, 6]
+    assert waits.here.tolist() == [True, True, True, False, True, False]
+    assert waits.span == Span(1, 6)
 
 
 def test_never_listed_counts_first_listings():
-    """One of two places, then one again: expected of the second round's first listings is .75 of the one left, not prod(1 - p)."""
+    """One of two places, then one again: .75 first listings are expected of the second round.
+
+    The product of 1 - p would say otherwise.
+    """
     rounds = [planned([0.5, 0.5], [1, 0], round=1), planned([0.25, 0.75], [1, 0], round=2)]
-    figures, histograms = auditing._spread(rounds, people_of(2), history_of([]), Z, 0)
-    assert figures["never_listed"] == 1
-    assert figures["never_listed_expected"] == pytest.approx(2 - 1 - 0.75)
-    assert figures["z"] == pytest.approx((1 - 0.25) / math.sqrt(0.75 * 0.25))
-    assert histograms["listed"] == [1, 0, 1]
+    figures, histograms = spread_of(rounds, people_of(2), history_of([]), Z, 0)
+    assert figures.never_listed == 1
+    assert figures.never_listed_expected == pytest.approx(2 - 1 - 0.75)
+    assert figures.z == pytest.approx((1 - 0.25) / math.sqrt(0.75 * 0.25))
+    assert histograms.listed == (1, 0, 1)
 
 
 def test_off_policy_by_hand(monkeypatch):
-    monkeypatch.setattr(auditing, "LEAST_EFFECTIVE", 0.0)
+    monkeypatch.setattr(sys.modules[off_policy_of.__module__], "LEAST_EFFECTIVE", 0.0)
     p, listed, Y = np.array([0.8, 0.2, 0.6, 0.4]), [1, 0, 0, 1], np.array([1, 1, 0, 1])
-    policies = auditing._policies([], ())
     one = planned(p, listed, after=Y, c=math.nan)
-    found = {
-        row["policy"]: row
-        for row in off_policy(
-            [one], {name: policies[name] for name in ("nobody listed", "Random")}, 4, 2, Z
-        )
-    }
-    nobody, lottery = found["nobody listed"], found["Random"]
-    assert nobody["unnormalised"] == pytest.approx(1 / 0.8 / 4)
-    assert nobody["estimate"] == pytest.approx(1.25 / 3.75)
+    nobody, lottery = off_policy_of([one], (NOBODY, LOTTERY), 4, 2, Z)
+    assert nobody.unnormalised == pytest.approx(1 / 0.8 / 4)
+    assert nobody.estimate == pytest.approx(1.25 / 3.75)
     w = np.array([0.625, 0.625, 1.25, 1.25])
-    assert lottery["estimate"] == pytest.approx(2 / 3)
-    assert lottery["difference"] == pytest.approx(2 / 3 - 3 / 4)
+    assert lottery.estimate == pytest.approx(2 / 3)
+    assert lottery.difference == pytest.approx(2 / 3 - 3 / 4)
     gap = w * (Y - 2 / 3) / 3.75 - (Y - 0.75) / 4
     half = Z * math.sqrt(np.sum(gap**2) * 4 / 3)
-    assert (lottery["difference_low"], lottery["difference_high"]) == pytest.approx(
+    assert (lottery.difference_low, lottery.difference_high) == pytest.approx(
         (2 / 3 - 3 / 4 - half, 2 / 3 - 3 / 4 + half)
     )
-    assert lottery["effective_listed"] == pytest.approx(1.875**2 / (0.625**2 + 1.25**2))
+    assert lottery.effective_listed == pytest.approx(1.875**2 / (0.625**2 + 1.25**2))
 
 
 def test_a_policy_beyond_what_was_drawn_is_not_estimated():
@@ -221,25 +215,24 @@ def test_a_policy_beyond_what_was_drawn_is_not_estimated():
         after=after,
     )
     rows = {
-        row["policy"]: row
-        for row in off_policy([hard], auditing._policies([hard], (2.0,)), 200, 2, Z)
+        row.policy: row for row in off_policy_of([hard], policies_for([hard], (2.0,)), 200, 2, Z)
     }
-    assert rows["as drawn"]["estimate"] == pytest.approx(after.mean())
-    assert rows["most effective"]["estimate"] == pytest.approx(after.mean())
+    assert rows["as drawn"].estimate == pytest.approx(after.mean())
+    assert rows["most effective"].estimate == pytest.approx(after.mean())
     for name in ("nobody listed", "Random", "c = 2"):
-        assert not rows[name]["estimable"]
-        assert rows[name]["unsupported"] > 0.9
-        assert math.isnan(rows[name]["estimate"])
-        assert "never drawn" in rows[name]["why_not"]
+        assert not rows[name].estimable
+        assert rows[name].unsupported > 0.9
+        assert math.isnan(rows[name].estimate)
+        assert "never drawn" in rows[name].why_not
     few = drawn(rng, score[:6], 2, after=after[:6])
-    assert (
-        "rounds of people"
-        in off_policy([few], auditing._policies([few], ()), 6, 2, Z)[2]["why_not"]
-    )
+    assert "rounds of people" in off_policy_of([few], policies_for([few], ()), 6, 2, Z)[2].why_not
 
 
 def test_engagement_by_hand():
-    """Two people, chances .25 and .5 of the good state: predicted .375, sd sqrt(.1875 + .25) / 2, Brier (.75^2 + .5^2) / 2."""
+    """Two people, chances .25 and .5 of the good state.
+
+    Predicted .375, sd sqrt(.1875 + .25) / 2, Brier (.75^2 + .5^2) / 2.
+    """
     P = np.zeros((2, 2, 2, 2))
     P[..., 1] = 0.9
     P[0, 0, 1, 1], P[1, 1, 0, 1] = 0.25, 0.5
@@ -247,17 +240,17 @@ def test_engagement_by_hand():
     nothing = np.zeros((2, 2, 2))
     model = Model(1, "", 0, {}, P, P, P, nothing.astype(int), np.zeros(2, bool))
     one = planned([0.5, 0.5], [0, 1], state=[1, 0], contacted=[0, 1], after=[1, 1])
-    found = auditing._predictions([one], lambda number: model, 2)
-    (row,) = auditing._engagement(found, Z)
-    assert (row["predicted"], row["realised"]) == (0.375, 1.0)
-    assert row["z"] == pytest.approx(0.625 / (math.sqrt(0.1875 + 0.25) / 2))
-    assert row["brier"] == pytest.approx((0.75**2 + 0.5**2) / 2)
-    assert row["brier_of_share"] == 0.0
+    found = predictions([one], lambda number: model, 2)
+    (row,) = engagement_of(found, Z)
+    assert (row.predicted, row.realised) == (0.375, 1.0)
+    assert row.z == pytest.approx(0.625 / (math.sqrt(0.1875 + 0.25) / 2))
+    assert row.brier == pytest.approx((0.75**2 + 0.5**2) / 2)
+    assert row.brier_of_share == 0.0
     assert found.law[:, 1].tolist() == [0.25, 0.5]
 
 
 def test_group_values_of_one_person_are_put_together():
-    names, code = auditing._pooled(["", "a", "b", "c"], np.array([1, 1, 2, 3, 0, 0]))
+    names, code = _pooled(["", "a", "b", "c"], np.array([1, 1, 2, 3, 0, 0]))
     assert names == ["(none)", "a", "(others)"]
     assert code.tolist() == [1, 1, 2, 2, 0, 0]
 
@@ -266,7 +259,7 @@ def test_group_values_of_one_person_are_put_together():
 
 
 def test_the_design_variance_against_all_lists():
-    """Conditional Poisson sampling by enumeration: every set's variance within 6 %, on draws of 3 of 10."""
+    """Conditional Poisson sampling by enumeration: every set's variance is within 6 %, 3 of 10."""
     rng = np.random.default_rng(1)
     for _ in range(5):
         score, n, k = rng.normal(size=10), 10, 3
@@ -293,15 +286,15 @@ def test_waits_and_rates_against_loops():
     called = (rng.random((n, T)) < 0.25).astype(int)
     known = rng.random((n, T)) < 0.9
     rows = [(i, t, 0, called[i, t] if known[i, t] else -1) for i in range(n) for t in range(T)]
-    longest, now, _, _ = auditing._waits(people_of(n), history_of(rows))
+    waits = Waits.of(people_of(n), history_of(rows))
     for i in range(n):
         runs, run = [0], 0
         for t in range(T):
             run = 0 if called[i, t] and known[i, t] else run + 1
             runs.append(run)
-        assert (longest[i], now[i]) == (max(runs), run)
+        assert (waits.longest[i], waits.now[i]) == (max(runs), run)
     x, m, label = rng.integers(0, 5, n).astype(float), np.full(n, 6.0), rng.integers(0, 2, n)
-    found = auditing._Rates.of(x, m, label, 2, Z)
+    found = Rates.of(x, m, label, 2, Z)
     for j in (0, 1):
         mine = label == j
         rate = x[mine].sum() / m[mine].sum()
@@ -312,9 +305,9 @@ def test_waits_and_rates_against_loops():
             / (mine.sum() - 1)
         )
         assert (found.low[j], found.high[j]) == pytest.approx(
-            auditing._wilson(rate, min(rate * (1 - rate) / variance, m[mine].sum()), Z)
+            wilson(rate, min(rate * (1 - rate) / variance, m[mine].sum()), Z)
         )
-    alike = auditing._Rates.of(np.zeros(5), np.full(5, 4.0), np.zeros(5, np.int64), 1, Z)
+    alike = Rates.of(np.zeros(5), np.full(5, 4.0), np.zeros(5, np.int64), 1, Z)
     assert alike.high[0] == pytest.approx(Z * Z / (5 + Z * Z))  # five people, not twenty rounds
 
 
@@ -322,7 +315,7 @@ def test_unfair_pairs_by_site_against_a_double_loop():
     rng = np.random.default_rng(4)
     score, p, site = rng.integers(0, 4, 30) / 4, rng.random(30), rng.integers(0, 2, 30)
     status = np.where(rng.random(30) < 0.2, Status.COOLING, Status.IN_DRAW)
-    (row,) = auditing._fairness(
+    (row,) = fairness_of(
         [
             planned(
                 p, np.zeros(30), score=score, site=site, sites=[("a", 3), ("b", 3)], status=status
@@ -335,11 +328,11 @@ def test_unfair_pairs_by_site_against_a_double_loop():
         if site[i] == site[j] and status[i] == status[j] == 0
     ]
     gaps = [p[i] - p[j] for i, j in pairs if score[i] < score[j] and p[i] > p[j]]
-    assert row["pairs"] == len(pairs) // 2
-    assert row["unfair_pairs"] == len(gaps) > 0
-    assert row["largest_difference"] == pytest.approx(max(gaps))
-    (fair,) = auditing._fairness([drawn(rng, score, 5)])
-    assert fair["unfair_pairs"] == 0
+    assert row.pairs == len(pairs) // 2
+    assert row.unfair_pairs == len(gaps) > 0
+    assert row.largest_difference == pytest.approx(max(gaps))
+    (fair,) = fairness_of([drawn(rng, score, 5)])
+    assert fair.unfair_pairs == 0
 
 
 def test_off_policy_against_loops():
@@ -348,8 +341,7 @@ def test_off_policy_against_loops():
         drawn(rng, rng.normal(size=50), 15, c=0.7, after=rng.integers(-1, 3, 50)) for _ in range(3)
     ]
     rows = {
-        row["policy"]: row
-        for row in off_policy(rounds, auditing._policies(rounds, (0.2,)), 50, 3, Z)
+        row.policy: row for row in off_policy_of(rounds, policies_for(rounds, (0.2,)), 50, 3, Z)
     }
     w, Y, who = [], [], []
     for one in rounds:
@@ -365,30 +357,33 @@ def test_off_policy_against_loops():
                 who.append(i)
     w, Y = np.array(w), np.array(Y)
     V = w @ Y / w.sum()
-    assert rows["c = 0.2"]["estimate"] == pytest.approx(V)
-    assert rows["c = 0.2"]["unnormalised"] == pytest.approx(w @ Y / len(Y))
+    assert rows["c = 0.2"].estimate == pytest.approx(V)
+    assert rows["c = 0.2"].unnormalised == pytest.approx(w @ Y / len(Y))
     pull = np.bincount(who, w * (Y - V), 50) / w.sum()
-    assert rows["c = 0.2"]["high"] == pytest.approx(
+    assert rows["c = 0.2"].high == pytest.approx(
         V + Z * math.sqrt(pull @ pull * (m := len(set(who))) / (m - 1))
     )
-    assert rows["as drawn"]["estimate"] == pytest.approx(Y.mean())
-    assert abs(rows["as drawn"]["difference_high"]) < 1e-9
+    assert rows["as drawn"].estimate == pytest.approx(Y.mean())
+    assert abs(rows["as drawn"].difference_high) < 1e-9
 
 
 # Statistics.
 
 
 def test_honest_lists_pass_and_others_do_not():
-    """Over 400 programmes of 5 rounds the test's p-values are uniform: Kolmogorov and Smirnov's distance beyond 2.2 / sqrt(400) has a
-    chance of 2 exp(-2 * 2.2^2) = 1e-4; the design's variance is within a few per cent, which moves a p-value by less."""
+    """Over 400 programmes of 5 rounds the test's p-values are uniform.
+
+    Kolmogorov and Smirnov's distance beyond 2.2 / sqrt(400) has a chance of 2 exp(-2 * 2.2^2) =
+    1e-4; the design's variance is within a few per cent, which moves a p-value by less.
+    """
     rng = np.random.default_rng(6)
     chances, firsts, groups = [], [], []
     label = np.arange(80) % 4
     for _ in range(400):
         rounds = [drawn(rng, rng.normal(size=80), 24, round=t) for t in range(5)]
-        chances.append(auditing._lists(rounds, Z)[1]["p"])
-        firsts.append(auditing._spread(rounds, people_of(80), history_of([]), Z, 0)[0]["z"])
-        groups.append(auditing._Tally.of(rounds, [label] * 5, 4).z(0))
+        chances.append(lists_of(rounds, Z)[1].p)
+        firsts.append(spread_of(rounds, people_of(80), history_of([]), Z, 0)[0].z)
+        groups.append(Tally.of(draws(rounds, [label] * 5), 4).z(0))
     assert stats.kstest(chances, "uniform").statistic < 2.2 / 20 + 0.02
     for z in (firsts, groups):  # mean 0, variance 1: 4 standard errors, 1/20 and sqrt(2)/20
         assert abs(np.mean(z)) < 4 / 20
@@ -398,7 +393,7 @@ def test_honest_lists_pass_and_others_do_not():
         planned(one.probability, sampling.inclusion_of_top(one.score, 24).astype(int))
         for one in rounds
     ]
-    assert auditing._lists(cheating, Z)[1]["p"] < 1e-6
+    assert lists_of(cheating, Z)[1].p < 1e-6
     favoured = []
     for one in rounds:
         listed = one.listed.copy()
@@ -408,17 +403,21 @@ def test_honest_lists_pass_and_others_do_not():
         )
         listed[off[:5]], listed[on[:5]] = 1, 0
         favoured.append(planned(one.probability, listed))
-    rows = auditing._groups(
+    rows = groups_of(
         favoured, people_of(80, groups=[json.dumps({"region": str(j)}) for j in label]), 2, Z
     )
-    assert [row["value"] for row in rows if row["flagged"] and row["z"] > 0] == ["0"]
+    assert [row.value for row in rows if row.flagged and row.z > 0] == ["0"]
     impossible = planned([1.0, 0.0, 0.5, 0.5], [0, 1, 1, 0])
-    assert auditing._lists([impossible], Z)[1]["impossible"] == 2
+    assert lists_of([impossible], Z)[1].impossible == 2
 
 
 def test_the_off_policy_estimate_is_right_on_average_and_its_interval_covers():
-    """Potential outcomes known, so the truth is too. 400 programmes: the mean error within 4 standard errors of zero, coverage of the
-    90 % interval of the difference at least .9 - 4 sqrt(.9 * .1 / 400) = .84 (it may cover more: people are taken as drawn too)."""
+    """Potential outcomes are known, so the truth is too.
+
+    400 programmes: the mean error is within 4 standard errors of zero, the coverage of the 90 %
+    interval of the difference at least .9 - 4 sqrt(.9 * .1 / 400) = .84 (it may cover more, for
+    people are taken as drawn too).
+    """
     rng = np.random.default_rng(7)
     n, k, T = 120, 30, 4
     errors = {"Random": [], "most effective": [], "nobody listed": [], "c = 2": []}
@@ -442,13 +441,11 @@ def test_the_off_policy_estimate_is_right_on_average_and_its_interval_covers():
             }
             for name, q in chances.items():
                 truth[name].append(np.mean(q * within + (1 - q) * without))
-        for row in off_policy(rounds, auditing._policies(rounds, (2.0,)), n, 2, Z):
-            if (name := row["policy"]) in errors:
+        for row in off_policy_of(rounds, policies_for(rounds, (2.0,)), n, 2, Z):
+            if (name := row.policy) in errors:
                 true = np.mean(truth[name])
-                errors[name].append((row["unnormalised"] - true, row["estimate"] - true))
-                covered[name] += (
-                    row["difference_low"] <= true - np.mean(own) <= row["difference_high"]
-                )
+                errors[name].append((row.unnormalised - true, row.estimate - true))
+                covered[name] += row.difference_low <= true - np.mean(own) <= row.difference_high
     for name, found in errors.items():
         plain, normalised = np.array(found).T
         assert abs(plain.mean()) < 4 * plain.std() / 20, name
@@ -459,7 +456,10 @@ def test_the_off_policy_estimate_is_right_on_average_and_its_interval_covers():
 
 
 def simulated(rng, n, T, drift=0.0):
-    """A history of T rounds; contacts go to those for whom they were seen to help, which misleads a plain comparison of early and late."""
+    """A history of T rounds; later contacts go to those for whom they were seen to help.
+
+    That misleads a plain comparison of early and late frequencies.
+    """
     p = rng.beta(2, 2, size=(n, 2, 2))
     state = rng.integers(0, 2, n)
     rows = []
@@ -481,7 +481,7 @@ def simulated(rng, n, T, drift=0.0):
     return history_of(rows)
 
 
-def drift_of(history, n, T):
+def drift_after(history, n, T):
     """Each round of the later half is predicted from all before it."""
 
     def model_of(t):
@@ -505,39 +505,38 @@ def drift_of(history, n, T):
                 model=t,
             )
         )
-    return auditing._drift(
-        auditing._predictions(rounds, model_of, 2), history, n, ["bad", "good"], Z
-    )
+    return drift_of(predictions(rounds, model_of, 2), history, n, ["bad", "good"], Z)
 
 
 def test_drift_is_seen_and_a_change_of_whom_is_contacted_is_not_taken_for_it():
-    """20 programmes without drift: few are flagged (at 5 % a programme, more than 6 of 20 has a chance of 3e-5), and z has unit variance at
-    most (for 80 of them, 1 + 4 sqrt(2 / 80))."""
+    """20 programmes without drift: few are flagged, and z has unit variance at most.
+
+    At 5 % a programme, more than 6 of 20 has a chance of 3e-5; the variance of 80 z is below
+    1 + 4 sqrt(2 / 80).
+    """
     rng = np.random.default_rng(8)
     T, scores, flagged = 8, [], 0
     for _ in range(20):
-        rows, span = drift_of(simulated(rng, 200, T), 200, T)
-        assert span == {"first": 7, "last": 8}
-        assert sum(row["earlier_moves"] for row in rows) == 6 * 200
-        scores += [row["z"] for row in rows]
-        flagged += any(row["flagged"] for row in rows)
+        rows, span = drift_after(simulated(rng, 200, T), 200, T)
+        assert span == Span(7, 8)
+        assert sum(row.earlier_moves for row in rows) == 6 * 200
+        scores += [row.z for row in rows]
+        flagged += any(row.flagged for row in rows)
     assert flagged <= 6
     assert np.var(scores) < 1 + 4 * math.sqrt(2 / 80)
-    rows, _ = drift_of(simulated(rng, 1000, T, drift=0.2), 1000, T)
-    assert all(
-        row["flagged"] and row["observed"] < row["expected"] for row in rows if not row["contacted"]
-    )
-    # Many people: plain frequencies differ by far more than chance allows, and yet nothing has changed but who is contacted.
-    rows, _ = drift_of(simulated(rng, 4000, T), 4000, T)
+    rows, _ = drift_after(simulated(rng, 1000, T, drift=0.2), 1000, T)
+    assert all(row.flagged and row.observed < row.expected for row in rows if not row.contacted)
+    # Many people: plain frequencies differ by far more than chance allows, and yet nothing has
+    # changed but who is contacted.
+    rows, _ = drift_after(simulated(rng, 4000, T), 4000, T)
     assert (
         max(
-            abs(row["observed"] - row["earlier"])
-            / (0.5 / math.sqrt(min(row["moves"], row["earlier_moves"])))
+            abs(row.observed - row.earlier) / (0.5 / math.sqrt(min(row.moves, row.earlier_moves)))
             for row in rows
         )
         > 4
     )
-    assert all(abs(row["z"]) < 4 for row in rows)
+    assert all(abs(row.z) < 4 for row in rows)
 
 
 # A programme in a database.
@@ -559,27 +558,27 @@ def test_lists_contacts_and_outcomes_are_counted(database, tmp_path):
     tell(database, tmp_path, "id,contacted,state\n" + "\n".join(lines) + "\n")
     found = audit(database)
     (row,) = found.rounds
-    assert (row["round"], row["in_draw"], row["listed"]) == (3, 8, 3)
-    assert (row["contacted"], row["reached"], row["not_reached"], row["arranged"]) == (5, 2, 1, 1)
-    assert (row["off_list"], row["opted_out_contacted"]) == (2, 1)
+    assert (row.round, row.in_draw, row.listed) == (3, 8, 3)
+    assert (row.contacted, row.reached, row.not_reached, row.arranged) == (5, 2, 1, 1)
+    assert (row.off_list, row.opted_out_contacted) == (2, 1)
     assert any(
         sentence.startswith("Look: 1 contact with people who had opted out")
         for sentence in found.findings
     )
     everybody, r0, r1 = found.groups
-    assert everybody["stated_rate"] == pytest.approx(3 / 8)
-    assert everybody["contact_rate"] == pytest.approx(
+    assert everybody.stated_rate == pytest.approx(3 / 8)
+    assert everybody.contact.rate == pytest.approx(
         4 / 9
     )  # nine in the programme, without the one opted out
-    assert everybody["outcome_rate"] == pytest.approx(5 / 9)
-    assert r0["people"] + r1["people"] == 8
+    assert everybody.outcome.rate == pytest.approx(5 / 9)
+    assert r0.people + r1.people == 8
     expected = plan.probability[[i for i in range(8) if i % 2 == 0]].sum() / 4
-    assert r0["stated_rate"] == pytest.approx(expected)
-    assert r0["outcome_relative"] == pytest.approx((3 / 5) / (5 / 9))  # 0, 2, 4 of 0, 2, 4, 6, 8
-    assert found.off_policy[0]["estimate"] == pytest.approx(5 / 8)
-    assert found.spread["never_contacted_ever"] == 5  # of nine still here
-    assert found.spread["longest_wait"] == 3
-    assert found.fairness[0]["unfair_pairs"] == 0
+    assert r0.stated_rate == pytest.approx(expected)
+    assert r0.outcome.relative == pytest.approx((3 / 5) / (5 / 9))  # 0, 2, 4 of 0, 2, 4, 6, 8
+    assert found.off_policy[0].estimate == pytest.approx(5 / 8)
+    assert found.spread.never_contacted_ever == 5  # of nine still here
+    assert found.spread.longest_wait == 3
+    assert found.fairness[0].unfair_pairs == 0
 
 
 def test_the_version_in_force_counts_and_sites_are_draws_of_their_own(database, tmp_path):
@@ -589,12 +588,12 @@ def test_the_version_in_force_counts_and_sites_are_draws_of_their_own(database, 
     plan = plan_of(database)
     found = audit(database)
     (row,) = found.rounds
-    assert (row["version"], row["listed"], row["capacity"]) == (2, 3, 3)
-    assert row["listed"] == plan.listed.sum()
-    assert found.fairness[0]["pairs"] == 2 * 15
+    assert (row.version, row.listed, row.capacity) == (2, 3, 3)
+    assert row.listed == plan.listed.sum()
+    assert found.fairness[0].pairs == 2 * 15
     for group in found.groups[1:]:
-        assert math.isnan(group["z"])  # a site's list has a fixed size
-        assert group["selection_rate"] == pytest.approx((2 if group["value"] == "north" else 1) / 6)
+        assert math.isnan(group.z)  # a site's list has a fixed size
+        assert group.selection.rate == pytest.approx((2 if group.value == "north" else 1) / 6)
 
 
 def test_both_databases_say_the_same(server, tmp_path):
@@ -615,9 +614,9 @@ def test_corrections_count(database, tmp_path):
     plan, _ = make_plan(database, SOFTWARE)
     first = plan.list[0]
     tell(database, tmp_path, "id,contacted\n" + "".join(f"{name},1\n" for name in plan.list))
-    assert audit(database).rounds[0]["reached"] == 4
+    assert audit(database).rounds[0].reached == 4
     tell(database, tmp_path, f"id,contacted\n{first},0\n", round=6)
-    assert audit(database).rounds[0]["reached"] == 3
+    assert audit(database).rounds[0].reached == 3
 
 
 # Nothing, or little, to tell.
@@ -656,8 +655,8 @@ def test_nobody_left_in_the_draw(tmp_path):
     plan, _ = make_plan(database, SOFTWARE)  # everybody was contacted just now
     assert not plan.listed.any()
     found = audit(database)
-    assert found.rounds[1]["in_draw"] == 0
-    assert found.spread["never_listed"] == 0
+    assert found.rounds[1].in_draw == 0
+    assert found.spread.never_listed == 0
     assert any("nothing was left to chance" in sentence for sentence in found.findings)
     read(found, tmp_path)
     (tmp_path / "people.csv").write_text(
@@ -668,8 +667,8 @@ def test_nobody_left_in_the_draw(tmp_path):
     with pytest.raises(InvalidInput):
         make_plan(database, SOFTWARE)
     found = audit(database)
-    assert found.spread["here_now"] == 0
-    assert found.spread["waiting_longest"] is None
+    assert found.spread.here_now == 0
+    assert found.spread.waiting_longest is None
     read(found, tmp_path)
 
 
@@ -714,14 +713,14 @@ def test_the_page_stands_alone_names_nobody_and_escapes(tmp_path):
     assert page.count("data:image/png;base64,") == 8
     assert len(page) < 400_000
     named = audit(database, names=3)
-    assert [person["id"][:7] for person in named.spread["waiting_people"]] == ["secret-"] * 3
+    assert [person.id[:7] for person in named.spread.waiting_people] == ["secret-"] * 3
     assert "secret-" in read(named, tmp_path)[2]
     with (
         database.reading() as connection
     ):  # and the entropy is the library's, of the lists as stored
         counts = sum(load_plan(connection, number).listed for number in (1, 2, 3))
-    assert found.spread["entropy_listed"] == pytest.approx(metrics.action_entropy(counts))
-    assert found.spread["gini_listed"] == pytest.approx(metrics.gini(counts))
+    assert found.spread.entropy_listed == pytest.approx(metrics.action_entropy(counts))
+    assert found.spread.gini_listed == pytest.approx(metrics.gini(counts))
 
 
 def test_other_multipliers_on_request(tmp_path):
@@ -729,9 +728,9 @@ def test_other_multipliers_on_request(tmp_path):
     small(database, tmp_path)
     make_plan(database, SOFTWARE)
     tell(database, tmp_path, "id,contacted,state\n" + "".join(f"name-{i},0,1\n" for i in range(12)))
-    names = [row["policy"] for row in audit(database, cs=(0.5, math.inf)).off_policy]
+    names = [row.policy for row in audit(database, cs=(0.5, math.inf)).off_policy]
     assert names == ["as drawn", "nobody listed", "Random", "most effective", "c = 0.5", "c = inf"]
-    assert [row["policy"] for row in audit(database).off_policy][-2:] == ["half of c", "twice c"]
+    assert [row.policy for row in audit(database).off_policy][-2:] == ["half of c", "twice c"]
 
 
 def test_plans_made_anew_are_told(tmp_path):

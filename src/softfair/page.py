@@ -1,4 +1,4 @@
-"""The parts of an HTML page that needs nothing else: one style, pictures inside, tables that scroll.
+"""The parts of an HTML page that needs no other file: style, pictures inside, tables that scroll.
 
 The report of the experiments and the audit of a programme are made of these parts. Every text that
 is passed in is escaped here; only what ends in ``_html`` is taken as markup.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["image", "page", "picture", "section", "table"]
+__all__ = ["bullets", "heading", "image", "page", "picture", "section", "table"]
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0 auto;
@@ -44,10 +44,26 @@ def page(title: str, body_html: str, footer_html: str = "") -> bytes:
     ).encode()
 
 
+def heading(title: str, lead: str = "") -> str:
+    """The title at the top of a page, with a paragraph that says what it is about."""
+    lead_html = f"<p>{html.escape(lead)}</p>" if lead else ""
+    return f"<h1>{html.escape(title)}</h1>{lead_html}"
+
+
+def bullets(sentences: Sequence[str], stressed: Sequence[bool]) -> str:
+    """A list of sentences; those that are ``stressed`` stand out."""
+    look = ' class="look"'
+    items = (
+        f"<li{look if stress else ''}>{html.escape(sentence)}</li>"
+        for sentence, stress in zip(sentences, stressed, strict=True)
+    )
+    return f"<ul>{''.join(items)}</ul>"
+
+
 def section(title: str, body_html: str, lead: str = "") -> str:
     """A part of a page under a heading, with a paragraph that says what is shown."""
-    said = f'<p class="lead">{html.escape(lead)}</p>' if lead else ""
-    return f"<section><h2>{html.escape(title)}</h2>{said}{body_html}</section>"
+    lead_html = f'<p class="lead">{html.escape(lead)}</p>' if lead else ""
+    return f"<section><h2>{html.escape(title)}</h2>{lead_html}{body_html}</section>"
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], text: bool = False) -> str:
