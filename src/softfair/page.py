@@ -25,13 +25,18 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; } h3 { fon
 .wide img { max-width: none; width: 100%; }
 table { border-collapse: collapse; font-size: .85rem; overflow-wrap: normal; }
 th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid #ddd; }
-th:first-child, td:first-child, table.text td { text-align: left; vertical-align: top; }
+th { vertical-align: bottom; } td { vertical-align: top; white-space: nowrap; }
+th:first-child, td:first-child, table.text th, table.text td { text-align: left; }
+td:first-child, td.long, table.text td { white-space: normal; } td.long { min-width: 12rem; }
+th:first-child, td:first-child { position: sticky; left: 0; background: #fff; min-width: 5rem; }
 ul { padding-left: 1.2rem; } li.look { font-weight: 600; color: #a02318; }
 dl { border-left: 3px solid #1f6fb4; padding-left: .8rem; margin: 1rem 0; }
 dt { font-size: .8rem; color: #666; } dd { margin: 0 0 .4rem 0; } dd.verdict { font-weight: 600; }
 p.lead, footer { color: #555; font-size: .9rem; } footer { margin-top: 3rem; }
 @media print { body { max-width: none; } section { break-inside: avoid; } }
 """
+
+LONGEST_FIGURE = 28  # characters of a cell that stay on one line: a share with its interval
 
 
 def page(title: str, body_html: str, footer_html: str = "") -> bytes:
@@ -67,16 +72,22 @@ def section(title: str, body_html: str, lead: str = "") -> str:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], text: bool = False) -> str:
-    """A table that scrolls by itself on a narrow screen; ``text`` aligns every column left."""
+    """A table that scrolls by itself on a narrow screen; ``text`` aligns every column left.
+
+    The first column stays in sight. Figures are not broken over lines, longer cells are.
+    """
     head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
+    body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
     kind = ' class="text"' if text else ""
     return (
         f'<div class="wide"><table{kind}><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def _cell(text: str) -> str:
+    kind = ' class="long"' if len(text) > LONGEST_FIGURE else ""
+    return f"<td{kind}>{html.escape(text)}</td>"
 
 
 def picture(figure: Figure, kind: str = "png", dpi: int = 130) -> bytes:

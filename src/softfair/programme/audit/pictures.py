@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Picture", "pictures"]
 
 NEVER = "#c0392b"  # the colour of those who had nothing
+WIDTH = 4.8  # inches: the letters stay legible on a telephone
 MOST_BARS = 40
 LONGEST_NAME = 32  # characters beside an axis
 
@@ -75,7 +76,7 @@ def _against(
 
 
 def _draw_lists(audit: Audit) -> Iterator[Picture]:
-    figure, (ax,) = new_figure(height=3.4)
+    figure, (ax,) = new_figure(width=WIDTH, height=3.2)
     stated = [
         _Share(row.expected / row.in_draw, row.low / row.in_draw, row.high / row.in_draw)
         for row in audit.lists
@@ -89,7 +90,7 @@ def _draw_lists(audit: Audit) -> Iterator[Picture]:
 
 
 def _draw_calibration(audit: Audit) -> Iterator[Picture]:
-    figure, (ax,) = new_figure(height=3.4)
+    figure, (ax,) = new_figure(width=WIDTH, height=3.2)
     predicted = [_Share(row.predicted, row.low, row.high) for row in audit.calibration]
     observed = [row.observed for row in audit.calibration]
     _against(ax, predicted, observed, 1.0, ("range if the model is right", "observed"))
@@ -106,8 +107,9 @@ def _draw_spread(audit: Audit) -> Iterator[Picture]:
         (histograms.waiting, "rounds waited by now without a contact", COLOURS[3], COLOURS[3]),
     ):
         if counts:
-            figure, (ax,) = new_figure(height=2.8)
+            figure, (ax,) = new_figure(width=WIDTH, height=2.4)
             _bars(ax, counts, colour, first)
+            ax.locator_params(axis="x", integer=True)
             ax.set_xlabel(label)
             ax.set_ylabel("people")
             yield Picture(f"histogram: {label}", figure)
@@ -151,9 +153,9 @@ def _draw_rates(
         if not math.isnan((rate := rate_of(row)).rate)
     ]
     if rows:
-        figure, (ax,) = new_figure(height=1.2 + 0.28 * len(rows))
+        figure, (ax,) = new_figure(width=WIDTH, height=1.2 + 0.28 * len(rows))
         _dots(ax, rows, rate_of(groups[0]).rate)
-        ax.set_xlabel(f"{label} (line: everybody)")
+        ax.set_xlabel(f"{label}\n(line: everybody)")
         yield Picture(f"by group: {label}", figure)
 
 
@@ -165,9 +167,9 @@ def _draw_policies(audit: Audit) -> Iterator[Picture]:
         if row.estimable
     ]
     if rows:
-        figure, (ax,) = new_figure(height=1.2 + 0.3 * len(rows))
+        figure, (ax,) = new_figure(width=WIDTH, height=1.2 + 0.3 * len(rows))
         _dots(ax, rows, 0.0)
-        label = f"{outcome_name(audit)}: difference from what was drawn, points"
+        label = f"{outcome_name(audit)}:\ndifference from what was drawn, points"
         ax.set_xlabel(label)
         yield Picture("other policies against the lists drawn", figure)
 

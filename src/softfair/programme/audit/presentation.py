@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["show", "write_page"]
 
-DPI = 100  # enough for lines and dots; a page is sent by mail
-
 
 def show(audit: Audit, console: Console) -> None:
     """What stands out and every table, on a terminal.
@@ -82,5 +80,5 @@ def write_page(audit: Audit, path: str | Path) -> Path:
 
 
 def _section(audit: Audit, part: Section) -> str:
-    shown = "".join(image(one.figure, one.name, DPI) for one in pictures(audit, part.key))
+    shown = "".join(image(one.figure, one.name) for one in pictures(audit, part.key))
     return section(part.title, shown + table(part.headings, part.rows), part.lead)
