@@ -12,6 +12,9 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from rich.console import Console
 from scipy import stats
 
@@ -881,6 +884,19 @@ def test_the_design_variance_against_all_lists():
                 assert B @ ours @ B == pytest.approx(B @ exact @ B, rel=0.06)
 
 
+@given(
+    weights=arrays(np.float64, st.integers(2, 9), elements=st.floats(-6, 6)), share=st.floats(0, 1)
+)
+@settings(deadline=None)
+def test_the_design_variance_solves_its_equation(weights, share):
+    """b - b^2 / sum(b) = p (1 - p) for the chances of any draw."""
+    k = 1 + int(share * (len(weights) - 2))
+    p = sampling.inclusion(weights, k, "joint")
+    b = design_variance(p)
+    assert (b >= 0).all()
+    np.testing.assert_allclose(b - b**2 / max(b.sum(), 1e-300), p * (1 - p), atol=1e-8)
+
+
 def test_waits_and_rates_against_loops():
     rng = np.random.default_rng(2)
     n, T = 40, 9
@@ -1274,10 +1290,13 @@ def test_nobody_left_in_the_draw(tmp_path):
     read(found, tmp_path)
 
 
+FRACTION = "$\\frac$"  # a group whose name would be a broken formula in a picture
+
+
 def test_the_page_stands_alone_names_nobody_and_escapes(tmp_path):
     database = Store(str(tmp_path / "a.db"))
     people = "id,region\n" + "".join(
-        f"secret-{i},{'<b>[red]a</b>' if i % 2 else 'b'}\n" for i in range(40)
+        f"secret-{i},{'<b>[red]a</b>' if i % 2 else FRACTION}\n" for i in range(40)
     )
     rng = np.random.default_rng(9)
     history = "id,round,state,contacted\n" + "".join(

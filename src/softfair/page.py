@@ -23,12 +23,12 @@ body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; marg
 h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; } h3 { font-size: 1rem; }
 .wide { overflow-x: auto; } img { max-width: 100%; height: auto; }
 .wide img { max-width: none; width: 100%; }
-table { border-collapse: collapse; font-size: .85rem; overflow-wrap: normal; }
+table { border-spacing: 0; font-size: .85rem; overflow-wrap: normal; }
 th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid #ddd; }
 th { vertical-align: bottom; } td { vertical-align: top; white-space: nowrap; }
 th:first-child, td:first-child, table.text th, table.text td { text-align: left; }
 td:first-child, td.long, table.text td { white-space: normal; } td.long { min-width: 12rem; }
-th:first-child, td:first-child { position: sticky; left: 0; background: #fff; min-width: 5rem; }
+th:first-child, td:first-child { position: sticky; left: 0; background: #fff; min-width: 6rem; }
 ul { padding-left: 1.2rem; } li.look { font-weight: 600; color: #a02318; }
 dl { border-left: 3px solid #1f6fb4; padding-left: .8rem; margin: 1rem 0; }
 dt { font-size: .8rem; color: #666; } dd { margin: 0 0 .4rem 0; } dd.verdict { font-weight: 600; }

@@ -25,7 +25,6 @@ __all__ = [
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MOST_BINS = 10
 LEAST_VARIANCE = 5.0  # of the number listed in a bin: enough for the normal law

@@ -40,7 +40,6 @@ __all__ = [
     "engagement_of",
 ]
 
-Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

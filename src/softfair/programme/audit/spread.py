@@ -21,7 +21,6 @@ from .statistics import Tally, two_sided
 __all__ = ["ONLY_IF_GIVEN", "Histograms", "Span", "Spread", "Waiting", "Waits", "spread_of"]
 
 Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 ONLY_IF_GIVEN = {"only_if_given": True}  # of a field: left out where it is None
