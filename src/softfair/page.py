@@ -40,7 +40,20 @@ LONGEST_FIGURE = 28  # characters of a cell that stay on one line: a share with 
 
 
 def page(title: str, body_html: str, footer_html: str = "") -> bytes:
-    """A whole page, as it is written to a file."""
+    """A whole page, as it is written to a file.
+
+    Parameters
+    ----------
+    title : str
+        What a browser shows above the page.
+    body_html, footer_html : str
+        Markup of the page and of what stands at its end.
+
+    Returns
+    -------
+    bytes
+        The content of the file.
+    """
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -50,13 +63,39 @@ def page(title: str, body_html: str, footer_html: str = "") -> bytes:
 
 
 def heading(title: str, lead: str = "") -> str:
-    """The title at the top of a page, with a paragraph that says what it is about."""
+    """The title at the top of a page.
+
+    Parameters
+    ----------
+    title : str
+        The title.
+    lead : str, optional
+        A paragraph that says what the page is about.
+
+    Returns
+    -------
+    str
+        Markup.
+    """
     lead_html = f"<p>{html.escape(lead)}</p>" if lead else ""
     return f"<h1>{html.escape(title)}</h1>{lead_html}"
 
 
 def bullets(sentences: Sequence[str], stressed: Sequence[bool]) -> str:
-    """A list of sentences; those that are ``stressed`` stand out."""
+    """A list of sentences.
+
+    Parameters
+    ----------
+    sentences : sequence of str
+        A point each.
+    stressed : sequence of bool
+        Which of them stand out.
+
+    Returns
+    -------
+    str
+        Markup.
+    """
     look = ' class="look"'
     items = (
         f"<li{look if stress else ''}>{html.escape(sentence)}</li>"
@@ -66,15 +105,44 @@ def bullets(sentences: Sequence[str], stressed: Sequence[bool]) -> str:
 
 
 def section(title: str, body_html: str, lead: str = "") -> str:
-    """A part of a page under a heading, with a paragraph that says what is shown."""
+    """A part of a page under a heading.
+
+    Parameters
+    ----------
+    title : str
+        The heading.
+    body_html : str
+        Markup of what is shown.
+    lead : str, optional
+        A paragraph that says what is shown.
+
+    Returns
+    -------
+    str
+        Markup.
+    """
     lead_html = f'<p class="lead">{html.escape(lead)}</p>' if lead else ""
     return f"<section><h2>{html.escape(title)}</h2>{lead_html}{body_html}</section>"
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], text: bool = False) -> str:
-    """A table that scrolls by itself on a narrow screen; ``text`` aligns every column left.
+    """A table that scrolls by itself on a narrow screen.
 
     The first column stays in sight. Figures are not broken over lines, longer cells are.
+
+    Parameters
+    ----------
+    headings : sequence of str
+        Of the columns.
+    rows : iterable of sequence of str
+        The cells.
+    text : bool, optional
+        Whether the columns are text, which is aligned left, and not figures.
+
+    Returns
+    -------
+    str
+        Markup.
     """
     head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
     body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
@@ -91,14 +159,44 @@ def _cell(text: str) -> str:
 
 
 def picture(figure: Figure, kind: str = "png", dpi: int = 130) -> bytes:
-    """A figure as the content of a file; the same figure gives the same bytes."""
+    """A figure as the content of a file; the same figure gives the same bytes.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        The figure.
+    kind : str, optional
+        The format of the file, such as png or svg.
+    dpi : int, optional
+        Dots per inch.
+
+    Returns
+    -------
+    bytes
+        The content of the file.
+    """
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else None)
     return buffer.getvalue()
 
 
 def image(figure: Figure, alt: str, dpi: int = 130) -> str:
-    """A figure inside the page. One panel fits a phone; several keep their size and scroll."""
+    """A figure inside the page. One panel fits a phone; several keep their size and scroll.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        The figure.
+    alt : str
+        What it shows, in words.
+    dpi : int, optional
+        Dots per inch.
+
+    Returns
+    -------
+    str
+        Markup.
+    """
     data = base64.b64encode(picture(figure, "png", dpi)).decode()
     inches = figure.get_figwidth()
     if len(figure.axes) > 1:

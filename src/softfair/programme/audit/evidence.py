@@ -112,7 +112,20 @@ class Planned:
 
 
 def draws(planned: Sequence[Planned], labels: Sequence[Ints]) -> Iterator[Draw]:
-    """The draws of all rounds and sites; ``labels`` [m] for each round."""
+    """The draws of all rounds and sites.
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+    labels : sequence of ndarray, shape (m,)
+        For each round the set that each person is counted in; below 0: none.
+
+    Yields
+    ------
+    Draw
+        One site in one round.
+    """
     for one, label in zip(planned, labels, strict=True):
         for rows, _ in one.site_draws():
             yield Draw(one.probability[rows], one.listed[rows], one.b[rows], label[rows])
@@ -121,7 +134,22 @@ def draws(planned: Sequence[Planned], labels: Sequence[Ints]) -> Iterator[Draw]:
 def per_person(
     n: int, planned: Sequence[Planned], value_of: Callable[[Planned], tuple[Bools, Any]]
 ) -> Floats:
-    """Each person's sum over rounds [n] of a value [m], where a condition [m] holds."""
+    """Each person's sum over rounds of a value, where a condition holds.
+
+    Parameters
+    ----------
+    n : int
+        Number of people.
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+    value_of : callable
+        From a round to the condition and the value, each of shape (m,).
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The sums.
+    """
     total = np.zeros(n)
     for one in planned:
         counted, value = value_of(one)
@@ -155,7 +183,19 @@ def predictions(
 ) -> Predictions:
     """The law of everybody's next state by the model of each plan.
 
-    People who joined after their round's model was made have no prediction.
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+    model_of : callable
+        From the number of a model to the model.
+    S : int
+        Number of states.
+
+    Returns
+    -------
+    Predictions
+        People who joined after their round's model was made have none.
     """
     columns: list[tuple[Ints, ...]] = [(np.empty(0, np.int64),) * 5]
     laws = [np.empty((0, S))]
@@ -184,7 +224,18 @@ class Evidence:
 
 
 def read(database: Store) -> Evidence:
-    """Read it all in one transaction."""
+    """Read everything in one transaction.
+
+    Parameters
+    ----------
+    database : Store
+        The programme.
+
+    Returns
+    -------
+    Evidence
+        As of one moment.
+    """
     with database.reading() as connection:
         _, settings = current_settings(connection)
         people, history = load_people(connection), load_history(connection)

@@ -25,7 +25,18 @@ MOST_NAMED = 5  # rounds in one sentence
 
 
 def findings_of(audit: Audit) -> Iterator[str]:
-    """What to take away, in the order in which it is told."""
+    """What to take away.
+
+    Parameters
+    ----------
+    audit : Audit
+        The figures; its findings are not looked at.
+
+    Yields
+    ------
+    str
+        A sentence.
+    """
     if not audit.people:
         yield "The programme has no people yet; import them with: softfair import people FILE."
     elif not audit.rounds:

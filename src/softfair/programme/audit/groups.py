@@ -74,7 +74,24 @@ class _Totals:
 
 
 def groups_of(planned: Sequence[Planned], people: People, S: int, z: float) -> tuple[GroupRow, ...]:
-    """A row a value of each group column, after the row of everybody."""
+    """How the values of each group column fared.
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+    people : People
+        Everybody, with their groups.
+    S : int
+        Number of states.
+    z : float
+        Standard deviations that an interval reaches to either side.
+
+    Returns
+    -------
+    tuple of GroupRow
+        Everybody, then a row a value; none if nobody was in a draw.
+    """
     totals = _Totals.of(planned, people.n, S)
     if not totals.drawn.any():
         return ()

@@ -51,7 +51,18 @@ class RoundRow:
 
 
 def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
-    """A row a round: the list, who of it was reached, who else was contacted."""
+    """The list of each round, who of it was reached, who else was contacted.
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+
+    Returns
+    -------
+    tuple of RoundRow
+        A row a round.
+    """
     rows = []
     for one in planned:
         listed, known, contacted = one.listed == 1, one.contacted >= 0, one.contacted == 1
@@ -103,7 +114,22 @@ class ListsTest(JointTest):
 
 
 def lists_of(planned: Sequence[Planned], z: float) -> tuple[tuple[ListsRow, ...], ListsTest]:
-    """Listed against expected, by stated probability; and the test of all bins together."""
+    """Listed against expected, in bins of stated probability.
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+    z : float
+        Standard deviations that an interval reaches to either side.
+
+    Returns
+    -------
+    tuple of ListsRow
+        A row a bin.
+    ListsTest
+        All bins together.
+    """
     p = np.concatenate([np.empty(0), *(one.probability[one.in_draw] for one in planned)])
     listed = np.concatenate([np.empty(0), *(one.listed[one.in_draw] for one in planned)])
     impossible = int(np.count_nonzero((p <= 0) & (listed == 1) | (p >= 1) & (listed == 0)))
@@ -178,7 +204,18 @@ class FairnessRow:
 
 
 def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
-    """A row a round."""
+    """Whether anybody was favoured over someone who would gain more.
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+
+    Returns
+    -------
+    tuple of FairnessRow
+        A row a round.
+    """
     rows = []
     for one in planned:
         pairs, unfair, largest = 0, 0, 0.0

@@ -68,7 +68,17 @@ TWICE = Policy("twice c", lambda score, k, c: _softmax(2 * c, score, k))
 def policies_for(planned: Sequence[Planned], cs: Sequence[float]) -> tuple[Policy, ...]:
     """The policies that the lists are compared with.
 
-    The programme's own is among them as a check: it must give what was realised.
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+    cs : sequence of float
+        Multipliers c to compare with, instead of half and twice the programme's own.
+
+    Returns
+    -------
+    tuple of Policy
+        The programme's own first, as a check: it must give what was realised.
     """
     others = tuple(_softmax_of(c) for c in cs)
     if not cs and any(0 < one.c < math.inf for one in planned):

@@ -67,7 +67,20 @@ class EngagementRow:
 
 
 def engagement_of(found: Predictions, z: float) -> tuple[EngagementRow, ...]:
-    """A row a round with outcomes."""
+    """Mean reward after each round, predicted and realised.
+
+    Parameters
+    ----------
+    found : Predictions
+        What the models said and what came.
+    z : float
+        Standard deviations that an interval reaches to either side.
+
+    Returns
+    -------
+    tuple of EngagementRow
+        A row a round with outcomes.
+    """
     S = found.law.shape[1]
     reward = np.arange(S) / (S - 1)
     rows = []
@@ -134,7 +147,20 @@ class CalibrationRow:
 
 
 def calibration_of(found: Predictions, z: float) -> tuple[CalibrationRow, ...]:
-    """A row a bin of predicted probability; the bins have about equally many moves."""
+    """Predicted against observed, in bins of predicted probability.
+
+    Parameters
+    ----------
+    found : Predictions
+        What the models said and what came.
+    z : float
+        Standard deviations that an interval reaches to either side.
+
+    Returns
+    -------
+    tuple of CalibrationRow
+        A row a bin; the bins have about equally many moves.
+    """
     order = np.argsort(found.best, kind="stable")
     bins = int(np.clip(len(order) // LEAST_MOVES, 1, MOST_BINS))
     rows = []
@@ -146,7 +172,22 @@ def calibration_of(found: Predictions, z: float) -> tuple[CalibrationRow, ...]:
 
 
 def cells_of(found: Predictions, states: Sequence[str], z: float) -> tuple[CalibrationRow, ...]:
-    """A row a state and action that have moves."""
+    """Predicted against observed, by state and action.
+
+    Parameters
+    ----------
+    found : Predictions
+        What the models said and what came.
+    states : sequence of str
+        Their names, from worst to best.
+    z : float
+        Standard deviations that an interval reaches to either side.
+
+    Returns
+    -------
+    tuple of CalibrationRow
+        A row a state and action that have moves.
+    """
     rows = []
     for a in (0, 1):
         for s, state in enumerate(states):
@@ -201,7 +242,28 @@ class DriftRow:
 def drift_of(
     found: Predictions, history: History, n: int, states: Sequence[str], z: float
 ) -> tuple[tuple[DriftRow, ...], Span]:
-    """Moves of the recent rounds, the later half of those with outcomes; and which these are."""
+    """Recent moves against what was expected of them.
+
+    Parameters
+    ----------
+    found : Predictions
+        What the models said and what came.
+    history : History
+        All that was recorded, also before the first plan.
+    n : int
+        Number of people.
+    states : sequence of str
+        Their names, from worst to best.
+    z : float
+        Standard deviations that an interval reaches to either side.
+
+    Returns
+    -------
+    tuple of DriftRow
+        A row a state, action and next state (of two states the better one).
+    Span
+        The recent rounds: the later half of those with outcomes.
+    """
     rounds, S = np.unique(found.round), len(states)
     if not len(rounds):
         return (), Span(None, None)

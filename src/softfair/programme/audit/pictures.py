@@ -35,7 +35,20 @@ class Picture:
 
 
 def pictures(audit: Audit, key: str) -> list[Picture]:
-    """The pictures that belong to one table, by the key of its section."""
+    """The pictures that belong to one table.
+
+    Parameters
+    ----------
+    audit : Audit
+        What was found.
+    key : str
+        Of the table's section.
+
+    Returns
+    -------
+    list of Picture
+        None where the table says it all.
+    """
     if key not in DRAWN:
         return []
     from matplotlib import rc_context

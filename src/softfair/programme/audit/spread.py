@@ -121,7 +121,28 @@ class Histograms:
 def spread_of(
     planned: Sequence[Planned], people: People, history: History, z: float, names: int
 ) -> tuple[Spread, Histograms]:
-    """The figures, and the counts behind the histograms; ``names``: how many who wait to name."""
+    """How evenly lists and contacts fell, who never had one, and who waits.
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+    people : People
+        Everybody.
+    history : History
+        All that was recorded, also before the first plan.
+    z : float
+        Standard deviations that an interval reaches to either side.
+    names : int
+        How many of those who wait longest to name; 0: nobody.
+
+    Returns
+    -------
+    Spread
+        The figures.
+    Histograms
+        The counts behind them.
+    """
     n = people.n
     recorded = [one for one in planned if (one.contacted >= 0).any()]
     drawn = per_person(n, planned, lambda one: (one.in_draw, one.in_draw)) > 0

@@ -60,22 +60,70 @@ SINGULAR = 1e-9  # an eigenvalue below this share of the largest is a zero with 
 
 
 def quantile(level: float) -> float:
-    """How many standard deviations an interval of this level reaches to either side."""
+    """How many standard deviations an interval reaches to either side.
+
+    Parameters
+    ----------
+    level : float
+        Of the interval, such as 0.9.
+
+    Returns
+    -------
+    float
+        The quantile of the normal law.
+    """
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def two_sided(z: float) -> float:
-    """Probability of a normal deviation of at least |z|; nan for nan."""
+    """Probability of a normal deviation of at least that size.
+
+    Parameters
+    ----------
+    z : float
+        The deviation, in standard deviations; nan: not known.
+
+    Returns
+    -------
+    float
+        p; nan for nan.
+    """
     return math.erfc(abs(z) / math.sqrt(2))
 
 
 def z_score(deviation: float, variance: float) -> float:
-    """A deviation in standard deviations; nan where nothing could vary."""
+    """A deviation in standard deviations.
+
+    Parameters
+    ----------
+    deviation, variance : float
+        What was found beyond what was expected, and its variance.
+
+    Returns
+    -------
+    float
+        z; nan where nothing could vary.
+    """
     return deviation / math.sqrt(variance) if variance > NO_VARIANCE else math.nan
 
 
 def wilson(rate: float, rounds: float, z: float) -> tuple[float, float]:
-    """Ends of Wilson's interval of a share that rests on so many independent rounds."""
+    """Ends of Wilson's interval of a share.
+
+    Parameters
+    ----------
+    rate : float
+        The share.
+    rounds : float
+        How many independent rounds it rests on.
+    z : float
+        Standard deviations that an interval reaches to either side.
+
+    Returns
+    -------
+    low, high : float
+        The ends; nan without rounds.
+    """
     if not rounds > 0:
         return math.nan, math.nan
     shrink = 1 + z * z / rounds
@@ -100,7 +148,18 @@ Row = TypeVar("Row", bound=Flaggable)
 
 
 def flag(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """The rows of a table, those flagged that chance does not explain, all taken together."""
+    """Flag what chance does not explain, the rows of a table taken together.
+
+    Parameters
+    ----------
+    rows : sequence
+        Rows with p (nan: not tested) and flagged.
+
+    Returns
+    -------
+    tuple
+        The same rows, flagged where p is below 5 % over the number of tests.
+    """
     comparisons = sum(not math.isnan(row.p) for row in rows)
     level = SIGNIFICANT / max(comparisons, 1)
     return tuple(replace(row, flagged=bool(row.p < level)) for row in rows)
@@ -116,9 +175,19 @@ class JointTest:
 
 
 def joint_test(deviation: Floats, covariance: Floats) -> JointTest:
-    """Chi-square test of deviations [J] with covariance [J, J].
+    """Chi-square test of several deviations together.
 
-    The covariance may be singular: a fixed total takes a degree of freedom.
+    Parameters
+    ----------
+    deviation : ndarray, shape (J,)
+        What was found beyond what was expected.
+    covariance : ndarray, shape (J, J)
+        It may be singular: a fixed total takes a degree of freedom.
+
+    Returns
+    -------
+    JointTest
+        With nan where nothing could vary.
     """
     if not len(deviation):
         return JointTest(math.nan, 0, math.nan)

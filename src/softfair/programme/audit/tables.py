@@ -55,7 +55,18 @@ def sections(audit: Audit) -> list[Section]:
 
 
 def outcome_name(audit: Audit) -> str:
-    """What an outcome is, by the number of states."""
+    """What an outcome is, by the number of states.
+
+    Parameters
+    ----------
+    audit : Audit
+        What was found.
+
+    Returns
+    -------
+    str
+        Such as: share in state good.
+    """
     if len(audit.states) == 2:
         return f"share in state {audit.states[-1]}"
     return "mean reward (0 worst state, 100 % best)"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-__all__ = ["chance", "count", "floored", "interval", "number", "p_value", "percent", "points"]
-
 NONE = "–"  # nothing to tell
 LEAST_P = 0.001  # a smaller p is not written out
 
