@@ -1,10 +1,10 @@
 """How a programme was run: its lists, contacts and outcomes, against what was stated and predicted.
 
-Rooms, each on those before it: ``statistics`` (what chance explains), ``evidence`` (what is read
-from the database), the measures ``lists``, ``spread``, ``groups``, ``outcomes`` and ``off_policy``,
-``result`` (all of it, and as JSON), ``findings`` (in sentences), ``tables``, ``pictures`` and
-``presentation`` (on a terminal and as a page). The equations stand at the top of the room that
-computes them.
+Rooms, each on those before it: ``words`` (how a figure is written), ``plain`` (typed rows as JSON),
+``statistics`` (what chance explains), ``evidence`` (what is read from the database), the measures
+``lists``, ``spread``, ``groups``, ``outcomes`` and ``off_policy``, ``result`` (all of it),
+``findings`` (in sentences), ``tables``, ``pictures`` and ``presentation`` (on a terminal and as a
+page). The equations stand at the top of the room that computes them.
 """
 
 from __future__ import annotations

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from ...estimate import count_transitions
 from .evidence import History, Predictions
+from .plain import WITHOUT_PREFIX
 from .spread import Span
 from .statistics import flag, two_sided, z_score
 
 __all__ = [
-    "WITHOUT_PREFIX",
     "CalibrationRow",
     "Cell",
     "ChanceBin",
@@ -45,8 +45,6 @@ Ints = NDArray[np.int64]
 
 MOST_BINS = 10
 LEAST_MOVES = 20  # in a bin or cell: enough for the normal law
-
-WITHOUT_PREFIX = {"prefix": ""}  # of a field that is a row itself: its names stand for themselves
 
 
 @dataclass(frozen=True)

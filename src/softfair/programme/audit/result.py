@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from .groups import GroupRow
 from .lists import FairnessRow, ListsRow, ListsTest, RoundRow
 from .off_policy import OffPolicyRow
 from .outcomes import CalibrationRow, DriftRow, EngagementRow
+from .plain import plain
 from .spread import Histograms, Span, Spread
 
 __all__ = ["Audit"]
@@ -72,27 +72,4 @@ class Audit:
         dict
             A table is a list of rows, a row a dict. What is not known is None, infinity is "inf".
         """
-        return {part.name: _plain(getattr(self, part.name)) for part in fields(self)}
-
-
-def _plain(value: Any) -> Any:
-    """A row, a table or a figure as JSON has it.
-
-    A row inside a row is written into it, each of its names with the name of the field in front
-    (or what the field's metadata say). ``from_`` is from, which Python does not allow as a name.
-    """
-    if is_dataclass(value):
-        row: dict[str, Any] = {}
-        for part in fields(value):
-            entry = getattr(value, part.name)
-            if is_dataclass(entry):
-                prefix = part.metadata.get("prefix", f"{part.name}_")
-                row |= {f"{prefix}{name}": inner for name, inner in _plain(entry).items()}
-            elif entry is not None or "only_if_given" not in part.metadata:
-                row[part.name.rstrip("_")] = _plain(entry)
-        return row
-    if isinstance(value, tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
-    return value
+        return {part.name: plain(getattr(self, part.name)) for part in fields(self)}

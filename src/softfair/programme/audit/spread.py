@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from ... import metrics
 from .evidence import History, People, Planned, draws, per_person
+from .plain import ONLY_IF_GIVEN
 from .statistics import Tally, two_sided
 
-__all__ = ["ONLY_IF_GIVEN", "Histograms", "Span", "Spread", "Waiting", "Waits", "spread_of"]
+__all__ = ["Histograms", "Span", "Spread", "Waiting", "Waits", "spread_of"]
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
-
-ONLY_IF_GIVEN = {"only_if_given": True}  # of a field: left out where it is None
 
 
 @dataclass(frozen=True)
