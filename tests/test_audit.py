@@ -305,7 +305,7 @@ def test_waits():
     # call; 5 opted out.
     assert waits.longest.tolist() == [2, 6, 3, 2, 5, 6]
     assert waits.now.tolist() == [1, 6, 3, 2, 0, 6]
-    assert waits.here.tolist() == [True, True, True, False, True, False]
+    assert waits.present.tolist() == [True, True, True, False, True, False]
     assert waits.span == Span(1, 6)
 
 

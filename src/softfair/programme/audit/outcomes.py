@@ -64,12 +64,12 @@ class EngagementRow:
     flagged: bool = False
 
 
-def engagement_of(found: Predictions, z: float) -> tuple[EngagementRow, ...]:
+def engagement_of(predictions: Predictions, z: float) -> tuple[EngagementRow, ...]:
     """Mean reward after each round, predicted and realised.
 
     Parameters
     ----------
-    found : Predictions
+    predictions : Predictions
         What the models said and what came.
     z : float
         Standard deviations that an interval reaches to either side.
@@ -79,12 +79,12 @@ def engagement_of(found: Predictions, z: float) -> tuple[EngagementRow, ...]:
     tuple of EngagementRow
         A row a round with outcomes.
     """
-    S = found.law.shape[1]
+    S = predictions.law.shape[1]
     reward = np.arange(S) / (S - 1)
     rows = []
-    for number in np.unique(found.round):
-        moves = np.flatnonzero(found.round == number)
-        law, after = found.law[moves], found.after[moves]
+    for number in np.unique(predictions.round):
+        moves = np.flatnonzero(predictions.round == number)
+        law, after = predictions.law[moves], predictions.after[moves]
         mean = law @ reward  # [q]
         predicted, realised = float(mean.mean()), float(reward[after].mean())
         variance = max(float(np.sum(law @ reward**2 - mean**2)), 0.0) / len(moves) ** 2
@@ -144,12 +144,12 @@ class CalibrationRow:
     flagged: bool = False
 
 
-def calibration_of(found: Predictions, z: float) -> tuple[CalibrationRow, ...]:
+def calibration_of(predictions: Predictions, z: float) -> tuple[CalibrationRow, ...]:
     """Predicted against observed, in bins of predicted probability.
 
     Parameters
     ----------
-    found : Predictions
+    predictions : Predictions
         What the models said and what came.
     z : float
         Standard deviations that an interval reaches to either side.
@@ -159,22 +159,24 @@ def calibration_of(found: Predictions, z: float) -> tuple[CalibrationRow, ...]:
     tuple of CalibrationRow
         A row a bin; the bins have about equally many moves.
     """
-    order = np.argsort(found.best, kind="stable")
+    order = np.argsort(predictions.best, kind="stable")
     bins = int(np.clip(len(order) // LEAST_MOVES, 1, MOST_BINS))
     rows = []
     for moves in np.array_split(order, bins):
         if len(moves):
-            ends = ChanceBin(float(found.best[moves[0]]), float(found.best[moves[-1]]))
-            rows.append(_calibrated(found, ends, moves, z))
+            ends = ChanceBin(float(predictions.best[moves[0]]), float(predictions.best[moves[-1]]))
+            rows.append(_calibrated(predictions, ends, moves, z))
     return flag(rows)
 
 
-def cells_of(found: Predictions, states: Sequence[str], z: float) -> tuple[CalibrationRow, ...]:
+def cells_of(
+    predictions: Predictions, states: Sequence[str], z: float
+) -> tuple[CalibrationRow, ...]:
     """Predicted against observed, by state and action.
 
     Parameters
     ----------
-    found : Predictions
+    predictions : Predictions
         What the models said and what came.
     states : sequence of str
         Their names, from worst to best.
@@ -189,19 +191,19 @@ def cells_of(found: Predictions, states: Sequence[str], z: float) -> tuple[Calib
     rows = []
     for a in (0, 1):
         for s, state in enumerate(states):
-            moves = np.flatnonzero((found.action == a) & (found.state == s))
+            moves = np.flatnonzero((predictions.action == a) & (predictions.state == s))
             if len(moves):
-                rows.append(_calibrated(found, Cell(bool(a), state), moves, z))
+                rows.append(_calibrated(predictions, Cell(bool(a), state), moves, z))
     return flag(rows)
 
 
 def _calibrated(
-    found: Predictions, moves_of: ChanceBin | Cell, moves: Ints, z: float
+    predictions: Predictions, moves_of: ChanceBin | Cell, moves: Ints, z: float
 ) -> CalibrationRow:
     """Predicted and observed shares of some moves; too few of them are not tested."""
-    P = found.best[moves]
+    P = predictions.best[moves]
     predicted = float(P.mean())
-    observed = float(np.mean(found.after[moves] == found.law.shape[1] - 1))
+    observed = float(np.mean(predictions.after[moves] == predictions.law.shape[1] - 1))
     variance = float(np.sum(P * (1 - P))) / len(moves) ** 2
     enough = len(moves) >= LEAST_MOVES
     score = z_score(observed - predicted, variance) if enough else math.nan
@@ -238,13 +240,13 @@ class DriftRow:
 
 
 def drift_of(
-    found: Predictions, history: History, n: int, states: Sequence[str], z: float
+    predictions: Predictions, history: History, n: int, states: Sequence[str], z: float
 ) -> tuple[tuple[DriftRow, ...], Span]:
     """Recent moves against what was expected of them.
 
     Parameters
     ----------
-    found : Predictions
+    predictions : Predictions
         What the models said and what came.
     history : History
         All that was recorded, also before the first plan.
@@ -262,7 +264,7 @@ def drift_of(
     Span
         The recent rounds: the later half of those with outcomes.
     """
-    rounds, S = np.unique(found.round), len(states)
+    rounds, S = np.unique(predictions.round), len(states)
     if not len(rounds):
         return (), Span(None, None)
     first, last = int(rounds[len(rounds) // 2]), int(rounds[-1])
@@ -276,16 +278,16 @@ def drift_of(
     for a in (0, 1):
         for s in range(S):
             moves = np.flatnonzero(
-                (found.round >= first) & (found.action == a) & (found.state == s)
+                (predictions.round >= first) & (predictions.action == a) & (predictions.state == s)
             )
             if len(moves):
                 for s2 in next_states:
-                    rows.append(_drifted(found, moves, earlier, (a, s, s2), states, z))
+                    rows.append(_drifted(predictions, moves, earlier, (a, s, s2), states, z))
     return flag(rows), Span(first, last)
 
 
 def _drifted(
-    found: Predictions,
+    predictions: Predictions,
     moves: Ints,
     earlier: Ints,
     move: tuple[int, int, int],
@@ -295,8 +297,8 @@ def _drifted(
     """Recent moves from s under a, and how many went to s2; earlier [n, 2, S, S] of each person."""
     a, s, s2 = move
     n, recent = len(earlier), len(moves)
-    P, reached = found.law[moves, s2], found.after[moves] == s2
-    error = np.bincount(found.person[moves], reached - P, n)  # [n]
+    P, reached = predictions.law[moves, s2], predictions.after[moves] == s2
+    error = np.bincount(predictions.person[moves], reached - P, n)  # [n]
     from_s, to_s2 = earlier[:, a, s].sum(axis=1), earlier[:, a, s, s2]  # [n]
     before = int(from_s.sum())
     share = float(to_s2.sum()) / before if before else math.nan

@@ -8,8 +8,9 @@ with D = 1 for them, sum D p are expected, with the variance of the set B = {D =
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,7 @@ class Waits:
 
     longest: Ints
     now: Ints  # the one still going on
-    here: Bools  # who is in the programme in the last recorded round
+    present: Bools  # who is in the programme in the last recorded round
     span: Span  # the rounds with a recorded contact
 
     @classmethod
@@ -65,8 +66,8 @@ class Waits:
         np.maximum.at(longest, person, gap)
         latest[person] = when  # the last assignment, the latest contact, stays
         now = np.maximum(end - latest, 0)
-        here = (people.opted_out != 1) & (end == last) & (start <= last)
-        return cls(np.maximum(longest, now), now, here, Span(first, last))
+        present = (people.opted_out != 1) & (end == last) & (start <= last)
+        return cls(np.maximum(longest, now), now, present, Span(first, last))
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ def spread_of(
     low, high = first.ends(0, z)
     size = int(drawn.sum())
     waits = Waits.of(people, history)
-    waiting = waits.now[waits.here]
+    waiting = waits.now[waits.present]
     ever = np.zeros(n, bool)
     ever[history.person[history.contacted == 1]] = True
     spread = Spread(
@@ -166,19 +167,17 @@ def spread_of(
         p=two_sided(first.z(0)),
         in_recorded_draw=int(could.sum()),
         never_contacted=int((could & (contacts == 0)).sum()),
-        never_contacted_ever=int((waits.here & ~ever).sum()),
-        here_now=int(waits.here.sum()),
+        never_contacted_ever=int((waits.present & ~ever).sum()),
+        here_now=int(waits.present.sum()),
         lists=int(lists.sum()),
         contacts=int(contacts.sum()),
-        entropy_listed=float(metrics.action_entropy(lists[drawn])) if size else math.nan,
-        entropy_contacted=float(metrics.action_entropy(contacts[could]))
-        if could.any()
-        else math.nan,
+        entropy_listed=_figure(metrics.action_entropy, lists[drawn]),
+        entropy_contacted=_figure(metrics.action_entropy, contacts[could]),
         entropy_most=math.log(max(min(size, lists.sum()), 1)),
-        gini_listed=float(metrics.gini(lists[drawn])) if size else math.nan,
-        gini_contacted=float(metrics.gini(contacts[could])) if could.any() else math.nan,
+        gini_listed=_figure(metrics.gini, lists[drawn]),
+        gini_contacted=_figure(metrics.gini, contacts[could]),
         longest_wait=None if waits.span.last is None else int(waits.longest.max(initial=0)),
-        waiting_median=float(np.median(waiting)) if len(waiting) else math.nan,
+        waiting_median=_figure(np.median, waiting),
         waiting_longest=int(waiting.max()) if len(waiting) else None,
         first_round=waits.span.first,
         last_round=waits.span.last,
@@ -199,11 +198,16 @@ def _first_listings(n: int, planned: Sequence[Planned]) -> Tally:
 
 def _longest_waiting(people: People, waits: Waits, names: int) -> tuple[Waiting, ...]:
     """Those here now who have waited longest, by name."""
-    here = np.flatnonzero(waits.here)
-    order = here[np.argsort(-waits.now[here], kind="stable")[:names]]
+    present = np.flatnonzero(waits.present)
+    order = present[np.argsort(-waits.now[present], kind="stable")[:names]]
     return tuple(Waiting(people.names[i], int(waits.now[i])) for i in order)
 
 
-def _counts(numbers: NDArray[np.float64] | Ints) -> tuple[int, ...]:
+def _figure(of: Callable[[Any], Any], numbers: NDArray[Any]) -> float:
+    """A figure of a number a person; nan where there is nobody."""
+    return float(of(numbers)) if len(numbers) else math.nan
+
+
+def _counts(numbers: NDArray[Any]) -> tuple[int, ...]:
     """How many people have 0, 1, 2, ..."""
     return tuple(np.bincount(numbers.astype(np.int64)).tolist())
