@@ -34,7 +34,7 @@ class SoftFair(Policy):
         with 1 and draws with more. From 2000 over the range of rewards on, "priced" and "meanfield" take c for infinite, and learn
         with 200 over that range, where softness is worth next to nothing; ``info.c_value`` says with what.
     episodes : of Algorithm 1, at least one for each decision, because a reward travels back one decision an episode. Default: as many
-        as the gains need to settle, at most 100 T; ``info.converged`` says whether they have, ``info.passes`` after how many. The
+        as the gains need to settle, at most 34 T; ``info.converged`` says whether they have, ``info.passes`` after how many. The
         criterion is explained in `softfair.solvers.paper`. Only for solver "paper".
     """
 
