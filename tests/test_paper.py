@@ -39,9 +39,9 @@ def mixing_cohort(n, seed):
     return Cohort.two_state(chances.reshape(n, 2, 2))
 
 
-def with_hidden_state():
-    """18 mixing arms and 2 that hardly ever leave the good state, least of all when helped."""
-    p = np.concatenate([mixing_cohort(18, 3).p, np.tile([[0.9, 0.9], [0.95, 0.999]], (2, 1, 1))])
+def with_hidden_state(kept=0.999):
+    """18 mixing arms and 2 that seldom leave the good state, and with 1 - kept when helped."""
+    p = np.concatenate([mixing_cohort(18, 3).p, np.tile([[0.9, 0.9], [0.95, kept]], (2, 1, 1))])
     return Cohort.two_state(p, start=np.ones(20, int))
 
 
@@ -155,6 +155,19 @@ def test_a_state_hardly_ever_visited_counts():
     assert fine.info.converged
     assert fine.rows(0, 10)[:, -2:, 1].max() < 0.2  # .099 for the next step, little beyond it
     assert rough.info.residual > 10 * fine.info.residual
+
+
+def test_a_trap_that_nothing_disturbs_counts():
+    """The two arms are helped at every decision, so that nothing changes any more: neither values
+    nor gains. That they are wrong shows in the transition probabilities alone."""
+    cohort = with_hidden_state(kept=1 - 1e-7)
+    tables = [solve_paper(cohort, 2, 20, 1.0, 9.0, "successive", K, 0) for K in (400, 600)]
+    first, second = (values.rows(0, 8)[:, -2:, 1] for values in tables)  # [8, 2]
+    trapped = second > 1
+    assert trapped.any()
+    np.testing.assert_allclose(first[trapped], second[trapped], rtol=0.05)
+    assert tables[1].info.residual > 5 * GAP_TOLERANCE
+    assert tables[1].info.details[UNVISITED] > 0
 
 
 def test_a_reward_still_under_way_counts():

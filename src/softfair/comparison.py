@@ -143,8 +143,8 @@ def mean_interval(values: Floats, denominator: Floats | None = None) -> Interval
     Returns
     -------
     Interval
-        Symmetric about the mean; nan with a single run or without a mean. It is not cut off at the range of the
-        figure.
+        Symmetric about the mean, and not cut off at the range of the figure; nan with a single run
+        or without a mean.
 
     Notes
     -----

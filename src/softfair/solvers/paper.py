@@ -29,8 +29,8 @@ When have the gains settled?
 What the tolerance means.
     A residual of .02: arms that are selected, or should be, have gains that are wrong by 2 % of the
     mean gain of a selection, beyond half their noise. Selecting by gains g instead of lambda~ costs
-    at most sum \|pi - pi~\| \|g - lambda~\|: twice the residual times the share of selections that go
-    to other arms. That share was .1 at most (synthetic and CPAP cohorts, c up to 9), which makes
+    at most sum \|pi - pi~\| \|g - lambda~\|: twice the residual times the share of selections that
+    go to other arms. That share was .1 at most (synthetic and CPAP cohorts, c up to 9), which makes
     .004 of the benefit: less than 1 point. But a policy that changes changes its own gains, and a
     mean over all selections can hide one arm that is wrong altogether: at a residual of .03 to .07
     the mean gain still moved by 3 to 27 % over four times the episodes, at less than .02 within the
@@ -70,7 +70,7 @@ __all__ = ["solve_paper"]
 
 Floats = NDArray[np.float64]
 
-# Inclusion probabilities are within INCLUSION_TOLERANCE, relative: far below the noise of one visit.
+# Inclusion probabilities are within INCLUSION_TOLERANCE, relative: far below the noise of a visit.
 # The kernel takes its fast way where its own estimate of the error is within ESTIMATED_TOLERANCE;
 # it overestimates: asked for 1e-3, 3e-3 and 1e-2 at n = 100, k = 10, c = 9 it was off by 2e-4,
 # 3e-4 and 1.1e-3 at most. The exact way takes three times as long, and is needed for 1 step in 7
