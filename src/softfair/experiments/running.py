@@ -105,7 +105,7 @@ def run(
 
 ALGORITHM_1 = (
     "import softfair as sf\n"
-    "sf.SoftFair(solver='paper', design='successive', episodes=1).fit(sf.datasets.synthetic(4), k=1, horizon=2)"
+    "sf.SoftFair(solver='paper', design='successive', episodes=2).fit(sf.datasets.synthetic(4), k=1, horizon=2)"
 )
 
 

@@ -32,7 +32,9 @@ class SoftFair(Policy):
     c_value : multiplier with which the gains are learnt; None means c, as in the paper's algorithm. Figure 3a of the paper learns
         with 1 and draws with more. From 2000 over the range of rewards on, "priced" and "meanfield" take c for infinite, and learn
         with 200 over that range, where softness is worth next to nothing; ``info.c_value`` says with what.
-    episodes : of Algorithm 1; default 6 T, at least 300. Only for solver "paper".
+    episodes : of Algorithm 1, at least one for each decision, because a reward travels back one decision an episode. Default: as many
+        as the gains need to settle, at most 34 T; ``info.converged`` says whether they have, ``info.passes`` after how many. The
+        criterion is explained in `softfair.solvers.paper`. Only for solver "paper".
     """
 
     name: ClassVar[str] = "SoftFair"
@@ -77,6 +79,9 @@ class SoftFair(Policy):
         elif self.solver == "meanfield":
             values = solve_meanfield(cohort, k, horizon, gamma, c_value, self.design)
         else:
+            if self.episodes is not None:
+                beside = f", the horizon {horizon}: a reward travels back one decision an episode"
+                whole("episodes", self.episodes, horizon, beside=beside)
             values = solve_paper(
                 cohort, k, horizon, gamma, c_value, self.design, self.episodes, seed
             )

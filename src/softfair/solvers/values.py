@@ -31,8 +31,9 @@ class Info:
         Multiplier with which the values were learnt.
     residual : float
         For `priced` and `meanfield`, the largest relative gap between expected and allowed active
-        arms over the steps; for `paper`, the relative change of the mean value at t = 0 over the
-        last T episodes.
+        arms over the steps; for `paper`, how far the gains acted on in the last third of the
+        episodes are from settled, beyond their noise, as a part of the mean gain of a selection
+        (`softfair.solvers.paper`).
     tolerance : float
         Residual up to which the solver counts as converged.
     passes : int
