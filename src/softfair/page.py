@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["bullets", "heading", "image", "page", "picture", "section", "table"]
+__all__ = ["bullets", "heading", "image", "link", "page", "picture", "section", "table"]
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0 auto;
@@ -158,6 +158,24 @@ def _cell(text: str) -> str:
     return f"<td{kind}>{html.escape(text)}</td>"
 
 
+def link(address: str, text: str) -> str:
+    """Make a link; nothing is fetched unless the reader follows it.
+
+    Parameters
+    ----------
+    address : str
+        Where it leads.
+    text : str
+        What is shown.
+
+    Returns
+    -------
+    str
+        Markup.
+    """
+    return f'<a href="{html.escape(address)}">{html.escape(text)}</a>'
+
+
 def picture(figure: Figure, kind: str = "png", dpi: int = 130) -> bytes:
     """A figure as the content of a file; the same figure gives the same bytes.
 
@@ -180,7 +198,7 @@ def picture(figure: Figure, kind: str = "png", dpi: int = 130) -> bytes:
     return buffer.getvalue()
 
 
-def image(figure: Figure, alt: str, dpi: int = 130) -> str:
+def image(figure: Figure, alt: str, dpi: int = 130, png: bytes | None = None) -> str:
     """A figure inside the page. One panel fits a phone; several keep their size and scroll.
 
     Parameters
@@ -191,13 +209,15 @@ def image(figure: Figure, alt: str, dpi: int = 130) -> str:
         What it shows, in words.
     dpi : int, optional
         Dots per inch.
+    png : bytes, optional
+        The picture of the figure, where it has been made already.
 
     Returns
     -------
     str
         Markup.
     """
-    data = base64.b64encode(picture(figure, "png", dpi)).decode()
+    data = base64.b64encode(picture(figure, "png", dpi) if png is None else png).decode()
     inches = figure.get_figwidth()
     if len(figure.axes) > 1:
         width, frame = f"min-width:{5 * inches:g}rem", "wide"

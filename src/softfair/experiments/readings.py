@@ -23,6 +23,7 @@ import numpy as np
 from ..datasets import CPAP_MIX, EffectBy, EffectKind, NoiseOn
 from ..errors import InvalidInput
 from ..figures import COLOURS, FAINT, INK, new_figure
+from .paper import PAPER_TABLE_2
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,14 +44,6 @@ __all__ = [
     "outcome",
     "starved",
 ]
-
-#: Table 2 of the paper: (benefit, its sd), (entropy, its sd).
-PAPER_TABLE_2 = {
-    "Random": ((79.0, 13.0), (4.56, 0.0056)),
-    "Myopic": ((98.0, 3.3), (2.67, 0.0)),
-    "FairMyopic": ((83.0, 11.0), (4.5, 0.0089)),
-    "SoftFair": ((93.0, 7.6), (4.27, 0.019)),
-}
 
 #: The policy of an experiment that stands for each line of Table 2. The mean field is the fixed
 #: point of the paper's algorithm, and takes a thousandth of its time.
