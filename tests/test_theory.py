@@ -6,6 +6,7 @@ test_theory_command.py.
 
 from __future__ import annotations
 
+import doctest
 import json
 import math
 from dataclasses import fields, replace
@@ -18,7 +19,17 @@ import pytest
 
 from softfair import Cohort, datasets, metrics, sampling, solvers, theory
 from softfair.errors import InvalidInput
-from softfair.theory import Joint, instances, plain, recheck, set_law
+from softfair.theory import (
+    Joint,
+    catalogue,
+    entropy,
+    instances,
+    joint,
+    output,
+    plain,
+    recheck,
+    set_law,
+)
 from softfair.theory.algorithm_1 import ERRORS
 from softfair.theory.asymptotics import fluid_priced, fluid_top
 from softfair.theory.entropy import lottery_entropy
@@ -233,6 +244,12 @@ def test_fluid_of_one_decision_by_hand():
     assert math.isclose(hard, 0.5 * (0.2 + 0.5 + 0.2 + 0.6), rel_tol=1e-12)
     by_hand = 0.5 * (p[:, 0] + pi[0] * (p[:, 1] - p[:, 0])).sum()
     assert math.isclose(value, by_hand, rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("module", [catalogue, entropy, joint, output])
+def test_examples_run(module):
+    assert doctest.testmod(module).failed == 0
+    assert doctest.testmod(module).attempted > 0
 
 
 # Brute force.
@@ -485,6 +502,27 @@ def test_recheck_notices_what_was_tampered_with(all_verdicts, claim):
         and not any(notices(v, name, value) for value in tampered(v.witness[name]))
     ]
     assert deceived == []
+
+
+@pytest.mark.parametrize(
+    "lie", [{"mean": 16.0}, {"standard_error": 0.02}, {"mean": 12.5, "standard_error": 0.04}]
+)
+def test_a_consistent_lie_about_a_mean_is_noticed(all_verdicts, lie):
+    """Sides and margin follow from the false mean, so only other runs of the algorithm tell."""
+    (v,) = (v for v in all_verdicts if v.claim == "theorem-4-above-algorithm-1")
+    w = {**v.witness, **lie}
+    w["left"] = w["mean"] - ERRORS * w["standard_error"]
+    assert w["left"] > w["right"]
+    assert not recheck(replace(v, witness=w, margin=w["left"] - w["right"]))
+
+
+@pytest.mark.parametrize("claim", ["theorem-2", "theorem-2-priced", "asymptotically-optimal"])
+def test_gains_of_the_last_decision_are_known(all_verdicts, claim):
+    """Scaled, they rank the arms as before and change no side; but they are not the next gains."""
+    (v,) = (v for v in all_verdicts if v.claim == claim)
+    *earlier, last = v.witness["gains"]
+    scaled = [[1.5 * x for x in row] for row in last]
+    assert not recheck(replace(v, witness={**v.witness, "gains": [*earlier, scaled]}))
 
 
 def test_recheck_of_lemma_3_depends_on_the_arm(all_verdicts):
