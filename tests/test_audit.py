@@ -490,6 +490,37 @@ def test_waiting_now_by_hand():
     assert histograms.waiting == (1, 1, 0, 0, 0, 0, 1)
 
 
+def test_groups_by_hand():
+    """Two rounds of two groups; of the first round three contacts and three outcomes are known."""
+    p = [0.6, 0.2, 0.8, 0.4]
+    rounds = [
+        planned(p, [1, 0, 1, 0], contacted=[1, 0, 0, -1], after=[1, 0, 1, -1], round=1),
+        planned(p, [0, 1, 1, 0], round=2),
+    ]
+    regions = [json.dumps({"region": region}) for region in "aabb"]
+    everybody, a, b = groups_of(rounds, people_of(4, groups=regions), 2, Z)
+    assert [(row.column, row.value) for row in (everybody, a, b)] == [
+        ("", "everybody"),
+        ("region", "a"),
+        ("region", "b"),
+    ]
+    assert [(row.people, row.in_draw) for row in (everybody, a, b)] == [(4, 8), (2, 4), (2, 4)]
+    assert [row.stated_rate for row in (everybody, a, b)] == pytest.approx([0.5, 0.4, 0.6])
+    for rates, relatives, of in (
+        ([0.5, 0.5, 0.5], [1, 1, 1], "selection"),
+        ([1 / 3, 1 / 2, 0], [1, 1.5, 0], "contact"),
+        ([2 / 3, 1 / 2, 1], [1, 0.75, 1.5], "outcome"),
+    ):
+        shown = [getattr(row, of) for row in (everybody, a, b)]
+        assert [rate.rate for rate in shown] == pytest.approx(rates)
+        assert [rate.relative for rate in shown] == pytest.approx(relatives)
+    v = design_variance(np.array(p))
+    variance = 2 * (v[:2].sum() - v[:2].sum() ** 2 / v.sum())
+    assert a.z == pytest.approx((2 - 1.6) / math.sqrt(variance))
+    assert b.z == pytest.approx(-a.z)
+    assert a.p == pytest.approx(two_sided(a.z))
+
+
 def test_the_thirty_largest_groups_have_rows_of_their_own():
     values = [f"v{j:02d}" for j in range(36)]
     size = [2 + (j % 2) for j in range(36)]  # odd ones are larger
