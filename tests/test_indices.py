@@ -521,6 +521,22 @@ def test_an_arm_without_an_index_is_refused(independent):
     assert whittle(cohort.subset([0, 1, 2, 4, 5, 6]), 0.9).shape == (6, 3)
 
 
+def test_an_arm_that_breaks_the_rule_narrowly_is_refused():
+    # State 2 is passive by .36 at m = -2.045 and active again, by less than .001, at m = -.225.
+    P = np.array(
+        [
+            [[0.09, 0.05, 0.86], [0.01, 0.05, 0.94], [0.11, 0.85, 0.04]],
+            [[0.98, 0.01, 0.01], [0.00, 0.97, 0.03], [0.61, 0.11, 0.28]],
+        ]
+    )
+    Q = values(P, np.array([0, 0.5, 1]), 0.9, [-2.045, -0.225], 300)
+    gain = Q[:, 1, 2] - Q[:, 0, 2]
+    assert gain[0] < -0.3
+    assert 5e-4 < gain[1] < 1e-3
+    with pytest.raises(NotIndexable, match=r"1 of 1 arms \(0\) has no Whittle index"):
+        whittle(Cohort(P[None]), 0.9)
+
+
 def test_several_recurrent_classes_need_a_discount():
     P = np.broadcast_to(np.eye(3), (1, 2, 3, 3))
     with pytest.raises(

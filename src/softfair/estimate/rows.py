@@ -51,6 +51,19 @@ class RowFit:
         return np.asarray(np.tensordot(self.alpha.weight, self.group_mean.mean, axes=1))
 
 
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The distinct pairs (group, count), sorted, and which of them each person has."""
+
+    group: Ints  # [c]
+    count: Floats  # [c]
+    pair: Ints  # [n]
+
+    def total(self, values: Floats) -> Floats:
+        """The sum of the values [n] of the persons with each pair [c]."""
+        return np.asarray(np.bincount(self.pair, values, len(self.group)), dtype=np.float64)
+
+
 class RowCounts:
     """The counts of one row, and which persons share a count.
 
@@ -60,23 +73,20 @@ class RowCounts:
 
     def __init__(self, y: Ints, groups: Groups) -> None:
         self.y, self.G, self.S = y, groups.G, y.shape[1]
-        # Pairs (group, N), sorted by group: [c], [c], and the pair of each person [n].
-        self.group, self.N, self.pair = _distinct(groups.code, y.sum(axis=1))
-        # The distinct N of all groups together [l], and which of them each person has [n].
-        self.lengths, length_of_pair = np.unique(self.N, return_inverse=True)
-        self.length = length_of_pair[self.pair]
+        self.of_N = _distinct(groups.code, y.sum(axis=1))  # pairs (group, N)
         # For each next state s2 the pairs (group, y_s2).
-        self.by_next = [_distinct(groups.code, y[:, s2]) for s2 in range(self.S)]
-        # The first pair of each group that has a person.
-        self.first = np.flatnonzero(np.diff(self.group, prepend=-1))
+        self.of_next = [_distinct(groups.code, y[:, s2]) for s2 in range(self.S)]
+        # The distinct N of all groups together [l], and which of them each person has [n].
+        self.lengths, length = np.unique(self.of_N.count, return_inverse=True)
+        self.length = length[self.of_N.pair]
 
     def log_likelihood(self, fit: RowFit) -> Floats:
         """log p(y_i | alpha, m_g) [n] of each person, at the alpha of the largest weight."""
         top = fit.alpha.top
         alpha, mean = fit.alpha.points[top], fit.group_mean.mean[top]
         total: Floats = -log_rising(alpha, self.lengths)[self.length]
-        for s2, (group, y, pair) in enumerate(self.by_next):
-            total += log_rising(alpha * mean[group, s2], y)[pair]
+        for s2, pairs in enumerate(self.of_next):
+            total += log_rising(alpha * mean[pairs.group, s2], pairs.count)[pairs.pair]
         return total
 
 
@@ -86,26 +96,23 @@ class Tally:
     def __init__(self, counts: RowCounts, membership: Floats) -> None:
         self.counts = counts
         self.persons = np.bincount(counts.length, membership, len(counts.lengths))  # [l]
-        self.persons_by_next = [
-            np.bincount(pair, membership, len(group)) for group, _, pair in counts.by_next
-        ]
-        by_next = (
-            np.bincount(counts.pair, membership * counts.y[:, s2], len(counts.N))
-            for s2 in range(counts.S)
+        self.persons_by_next = [pairs.total(membership) for pairs in counts.of_next]
+        self.moves = np.stack(  # [c, S]
+            [counts.of_N.total(membership * counts.y[:, s2]) for s2 in range(counts.S)], axis=1
         )
-        self.moves = np.stack(list(by_next), axis=1)  # [c, S]
 
     def effective(self, alpha: Floats) -> Floats:
         """Moves of each group by next state, as many as they are worth for its mean [J, G, S].
 
         N moves of one person are worth N (alpha + 1) / (alpha + N) independent ones.
         """
-        counts = self.counts
-        discount = (alpha[:, None] + 1) / (alpha[:, None] + counts.N)  # [J, c]
-        effective = np.zeros((len(alpha), counts.G, counts.S))
-        for s2 in range(counts.S):
-            effective[:, counts.group[counts.first], s2] = np.add.reduceat(
-                discount * self.moves[:, s2], counts.first, axis=1
+        group, N = self.counts.of_N.group, self.counts.of_N.count
+        discount = (alpha[:, None] + 1) / (alpha[:, None] + N)  # [J, c]
+        first = np.flatnonzero(np.diff(group, prepend=-1))  # the first pair of each group
+        effective = np.zeros((len(alpha), self.counts.G, self.counts.S))
+        for s2 in range(self.counts.S):
+            effective[:, group[first], s2] = np.add.reduceat(
+                discount * self.moves[:, s2], first, axis=1
             )
         return effective
 
@@ -113,8 +120,8 @@ class Tally:
         """log p(y | alpha, m_g) [J] of all persons, at alpha [J] and mean [J, G, S]."""
         counts = self.counts
         total: Floats = -(log_rising(alpha[:, None], counts.lengths) @ self.persons)
-        for s2, (group, y, _) in enumerate(counts.by_next):
-            rising = log_rising(alpha[:, None] * mean[:, group, s2], y)
+        for s2, pairs in enumerate(counts.of_next):
+            rising = log_rising(alpha[:, None] * mean[:, pairs.group, s2], pairs.count)
             total += rising @ self.persons_by_next[s2]
         return total
 
@@ -215,8 +222,8 @@ def _step(tally: Tally, previous: RowFit) -> RowFit:
     )
 
 
-def _distinct(group: Ints, count: Ints) -> tuple[Ints, Floats, Ints]:
-    """The distinct pairs, sorted: group [c], count [c], and the pair of each person [n]."""
+def _distinct(group: Ints, count: Ints) -> Pairs:
+    """The distinct pairs of the group [n] and a count [n] of each person."""
     base = int(count.max(initial=0)) + 1
-    pairs, pair = np.unique(group * base + count, return_inverse=True)
-    return pairs // base, (pairs % base).astype(np.float64), pair
+    codes, pair = np.unique(group * base + count, return_inverse=True)
+    return Pairs(codes // base, (codes % base).astype(np.float64), pair)

@@ -11,7 +11,8 @@ processor seconds of a whole ``estimate``, the least of six taken in turn.
     two classes that overlap, ten groups (350,000 distinct)          2.84        5.71
     ==========================================================  =========  ==========
 
-The second case is the common one, so the compiled search stays.
+SciPy would double the time of the slow case, in which nearly every person is distinct, so the
+compiled search stays.
 """
 
 from __future__ import annotations
