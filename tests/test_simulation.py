@@ -132,6 +132,11 @@ def test_three_arms_taken_in_turn():
     )  # arm 2: decisions 0 and 1 before its turn, 3 and 4 after
     np.testing.assert_array_equal(result.totals, [1 + 5 + 25 + 1 / 8 + 10 / 16] * 2)
     assert repr(result) == "<2 runs of RoundRobin: reward 31.75 +- 0>"
+    # Totals 1, 2, 3: the sample standard deviation is 1 (of the population it would be 0.82).
+    three = simulation.Result(
+        result.fitted, np.array([[1.0], [2.0], [3.0]]), *2 * [np.zeros((3, 1))]
+    )
+    assert repr(three) == "<3 runs of RoundRobin: reward 2 +- 1>"
 
 
 def test_waits_of_the_first_and_the_last_in_the_row():

@@ -295,6 +295,20 @@ def test_priced_beyond_the_sample(k, monkeypatch):
     assert sizes.count(cohort.n) <= (4 if k > 1 else 20)
 
 
+def test_no_theta_moves_further_than_the_reach_of_a_sigmoid_in_one_step():
+    """A response of 1e-3 to a residual of .76 asks for a step of 760; 4 is what is taken."""
+    tried = []
+
+    def f(theta):
+        tried.append(theta.copy())
+        return np.tanh(1.0 - theta / 50.0), np.full(3, 1e-3)
+
+    found = budget._broyden(f, np.zeros(3), None, 1e-8)
+    assert np.abs(tried[1]).max() == pytest.approx(4.0, rel=1e-12)
+    np.testing.assert_allclose(found.theta, 50.0, rtol=1e-6)
+    assert found.passes == len(tried)
+
+
 def test_c_infinite_is_learnt_at_a_multiplier_in_units_of_the_reward():
     base = datasets.synthetic(n=100, seed=0)
     rich = Cohort(base.P, reward=[0.0, 1000.0])
