@@ -59,7 +59,7 @@ def test_readme_names_every_policy():
     assert [name for name in POLICIES if f"`{name}" not in text] == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"])
 def test_links_lead_somewhere(page):
     assert broken((ROOT / page).read_text(encoding="utf-8"), ROOT) == []
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from . import metrics
 from .cohort import Cohort
-from .errors import InvalidInput, NotConverged
+from .errors import InvalidInput, NotConverged, warn
 from .policies import NoIntervention, Oracle, Policy, SoftFair
 from .policies.base import check_setting
 from .progress import track
@@ -371,10 +371,9 @@ class _Referee:
         try:
             return self.run(Oracle())[0].totals
         except InvalidInput as error:
-            warnings.warn(
+            warn(
                 f"benefit is nan, because the Oracle cannot be fitted: {error}; "
                 "of_bound does without it",
-                stacklevel=4,
             )
             return np.full_like(none, np.nan)
 
