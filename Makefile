@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench lock clean
+.PHONY: help demo test quick lint bench mutate lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
@@ -14,7 +14,10 @@ demo: $(READY)  ## run the demonstration
 	@$(BIN)/python examples/programme.py
 
 test: $(READY)  ## run the tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto
+
+quick: $(READY)  ## run the tests that are not slow
+	@$(BIN)/python -m pytest -n auto -m "not slow"
 
 lint: $(READY)  ## check style, format and types
 	@$(BIN)/ruff check .
@@ -23,6 +26,11 @@ lint: $(READY)  ## check style, format and types
 
 bench: $(READY)  ## run the benchmarks
 	@$(BIN)/python -m benchmarks
+
+SAMPLE ?= 100
+mutate: $(READY)  ## tell which mutants of a room the tests notice: make mutate ROOM=metrics SAMPLE=100
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check cosmic-ray
+	@$(BIN)/python tests/mutate.py $(ROOM) --sample $(SAMPLE)
 
 # --universal: one lock for every platform and Python. No header and no index: nothing of the machine it was made on.
 lock: $(READY)  ## renew requirements.lock from pyproject.toml

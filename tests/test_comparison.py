@@ -1,4 +1,4 @@
-"""Comparison tables and the frontier: what each column says, recomputed from results; the yardsticks; the shape of the curve.
+"""Comparison tables and the frontier: columns recomputed, yardsticks, the shape of the curve.
 
 Order: closed form, recomputation from the parts, properties, statistics with a derived tolerance.
 """
@@ -15,9 +15,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import softfair as sf
-from softfair.comparison import CURVE
+from softfair.comparison import CURVE, mean_interval
 from softfair.errors import InvalidInput, NotConverged
 from softfair.policies.base import Rule
 from softfair.solvers import solve_priced, upper_bound
@@ -65,7 +66,10 @@ def table(cohort):
 
 @dataclass(frozen=True)
 class Perverse(sf.Policy):
-    """Helps the k who gain least, by the gains that `compare` judges with: a policy made by a user of the package."""
+    """Helps the k who gain least, by the gains that `compare` judges with.
+
+    A policy made by a user of the package.
+    """
 
     name: ClassVar[str] = "Perverse"
 
@@ -93,7 +97,10 @@ def test_the_yardsticks_are_0_and_100(table):
 
 
 def test_figures_that_need_no_chance(table):
-    """Nobody helped: entropy 0, everybody waits throughout. In turn, 60 places for 40 arms: 20 arms twice, 20 once."""
+    """Nobody helped: entropy 0, everybody waits throughout.
+
+    In turn, 60 places for 40 arms: 20 arms twice, 20 once.
+    """
     nobody, turns = table.loc["NoIntervention"], table.loc["RoundRobin"]
     assert (nobody.entropy, nobody.never_selected, nobody.longest_wait, nobody.gini) == (
         0,
@@ -113,7 +120,10 @@ def test_figures_that_need_no_chance(table):
 
 
 def test_unfair_pairs_from_none_to_all_there_can_be(cohort):
-    """The best k by the judge's own gains: none. A lottery: none. The worst k: each of them over each of the n - k others."""
+    """The best k by the judge's own gains: none. A lottery: none.
+
+    The worst k: each of them over each of the n - k others.
+    """
     table = sf.compare(
         [sf.Random(), sf.SoftFair(c=math.inf), sf.NoIntervention(), Perverse()],
         cohort,
@@ -129,7 +139,7 @@ def test_unfair_pairs_from_none_to_all_there_can_be(cohort):
 
 
 def test_where_help_is_worthless_there_is_no_benefit_to_speak_of():
-    """Oracle and nobody earn the same: benefit is NaN, not a division by zero, and everything else is still there."""
+    """Where Oracle and nobody earn the same, benefit is NaN, and everything else is there."""
     passive = sf.datasets.synthetic(n=10, seed=0).p[:, :1]
     idle = sf.Cohort.two_state(np.repeat(passive, 2, axis=1))
     table = sf.compare([sf.Random(), sf.Oracle()], idle, k=2, horizon=5, runs=4)
@@ -213,7 +223,7 @@ def test_wrong_comparisons_are_refused(cohort):
     for wrong in (sf.Random, "Random", sf.Random().fit(cohort, **SETTING)):
         with pytest.raises(
             InvalidInput,
-            match=r"policies\[1\] is .*; give policies, made but not fitted, such as sf\.Random\(\)",
+            match=r"policies\[1\] is .*; give policies, made but not fitted, such as sf\.Random",
         ):
             sf.compare([sf.Random(), wrong], cohort, **SETTING)
     with pytest.raises(
@@ -235,7 +245,10 @@ def test_wrong_comparisons_are_refused(cohort):
 
 
 def test_arms_without_an_index_leave_the_benefit_open():
-    """Two absorbing states and gamma = 1: no average-reward index, hence no Oracle, yet nobody has asked for an index policy."""
+    """With two absorbing states and gamma = 1 there is no index, hence no Oracle.
+
+    Nobody has asked for an index policy, so the rest of the table is still made.
+    """
     rng, P = np.random.default_rng(0), np.zeros((20, 2, 3, 3))
     P[:, :, 0, 0] = P[:, :, 2, 2] = 1
     P[:, 0, 1], P[:, 1, 1] = rng.dirichlet([1, 5, 1], size=20), rng.dirichlet([1, 5, 3], size=20)
@@ -269,8 +282,11 @@ def test_arms_without_an_index_leave_the_benefit_open():
     ids=lambda policy: policy.label,
 )
 def test_unfair_pairs_of_policies_that_remember(policy):
-    """Against runs walked by the public calls, memory and all. The share at a decision has a standard deviation of at most 5 points over
-    the decisions: a mean over 32 of them and one over 150 then differ by less than 4, which is four standard errors."""
+    """Against runs walked by the public calls, memory and all.
+
+    The share at a decision has a standard deviation of at most 5 points over the decisions: a mean
+    over 32 of them and one over 150 then differ by less than 4, which is four standard errors.
+    """
     cohort, k, horizon = sf.datasets.synthetic(n=100, seed=0), 10, 50
     said = sf.compare([policy], cohort, k=k, horizon=horizon, runs=3).unfair[0]
     fitted = policy.fit(cohort, k=k, horizon=horizon)
@@ -298,7 +314,7 @@ def test_unfair_pairs_of_policies_that_remember(policy):
 
 
 def test_the_judge_nobody_asked_for_does_not_warn():
-    """Prices at the steepest multiplier stay rough for these five arms, which is for SoftFair(c=inf) alone to say."""
+    """Prices stay rough for these five arms at the steepest c; only SoftFair(c=inf) says so."""
     cohort = sf.datasets.synthetic(n=5, seed=37)
     with pytest.warns(NotConverged):
         sf.SoftFair(c=math.inf).fit(cohort, k=1, horizon=10)
@@ -350,8 +366,9 @@ def test_frontier_goes_from_a_lottery_to_the_best_k_by_itself(cohort):
 def test_benefit_rises_and_entropy_falls_with_c(dataset):
     """n = 100, k = 10, T = 50, 40 runs.
 
-    A mean over R runs has standard error sd / sqrt(R); two means differ by chance by at most sqrt(se1^2 + se2^2) (less, because luck
-    is common), so a step down of more than 4 of those would be no chance. Over the whole curve the change is many times that.
+    A mean over R runs has standard error sd / sqrt(R); two means differ by chance by at most
+    sqrt(se1^2 + se2^2) (less, because luck is common), so a step down of more than 4 of those would
+    be no chance. Over the whole curve the change is many times that.
     """
     runs, cs = 40, [0.0, 1.0, 3.0, 10.0, 30.0, 200.0, math.inf]
     curve = sf.frontier(dataset(n=100, seed=5), k=10, horizon=50, cs=cs, runs=runs, seed=6)
@@ -384,9 +401,12 @@ def test_benefit_rises_and_entropy_falls_with_c(dataset):
     seed=st.integers(0, 10**6),
 )
 def test_nobody_expects_more_than_the_bound(n, share, horizon, gamma, seed):
-    """60 runs a policy: the mean of `of_bound` is at most 100 but for chance; 6 standard errors over 15 examples of 4 policies.
+    """With 60 runs a policy, the mean of `of_bound` is at most 100 but for chance.
 
-    A sample sd can come out small by accident where runs are few and coarse, so one arm's whole reward a run is added to it.
+    6 standard errors over 15 examples of 4 policies.
+
+    A sample sd can come out small by accident where runs are few and coarse, so one arm's whole
+    reward a run is added to it.
     """
     cohort, k, runs = sf.datasets.synthetic(n=n, seed=seed), max(1, round(share * n)), 60
     policies = [sf.Oracle(), sf.SoftFair(c=math.inf), sf.SoftFair(c=20.0), sf.Myopic()]
@@ -401,3 +421,118 @@ def test_nobody_expects_more_than_the_bound(n, share, horizon, gamma, seed):
     error = (table.of_bound_sd + 100 / headroom) / math.sqrt(runs)
     assert (table.of_bound <= 100 + 6 * error).all()
     assert (table.of_bound >= -1e-9).all()  # help cannot harm here, run by run
+
+
+# ---- intervals and paired differences ----
+
+
+def test_intervals_by_hand():
+    """Three runs: t with 2 degrees of freedom at .975 is 4.302653 (any table of Student's t)."""
+    t = 4.302652729911275
+    plain = mean_interval(np.array([1.0, 2.0, 3.0]))
+    assert (plain.low, plain.high) == pytest.approx((2 - t / math.sqrt(3), 2 + t / math.sqrt(3)))
+    # A ratio: x = (1, 2, 6), y = (1, 3, 5); b = 1, x - b y = (0, -1, 1), sd 1, mean y = 3.
+    x, y = np.array([1.0, 2.0, 6.0]), np.array([1.0, 3.0, 5.0])
+    ratio = mean_interval(x / y.mean(), y)
+    assert ratio.mean == pytest.approx(1)
+    assert ratio.high - ratio.mean == pytest.approx(t / math.sqrt(3) / 3)
+    assert ratio.mean - ratio.low == pytest.approx(t / math.sqrt(3) / 3)
+    same = mean_interval(y / y.mean(), y)  # the Oracle's own benefit: no doubt about it
+    assert (same.low, same.high) == pytest.approx((1, 1))
+    alone = mean_interval(np.array([5.0]))
+    assert alone.mean == 5
+    assert math.isnan(alone.low)
+    assert math.isnan(alone.high)
+
+
+@pytest.mark.parametrize("runs", [5, 10, 50])
+def test_intervals_cover_as_often_as_they_say(runs):
+    """Normal values, where Student's t is exact: 4000 intervals miss 5 %, sd sqrt(.05 .95 / 4000).
+
+    Benefit: a ratio of correlated means, where the delta method is not exact. With the denominator
+    varying by 20 % between runs it varies by 9 % in a mean of 5; the neglected terms are of the
+    order of its square, 1 % of the width: the share that misses may differ by another .01.
+    Not counting the denominator's error would miss much more often, which is tested too.
+    """
+    rng, repeats = np.random.default_rng(runs), 4000
+    missed = {"mean": 0, "ratio": 0, "denominator taken as exact": 0}
+    for _ in range(repeats):
+        y = rng.normal(10, 2, runs)
+        x = 0.1 * y + rng.normal(6, 1, runs)  # truth: mean x / mean y = .7
+        for name, interval, truth in (
+            ("mean", mean_interval(x), 7.0),
+            ("ratio", mean_interval(x / y.mean(), y), 0.7),
+            ("denominator taken as exact", mean_interval(x / y.mean()), 0.7),
+        ):
+            missed[name] += not interval.low <= truth <= interval.high
+    error = 4 * math.sqrt(0.05 * 0.95 / repeats)
+    assert missed["mean"] / repeats == pytest.approx(0.05, abs=error)
+    assert missed["ratio"] / repeats == pytest.approx(0.05, abs=error + 0.01)
+    assert missed["denominator taken as exact"] / repeats > 0.05 + error + 0.01
+
+
+def test_intervals_of_a_table_are_those_of_its_runs(table, cohort):
+    def run(of):
+        return sf.simulate(of.fit(cohort, **SETTING, seed=3), runs=10, seed=3)
+
+    result, none, oracle = run(sf.SoftFair(c=5.0)), run(sf.NoIntervention()), run(sf.Oracle())
+    row = table.loc["SoftFair(c=5)"]
+    half = stats.t.ppf(0.975, 9) * np.std(result.totals, ddof=1) / math.sqrt(10)
+    assert (row.reward - row.reward_low, row.reward_high - row.reward) == pytest.approx((half,) * 2)
+    x, y = result.totals - none.totals, oracle.totals - none.totals
+    residuals = x - x.mean() / y.mean() * y
+    half = 100 * stats.t.ppf(0.975, 9) * np.std(residuals, ddof=1) / math.sqrt(10) / y.mean()
+    assert row.benefit_high - row.benefit == pytest.approx(half)
+    assert row.benefit - row.benefit_low == pytest.approx(half)
+    assert table.benefit_low["Oracle"] == pytest.approx(100)
+    assert table.benefit_high["Oracle"] == pytest.approx(100)
+
+
+def test_differences_are_paired(cohort):
+    """Against the recomputation from runs; narrower than intervals of independent runs would be."""
+    policies = [sf.Random(), sf.SoftFair(c=5.0), sf.SoftFair(c=8.0)]
+    table = sf.compare(policies, cohort, **SETTING, runs=30, seed=3, against="SoftFair(c=5)")
+    kinds = ("_diff", "_diff_low", "_diff_high")
+    assert list(table.columns) == COLUMNS + [f"{name}{kind}" for name in FIGURES for kind in kinds]
+    rewards = [
+        sf.simulate(policy.fit(cohort, **SETTING, seed=3), runs=30, seed=3).totals
+        for policy in policies
+    ]
+    difference = rewards[2] - rewards[1]
+    half = stats.t.ppf(0.975, 29) * np.std(difference, ddof=1) / math.sqrt(30)
+    assert table.reward_diff[2] == pytest.approx(difference.mean())
+    assert table.reward_diff_high[2] - table.reward_diff[2] == pytest.approx(half)
+    itself = table.loc[1, [f"{name}{kind}" for name in FIGURES for kind in kinds]]
+    assert (itself == 0).all()
+    for name in FIGURES:
+        np.testing.assert_allclose(table[f"{name}_diff"], table[name] - table[name][1], atol=1e-9)
+    apart = math.hypot(*(np.std(totals, ddof=1) for totals in rewards[1:])) / math.sqrt(30)
+    assert half < stats.t.ppf(0.975, 29) * apart
+    by_policy = sf.compare(policies, cohort, **SETTING, runs=30, seed=3, against=policies[1])
+    pd.testing.assert_frame_equal(by_policy, table)
+    curve = sf.frontier(
+        cohort, **SETTING, cs=[5.0, 8.0], runs=30, seed=3, against=sf.SoftFair(c=5.0)
+    )
+    assert curve.benefit_diff[1] == table.benefit_diff[2]
+
+
+def test_a_reference_must_be_known(cohort):
+    with pytest.raises(
+        InvalidInput,
+        match=r"^against is 'Orakel', which is none of the policies; give .* labels 'Random'$",
+    ):
+        sf.compare([sf.Random()], cohort, **SETTING, runs=2, against="Orakel")
+
+
+def test_the_bound_is_exceeded_within_the_interval_only():
+    """The best policies on 60 cohorts of 20 arms: an interval misses below with probability .025 at
+    most, 1.5 of 60 expected; 7 or more have probability 1e-3 (binomial)."""
+    above = 0
+    for seed in range(60):
+        cohort = sf.datasets.synthetic(n=20, seed=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConverged)
+            table = sf.compare([sf.SoftFair(c=math.inf)], cohort, k=4, horizon=8, runs=20)
+        above += table.of_bound_low[0] > 100
+    assert stats.binom.sf(6, 60, 0.025) < 1e-3 < stats.binom.sf(5, 60, 0.025)
+    assert above <= 6

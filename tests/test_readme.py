@@ -1,4 +1,4 @@
-"""Nothing documented goes unrun: the README's Python runs, and the links of the front pages lead somewhere."""
+"""The README's Python runs, and the links of the front pages lead somewhere."""
 
 import doctest
 import re
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import matplotlib
 import pytest
+
+from softfair.registry import POLICIES
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^ *```(?:python|pycon|py)\b[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
@@ -18,7 +20,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def run(text: str, name: str) -> int:
-    """Run the Python blocks in reading order in one namespace, as a reader would; how many there were."""
+    """Run the Python blocks in reading order in one namespace, as a reader would; count them."""
     space: dict[str, object] = {"__name__": "__main__"}
     blocks = list(BLOCK.finditer(text))
     for match in blocks:
@@ -52,7 +54,12 @@ def test_readme_runs():
     assert run((ROOT / "README.md").read_text(encoding="utf-8"), "README.md") > 0
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_readme_names_every_policy():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in POLICIES if f"`{name}" not in text] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"])
 def test_links_lead_somewhere(page):
     assert broken((ROOT / page).read_text(encoding="utf-8"), ROOT) == []
 

@@ -112,41 +112,35 @@ def reproduce(
 
 @app.command()
 def verify(
+    claim: Annotated[
+        list[str] | None, typer.Option(help="A claim by name (repeat for more); default all.")
+    ] = None,
+    recheck: Annotated[
+        Path | None,
+        typer.Option(help="Compute the witnesses of this file anew, which --json wrote."),
+    ] = None,
     as_json: Json = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer instances.")] = False,
     seed: Seed = 0,
 ) -> None:
-    """Tell which of the paper's claims are so, each with its margin and a witness that anyone can re-check."""
-    from dataclasses import asdict
+    """Tell which of the paper's claims are so, each with its margin and a witness to re-check."""
+    from .theory import output, verdicts
 
-    from .theory import verdicts
-
-    found = verdicts(quick=quick, seed=seed)
-    if as_json:
-        print(json.dumps([asdict(verdict) for verdict in found], indent=1))
+    if recheck is None:
+        found = verdicts(quick, seed, claim or None)
+        if as_json:
+            print(output.as_json(found))
+        else:
+            output.show(found, witnesses=bool(claim))
         return
-    from rich.console import Console
-
-    console = Console()
-    colours = {"holds": "green", "fails": "red", "holds under": "yellow"}
-    for verdict in found:
-        under = f" {verdict.condition}" if verdict.condition else ""
-        console.print(
-            f"[bold {colours[verdict.verdict]}]{verdict.verdict.upper()}[/]{under}  [bold]{verdict.claim}[/]",
-            highlight=False,
-        )
-        console.print(f"  {verdict.statement}", highlight=False)
-        console.print(
-            f"  margin {verdict.margin:.4g} ({verdict.measure}), {verdict.instances:,} instances tried",
-            highlight=False,
-        )
-        if verdict.witness:
-            console.print(
-                f"  witness: {json.dumps(verdict.witness)}",
-                style="dim",
-                highlight=False,
-                markup=False,
-            )
+    rechecked = output.recheck_file(recheck, claim)
+    if as_json:
+        rows = [{"claim": verdict.claim, "confirmed": ok} for verdict, ok in rechecked]
+        print(json.dumps(rows, indent=1))
+    else:
+        output.show_rechecked(rechecked)
+    if not all(ok for _, ok in rechecked):
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -259,33 +253,24 @@ def _number(name: str, text: str) -> float:
 def _policy(text: str) -> Policy:
     """A policy by name, some with one number or word after a colon."""
     from . import policies
+    from .registry import POLICIES
 
-    plain = ("NoIntervention", "Random", "RoundRobin", "Myopic", "Oracle", "ThresholdWhittle")
-    detailed = {  # what stands after the colon, and what it is if nothing does
-        "FairMyopic": ("c", "1"),
-        "Whittle": ("horizon", "infinite"),
-        "FaWT": ("window", "20"),
-        "ProbFair": ("low", "0"),
-        "SoftFair": ("c", "10"),
-    }
     name, colon, detail = text.partition(":")
-    if name not in plain and name not in detailed:
-        raise typer.BadParameter(
-            f"there is no policy {name!r}; choose from {', '.join((*plain, *detailed))}"
-        )
-    if name in plain and colon:
-        raise typer.BadParameter(
-            f"{name} takes nothing after its name, and {detail!r} was given; say {name}"
-        )
+    if name not in POLICIES:
+        raise typer.BadParameter(f"there is no policy {name!r}; choose from {', '.join(POLICIES)}")
     make: Any = getattr(policies, name)
-    if name in plain:
+    parameter, usual = POLICIES[name].parameter, POLICIES[name].usual
+    if parameter is None:
+        if colon:
+            raise typer.BadParameter(
+                f"{name} takes nothing after its name, and {detail!r} was given; say {name}"
+            )
         made: Policy = make()
         return made
-    parameter, usual = detailed[name]
-    value = detail if colon else usual
-    made = make(
-        **{parameter: value if name == "Whittle" else _number(f"{parameter} of {name}", value)}
-    )
+    value: float | str | None = usual
+    if colon:
+        value = _number(f"{parameter} of {name}", detail) if isinstance(usual, float) else detail
+    made = make(**{parameter: value})
     return made
 
 

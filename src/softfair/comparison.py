@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from . import metrics
 from .cohort import Cohort
-from .errors import InvalidInput, NotConverged
+from .errors import InvalidInput, NotConverged, warn
 from .policies import NoIntervention, Oracle, Policy, SoftFair
 from .policies.base import check_setting
 from .progress import track
@@ -143,8 +143,8 @@ def mean_interval(values: Floats, denominator: Floats | None = None) -> Interval
     Returns
     -------
     Interval
-        Symmetric about the mean; nan with a single run or without a mean. It is not cut off at the range of the
-        figure.
+        Symmetric about the mean, and not cut off at the range of the figure; nan with a single run
+        or without a mean.
 
     Notes
     -----
@@ -279,13 +279,17 @@ def frontier(
 
     Parameters
     ----------
-    cohort, k, horizon, gamma, runs, seed, against
+    cohort, k, horizon
         As in :func:`compare`.
     cs : sequence of float, optional
         Multipliers; default from 0 (a lottery) to inf (the k who gain most).
+    gamma, runs, seed
+        As in :func:`compare`.
     policy : SoftFair, optional
         What else SoftFair should be (solver, design, c_value); default the priced solver and the
         joint design.
+    against : Policy or str, optional
+        As in :func:`compare`.
 
     Returns
     -------
@@ -367,10 +371,9 @@ class _Referee:
         try:
             return self.run(Oracle())[0].totals
         except InvalidInput as error:
-            warnings.warn(
+            warn(
                 f"benefit is nan, because the Oracle cannot be fitted: {error}; "
                 "of_bound does without it",
-                stacklevel=4,
             )
             return np.full_like(none, np.nan)
 

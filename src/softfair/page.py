@@ -159,12 +159,14 @@ def _cell(text: str) -> str:
 
 
 def link(address: str, text: str) -> str:
-    """A link to follow; nothing is fetched unless the reader does.
+    """Make a link; nothing is fetched unless the reader follows it.
 
     Parameters
     ----------
-    address, text : str
-        Where it leads, and what is shown.
+    address : str
+        Where it leads.
+    text : str
+        What is shown.
 
     Returns
     -------
@@ -208,7 +210,7 @@ def image(figure: Figure, alt: str, dpi: int = 130, png: bytes | None = None) ->
     dpi : int, optional
         Dots per inch.
     png : bytes, optional
-        Its picture, where that has been made already.
+        The picture of the figure, where it has been made already.
 
     Returns
     -------

@@ -317,5 +317,5 @@ def names_of_experiments() -> list[str]:
 
 
 def _whole(figure: str) -> str:
-    """The figure that a part belongs to: fig2 of fig2a; others are whole."""
-    return figure[:-1] if re.fullmatch(r"fig\d+[a-z]", figure) else figure
+    """The figure that a part belongs to: fig2 of fig2a, table2 of table2-readings."""
+    return re.sub(r"^(fig\d+)[a-z]$|-readings$", r"\1", figure)

@@ -33,6 +33,7 @@ from .judgements import (
     table_2,
 )
 from .paper import REFERENCES
+from .reading_sections import READING_SECTIONS
 from .sections import Judgement, Results, Section, Table, describe, parts, unsettled_note
 
 __all__ = ["SECTIONS", "write_report"]
@@ -148,6 +149,7 @@ SECTIONS = (
         draw_frontiers,
         judge_frontiers,
     ),
+    *READING_SECTIONS,
 )
 
 

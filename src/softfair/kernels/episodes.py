@@ -9,10 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .draws import TOP, select
+from .draws import select
 from .elementary import COMPILE, mix, uniform
-from .inclusion import SUCCESSIVE, guess_shift, joint_inclusion, successive_inclusion
+from .inclusion import joint_inclusion, successive_inclusion
 from .order import clip_decided, kth_smallest
+from .rules import RuleCode
+from .shift import guess_shift
 
 __all__ = [
     "CHANCE",
@@ -193,7 +195,7 @@ def episodes(
                 passive[i], gain[i] = q0, q1 - q0
             if k == 0 or k == n:
                 chance[:] = 1.0 if k else 0.0
-            elif rule == TOP:
+            elif rule == RuleCode.TOP:
                 shifts[t] = -_inclusion_of_top(gain, k, chance)
             else:
                 for i in range(n):
@@ -207,7 +209,7 @@ def episodes(
                     if np.isnan(shifts[t])
                     else shifts[t] + top
                 )
-                if rule == SUCCESSIVE:
+                if rule == RuleCode.SUCCESSIVE:
                     u, _ = successive_inclusion(
                         log_weights, top, k, tolerance, guess, series, chance
                     )

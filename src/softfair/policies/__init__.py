@@ -1,8 +1,9 @@
 """SoftFair and every baseline behind one protocol, see `base`."""
 
 from .base import Fitted, Policy
-from .fair import FaWT, ProbFair
+from .fawt import FaWT
 from .indexed import Oracle, ThresholdWhittle, Whittle
+from .probfair import FittedProbFair, ProbFair
 from .simple import FairMyopic, Myopic, NoIntervention, Random, RoundRobin
 from .softfair import FittedSoftFair, SoftFair
 
@@ -10,6 +11,7 @@ __all__ = [
     "FaWT",
     "FairMyopic",
     "Fitted",
+    "FittedProbFair",
     "FittedSoftFair",
     "Myopic",
     "NoIntervention",

@@ -1,4 +1,7 @@
-"""From a cohort to what each arm would gain from help, lambda_t(s): Algorithm 1 of the paper, its mean field, and the priced dual."""
+"""From a cohort to what each arm would gain from help, lambda_t(s).
+
+Three solvers: the priced dual, the mean field of Algorithm 1, and Algorithm 1 itself.
+"""
 
 from .meanfield import solve_meanfield
 from .paper import solve_paper

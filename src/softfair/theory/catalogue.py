@@ -6,7 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import InvalidInput
-from . import entropy, fairness, index_decay, operator_loss, optimality, softmax
+from . import (
+    algorithm_1,
+    asymptotics,
+    entropy,
+    fairness,
+    index_decay,
+    operator_loss,
+    optimality,
+    softmax,
+)
 from .claim import Claim, Verdict
 
 __all__ = ["CLAIMS", "Row", "claim_of", "recheck", "table", "verdicts"]
@@ -17,6 +26,8 @@ CLAIMS: tuple[Claim, ...] = (
     *fairness.CLAIMS,
     *softmax.CLAIMS,
     *operator_loss.CLAIMS,
+    *algorithm_1.CLAIMS,
+    *asymptotics.CLAIMS,
     *entropy.CLAIMS,
 )
 _BY_ID = {claim.id: claim for claim in CLAIMS}
@@ -140,7 +151,7 @@ def verdicts(
     chosen = CLAIMS if claims is None else [claim_of(name) for name in claims]
     return [
         claim.check(
-            count=max(4, claim.count // 4) if quick and claim.count is not None else None,
+            count=max(2, -(-claim.count // 4)) if quick and claim.count else None,
             seed=seed,
         )
         for claim in chosen

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from ..cohort import Floats
 from ..errors import InvalidInput
-from . import witness as fields
+from .witness import refuse_unusable
 
 __all__ = ["NOT_SO", "ROUNDING", "Claim", "Existence", "Outcome", "Search", "Sides", "Verdict"]
 
@@ -261,18 +261,12 @@ class Claim:
         InvalidInput
             If a number of the witness is missing or cannot be used.
         """
-        fields.refuse_unusable(self.id, verdict.witness)
+        refuse_unusable(self.id, verdict.witness)
         try:
             left, right = self.sides(verdict.witness)
-        except KeyError as missing:
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise InvalidInput(
-                f"{self.id}: the witness has no {missing}; "
-                "give one that softfair verify --json wrote"
-            ) from None
-        except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
-            raise InvalidInput(
-                f"{self.id}: the witness cannot be evaluated ({error}); "
-                "give one that softfair verify --json wrote"
+                f"{self.id}: {_why(error)}; give one that softfair verify --json wrote"
             ) from None
         pairs = (
             (left, verdict.witness["left"]),
@@ -282,6 +276,15 @@ class Claim:
         return self.kind.refutes(right - left) == (verdict.verdict == "fails") and all(
             math.isclose(x, y, rel_tol=AGREEMENT, abs_tol=AGREEMENT) for x, y in pairs
         )
+
+
+def _why(error: Exception) -> str:
+    """Why a witness cannot be evaluated."""
+    if isinstance(error, KeyError) and isinstance(error.args[0], str):
+        return f"the witness has no {error}"
+    if isinstance(error, LookupError):
+        return "a set or state of the witness does not fit its k or its arms"
+    return f"the witness cannot be evaluated ({error})"
 
 
 def _plain(value: Any) -> Any:

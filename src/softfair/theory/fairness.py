@@ -51,12 +51,12 @@ def search_arms(
         )
 
 
-def arms_sides(w: Witness) -> Sides:
+def arms_sides(w: Witness, design: sampling.Design) -> Sides:
     """The chances of the arm of lower and of higher weight, by enumeration."""
     z, i, j = w["log_weights"], w["i"], w["j"]
-    if not z[i] > z[j]:
+    if w["design"] != design or not z[i] > z[j]:
         return NOT_SO
-    law = plain.law_of(z, w["k"], w["design"])
+    law = plain.law_of(z, w["k"], design)
     return plain.inclusion_of(law, j), plain.inclusion_of(law, i)
 
 
@@ -93,12 +93,12 @@ def search_sets(
     found.count(share_of_pairs_broken=broken)
 
 
-def sets_sides(w: Witness) -> Sides:
+def sets_sides(w: Witness, design: sampling.Design) -> Sides:
     """The chances of the set of lower and of higher sum, by enumeration."""
     z, high, low = w["log_weights"], tuple(w["high"]), tuple(w["low"])
-    if len(high) != len(low) or not plain.total(z, high) > plain.total(z, low):
+    if w["design"] != design or not plain.total(z, high) > plain.total(z, low):
         return NOT_SO
-    law = plain.law_of(z, len(high), w["design"])
+    law = plain.law_of(z, len(high), design)
     return law[low], law[high]
 
 
@@ -155,16 +155,19 @@ def search_true_values(
     found.count(share_of_pairs_broken=broken)
 
 
-def true_values_sides(w: Witness) -> Sides:
+def true_values_sides(w: Witness, design: sampling.Design) -> Sides:
     """Q* of the set that is no less likely and of the other; nothing if it is less likely.
 
     At t = T - 1 lambda is the gain of the next step; elsewhere it is taken from the witness.
     """
+    last = w["t"] == w["T"] - 1
+    if w["design"] != design or (last and not plain.next_gains(w["p"], w["gains"])):
+        return NOT_SO
     s, high, low = tuple(w["s"]), tuple(w["high"]), tuple(w["low"])
     law = plain.law_of(
         [w["c"] * row[state] for row, state in zip(w["gains"], s, strict=True)],
         w["k"],
-        w["design"],
+        design,
     )
     if law[high] < law[low] * (1 - 1e-12):
         return NOT_SO
@@ -172,14 +175,25 @@ def true_values_sides(w: Witness) -> Sides:
     return Q[low], Q[high]
 
 
-def search_fair_myopic(found: Search, count: int = 10, seed: int = 0) -> None:
+def search_fair_myopic(
+    found: Search, horizon: int = 6, k: int = 2, count: int = 10, seed: int = 0
+) -> None:
     """Section 5: FairMyopic "is indeed unfair under our proposed fairness constraints". It is.
 
     The instance looked for has a set that FairMyopic makes no less likely though its Q* is lower:
     the same search as for SoftFair, with the sides exchanged.
     """
     inner = Search()
-    search_true_values(inner, immediate_gains, "successive", c=1.0, count=count, seed=seed)
+    search_true_values(
+        inner,
+        immediate_gains,
+        "successive",
+        k=k,
+        horizon=horizon,
+        c=1.0,
+        count=count,
+        seed=seed,
+    )
     w = inner.witness
     found.add(w.pop("right"), w.pop("left"), inner.tried, lambda _: w)
     found.count(**inner.counted)
@@ -187,10 +201,9 @@ def search_fair_myopic(found: Search, count: int = 10, seed: int = 0) -> None:
 
 def fair_myopic_sides(w: Witness) -> Sides:
     """Q* of the set that is no less likely, and of the other; lambda is the next step's gain."""
-    for arm, gain in zip(w["p"], w["gains"], strict=True):
-        if not all(plain.close(arm[1][s] - arm[0][s], gain[s]) for s in (0, 1)):
-            return NOT_SO
-    low, high = true_values_sides(w)
+    if not plain.next_gains(w["p"], w["gains"]):
+        return NOT_SO
+    low, high = true_values_sides(w, "successive")
     return high, low
 
 
@@ -267,9 +280,9 @@ def search_sets_to_arms(
 
 
 def _law_given(w: Witness) -> dict[plain.Set, float]:
-    """The law of the witness by set; empty if it does not sum to 1."""
+    """The law of the witness by set; empty if it is not one, or one over other sets."""
     sets: list[plain.Set] = list(combinations(range(len(w["gains"])), w["k"]))
-    if not plain.close(sum(w["law"]), 1.0):
+    if len(sets) != len(w["law"]) or not plain.close(sum(w["law"]), 1.0):
         return {}
     return dict(zip(sets, w["law"], strict=True))
 
@@ -413,13 +426,15 @@ def search_floor(
         )
 
 
-def floor_sides(w: Witness) -> Sides:
-    """The floor, and the least chance by enumeration."""
+def floor_sides(w: Witness, design: sampling.Design) -> Sides:
+    """The floor, in the words of its formula, and the least chance by enumeration."""
     z, k = w["log_weights"], w["k"]
-    law = plain.law_of(z, k, w["design"])
+    if w["design"] != design:
+        return NOT_SO
+    law = plain.law_of(z, k, design)
     least = min(plain.inclusion_of(law, i) for i in range(len(z)))
     weight = math.exp(min(z) - max(z))
-    if w["design"] == "joint":  # in the words of the formula, without the search's function
+    if design == "joint":
         return k * weight / (len(z) - k + k * weight), least
     rest = [1 - weight / (weight + len(z) - 1 - j) for j in range(k)]
     return 1 - math.prod(rest), least
@@ -432,7 +447,7 @@ def _arms_claim(design: sampling.Design) -> Claim:
         "helped.",
         "probability",
         partial(search_arms, design=design),
-        arms_sides,
+        partial(arms_sides, design=design),
         60,
     )
 
@@ -444,7 +459,7 @@ def _sets_claim(design: sampling.Design, instead: Claim | None = None) -> Claim:
         "likely to be helped.",
         "probability",
         partial(search_sets, design=design),
-        sets_sides,
+        partial(sets_sides, design=design),
         200,
         instead=instead,
     )
@@ -456,7 +471,7 @@ def _floor_claim(design: sampling.Design, formula: str) -> Claim:
         f"By the {design} design no arm's chance is below {formula}, D the range of c lambda.",
         "probability",
         partial(search_floor, design=design),
-        floor_sides,
+        partial(floor_sides, design=design),
         40,
     )
 
@@ -468,7 +483,7 @@ TRUE_VALUES_LAST = Claim(
     "is higher.",
     "reward (Q* of two sets, the likelier one lower)",
     partial(search_true_values, gains=priced_gains, design="joint", horizon=1),
-    true_values_sides,
+    partial(true_values_sides, design="joint"),
     30,
 )
 TRUE_VALUES = Claim(
@@ -477,7 +492,7 @@ TRUE_VALUES = Claim(
     "true Q* is higher.",
     "reward (Q* of two sets, the likelier one lower)",
     partial(search_true_values, gains=priced_gains, design="joint"),
-    true_values_sides,
+    partial(true_values_sides, design="joint"),
     30,
     instead=TRUE_VALUES_LAST,
 )
@@ -487,7 +502,7 @@ TRUE_VALUES_ALGORITHM_1 = Claim(
     "whose true Q* is higher.",
     "reward (Q* of two sets, the likelier one lower)",
     partial(search_true_values, gains=algorithm_1_gains, design="successive"),
-    true_values_sides,
+    partial(true_values_sides, design="successive"),
     30,
     instead=TRUE_VALUES_LAST,
 )

@@ -83,9 +83,12 @@ def _top(gains: Any) -> plain.Pick:
 
 
 def top_k_sides(w: Witness) -> Sides:
-    """1, and the share of the optimum that the top-k rule earns."""
+    """1, and the share of the optimum that the top-k rule earns.
+
+    lambda is taken from the witness: Algorithm 1 is random. Only at the last decision is it known.
+    """
     best = plain.mean_value(w, plain.best)
-    if not plain.close(best, w["optimum"]):
+    if not plain.close(best, w["optimum"]) or not plain.next_gains(w["p"], w["gains"][-1]):
         return NOT_SO
     return 1.0, plain.mean_value(w, _top(w["gains"])) / best
 
@@ -139,7 +142,7 @@ def search_any_index(
 def any_index_sides(w: Witness) -> Sides:
     """The lesser of the two leads, if it is positive."""
     i, j, (one, two) = w["i"], w["j"], w["states"]
-    if (one[i], one[j]) != (two[i], two[j]):
+    if i == j or (one[i], one[j]) != (two[i], two[j]):
         return NOT_SO
     table = plain.tables(w, plain.best)[w["t"]]
 

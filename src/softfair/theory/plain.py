@@ -127,6 +127,15 @@ def total(values: Sequence[float], arms: Sequence[int]) -> float:
     return sum(values[i] for i in arms)
 
 
+def next_gains(p: Sequence[Arm], gains: Sequence[Sequence[float]]) -> bool:
+    """Whether lambda[i][s] is the gain of the next step, as it must be at the last decision."""
+    return all(
+        close(arm[1][s] - arm[0][s], row[s])
+        for arm, row in zip(p, gains, strict=True)
+        for s in (0, 1)
+    )
+
+
 def steps_of(w: Witness) -> float:
     """1 + gamma + ... + gamma^(T-1), or 1 / (1 - gamma) where the horizon stands for "for ever"."""
     if w["endless"]:
@@ -152,7 +161,7 @@ def algorithm_1(w: Witness, T: int, episodes: Sequence[int], seed: int) -> list[
     """V_0[i][s] of Algorithm 1 (successive draws) after each number of episodes, in rising order.
 
     Line by line from the paper, with Python's own random generator. Inclusion probabilities are by
-    enumeration of orders (for k = 1 they are the softmax).
+    enumeration of orders; for k = 1 they are the softmax.
     """
     p: Sequence[Arm] = w["p"]
     gamma, c, k, arms = w["gamma"], float(w["c"]), w["k"], range(len(w["p"]))
@@ -165,9 +174,15 @@ def algorithm_1(w: Witness, T: int, episodes: Sequence[int], seed: int) -> list[
             good = [1 + gamma * (V_next[i][1] - V_next[i][0]) for i in arms]
             rest = [gamma * V_next[i][0] + p[i][0][s[i]] * good[i] for i in arms]
             gain = [(p[i][1][s[i]] - p[i][0][s[i]]) * good[i] for i in arms]  # lambda, Eq. 4
-            law = _draw_law(gain, k, c)
-            chance = [sum(x for a, x in law.items() if i in a) for i in arms]
-            (chosen,) = rng.choices(list(law), weights=list(law.values()))
+            if k == 1:  # the softmax (Eq. 5), without enumeration
+                top = max(gain)
+                weight = [math.exp(c * (x - top)) if x < top else 1.0 for x in gain]
+                chance = [x / sum(weight) for x in weight]
+                chosen = tuple(rng.choices(arms, weights=weight))
+            else:
+                law = _draw_law(gain, k, c)
+                chance = [inclusion_of(law, i) for i in arms]
+                (chosen,) = rng.choices(list(law), weights=list(law.values()))
             for i in arms:
                 V[t][i][s[i]] = rest[i] + chance[i] * gain[i]  # Eq. 6
             s = [int(rng.random() < p[i][int(i in chosen)][s[i]]) for i in arms]

@@ -497,6 +497,7 @@ def search_rate_fixed(
 
     d is the smallest gap. The loss is at most the sum of gap e^(-c gap), and x e^(-c x) falls from
     x = 1/c on. So the rate is exponential in c for each Q, but d can be as small as one likes.
+    Sides are logarithms.
     """
     for others in (1, 2, 4):
         gaps = _gaps(others, 5.0, count, seed)[1:]  # the first is all ties
@@ -507,8 +508,8 @@ def search_rate_fixed(
                 continue
             most = np.array([bound(others, float(gap), c) for gap in d])
             found.add(
-                softmax_loss(gaps, c),
-                most,
+                np.log(softmax_loss(gaps, c)),
+                np.log(most),
                 int(meets.sum()),
                 lambda b, g=gaps, c=c: dict(c=c, gaps=g[b]),
                 meets,
@@ -516,11 +517,11 @@ def search_rate_fixed(
 
 
 def rate_fixed_sides(w: Witness) -> Sides:
-    """The loss, and the exponential bound."""
+    """The logarithms of the loss and of the exponential bound."""
     d, c = min(w["gaps"]), w["c"]
     if not c * d >= 1:
         return NOT_SO
-    return plain.softmax_loss(w["gaps"], c), len(w["gaps"]) * d * math.exp(-c * d)
+    return math.log(plain.softmax_loss(w["gaps"], c)), math.log(len(w["gaps"]) * d) - c * d
 
 
 # --------------------------------------------------------------------------------------- the claims
@@ -599,7 +600,7 @@ RATE_FIXED = Claim(
     "rate-fixed-Q",
     "What softness costs one decision is at most (actions - 1) d e^(-c d) for a Q whose best "
     "action is d above the next: exponential in c.",
-    "reward a decision",
+    "in the logarithm",
     search_rate_fixed,
     rate_fixed_sides,
     200,

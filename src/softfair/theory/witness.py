@@ -21,7 +21,9 @@ MOST_STEPS = 20_000_000  # arm-steps of Algorithm 1 in plain Python
 
 
 def _number(x: Any) -> bool:
-    return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
+    if not isinstance(x, int | float) or isinstance(x, bool):
+        return False
+    return -1e300 < x < 1e300  # neither infinite nor, if whole, too large for a float
 
 
 def _whole(least: int, most: int) -> Callable[[Any], bool]:
@@ -73,6 +75,16 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "law": (_each(_CHANCE), "chances between 0 and 1"),
     "inclusion": (_each(_CHANCE), "chances between 0 and 1"),
     "prices": (_each(_REAL, LONGEST), "numbers"),
+    "limits": (_each(_REAL, 2), "two numbers"),
+    "few": (_whole(1, 100_000), "a whole number between 1 and 100000"),
+    "shorter": (_whole(1, LONGEST), f"a whole number between 1 and {LONGEST}"),
+    **dict.fromkeys(
+        ("mean", "standard_error", "optimum", "sum", "sum_of_P", "lottery", "printed", "m_T"),
+        (_REAL, "a number"),
+    ),
+    **dict.fromkeys(("xs", "ys", "active", "passive"), (_each(_REAL), "a list of numbers")),
+    **dict.fromkeys(("endless", "soft"), (lambda x: isinstance(x, bool), "true or false")),
+    "design": (lambda x: x in ("joint", "successive"), '"joint" or "successive"'),
     "V": (_each(_REAL, LONGEST + 1), "numbers"),
     "left": (_REAL, "a number"),
     "right": (_REAL, "a number"),
