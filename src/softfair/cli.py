@@ -100,8 +100,12 @@ def reproduce(
     experiments = find(ids or [])
     if quick:
         runs, out = min(runs, QUICK_RUNS), out / "quick"
-        # The grids of readings are many experiments, and for the full report alone.
-        wanted = [e for e in experiments if ids or not e.figure.endswith("-readings")]
+        # The grids of readings are many experiments: left out, unless they are named as such.
+        wanted = [
+            e
+            for e in experiments
+            if not e.figure.endswith("-readings") or {e.id, e.figure} & {*(ids or [])}
+        ]
         experiments = [experiment.small() for experiment in wanted]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # the report says where
