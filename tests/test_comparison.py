@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ import softfair as sf
 from softfair.comparison import CURVE, mean_interval
 from softfair.errors import InvalidInput, NotConverged
 from softfair.policies.base import Rule
+from softfair.programme.sample import RESPONSES
 from softfair.solvers import solve_priced, upper_bound
 
 SETTING = {"k": 5, "horizon": 12, "gamma": 0.95}
@@ -29,6 +31,7 @@ COLUMNS = [
     "policy",
     *(f"{figure}{kind}" for figure in FIGURES for kind in ("", "_sd", "_low", "_high")),
     "unfair",
+    "converged",
 ]
 EVERYBODY = [
     sf.NoIntervention(),
@@ -362,7 +365,11 @@ def test_frontier_goes_from_a_lottery_to_the_best_k_by_itself(cohort):
 # ---- statistics ----
 
 
-@pytest.mark.parametrize("dataset", [sf.datasets.synthetic, sf.datasets.cpap])
+@pytest.mark.parametrize(
+    "dataset",
+    [sf.datasets.synthetic, partial(sf.datasets.cpap, **RESPONSES)],
+    ids=["synthetic", "cpap"],
+)
 def test_benefit_rises_and_entropy_falls_with_c(dataset):
     """n = 100, k = 10, T = 50, 40 runs.
 
@@ -536,3 +543,12 @@ def test_the_bound_is_exceeded_within_the_interval_only():
         above += table.of_bound_low[0] > 100
     assert stats.binom.sf(6, 60, 0.025) < 1e-3 < stats.binom.sf(5, 60, 0.025)
     assert above <= 6
+
+
+def test_values_that_have_not_settled_are_marked():
+    short = sf.SoftFair(9.0, solver="paper", design="successive", episodes=10)
+    cohort = sf.datasets.synthetic(n=20, seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        table = sf.compare([sf.Random(), sf.SoftFair(5.0), short], cohort, 2, 10, runs=2)
+    assert table["converged"].tolist() == [True, True, False]

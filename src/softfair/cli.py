@@ -302,7 +302,7 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
     }
     for heading, _ in columns.values():
         shown.add_column(heading, justify="right", no_wrap=True)
-    rough = [not settled for settled in table.get("converged", [True] * len(table))]
+    rough = ~table["converged"].to_numpy(bool)
     for (_, row), unsettled in zip(table.iterrows(), rough, strict=True):
         shown.add_row(
             row["policy"] + "*" * unsettled,
@@ -320,7 +320,7 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
     )
     console.print(
         "wait: longest in decisions; unfair: % of pairs where who would gain less has the better "
-        "chance" + ("; *: values had not settled" if any(rough) else ""),
+        "chance" + ("; *: values had not settled" if rough.any() else ""),
         style="dim",
     )
 
