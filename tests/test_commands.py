@@ -1,28 +1,21 @@
 """A programme from a shell: real processes, their output and exit codes, on both databases."""
 
 import json
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import shell
 
 from softfair.programme import sample
 
 ROOT = Path(__file__).parents[1]
 
 
-def run(*words, folder=None, text=None, **environment):
-    return subprocess.run(
-        [sys.executable, "-c", "from softfair.cli import main; main()", *map(str, words)],
-        capture_output=True,
-        text=True,
-        input=text,
-        cwd=folder,
-        env={**os.environ, "COLUMNS": "120", **environment},
-    )
+def run(*words, **options):
+    return shell.run(*words, **{"COLUMNS": "120", **options})
 
 
 def well(*words, **options):

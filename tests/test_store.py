@@ -3,6 +3,7 @@
 All on SQLite and PostgreSQL.
 """
 
+import codecs
 import multiprocessing
 import os
 import random
@@ -308,6 +309,7 @@ def test_disk_full(tmp_path):
 def said_in_a_child(hinder, path):
     """What a process says that hinders itself and then imports people."""
     answers = fork.Queue()
+    codecs.lookup("utf-8-sig")  # a hindered process may not be allowed to load Python's own files
 
     def hindered():
         hinder()

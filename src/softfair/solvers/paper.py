@@ -80,7 +80,7 @@ GAP_TOLERANCE = 0.02  # of the mean gain of a selection
 GROWTH = 1.5  # factor between two looks at the gap; each looks at the episodes since the one before
 NOISE_ALLOWED = 0.5  # part of a gain's own noise that does not count as a gap
 FIRST_LOOK = 2  # times T: a reward has travelled through all steps, and the policy has followed
-MOST_EPISODES = 35  # times T: looks at 2 T, 3 T, ..., 34.2 T, unless the caller says how many
+MOST_EPISODES = 100  # times T, unless the caller says how many
 STANDSTILL = 0.9  # a gap above this part of what it was two looks ago does not fall any more
 PART = 2e6  # arm-steps between two moves of the progress bar
 
@@ -125,7 +125,7 @@ def solve_paper(
 
     With the default, the gap is looked at after 2 T episodes and then at every 1.5 times as many.
     Episodes end when it is within GAP_TOLERANCE; when it has stopped falling and is no more than
-    twice the noise, so that further episodes would not help; or after 34 T of them.
+    twice the noise, so that further episodes would not help; or after 100 T of them.
     """
     rule = int(RuleCode.TOP if math.isinf(c) else DESIGNS[design])
     key = np.random.SeedSequence(whole("seed", seed, 0)).generate_state(1, np.uint64)[0]
