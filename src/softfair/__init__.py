@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .errors import Infeasible, InvalidInput, NotConverged, NotIndexable, SoftFairError
     from .kernels.threads import get_threads, set_threads
     from .policies import (
+        EvenHanded,
         FairMyopic,
         FaWT,
         Fitted,
@@ -54,6 +55,7 @@ _HOME = {
     "SoftFairError": "errors",
     "get_threads": "kernels.threads",
     "set_threads": "kernels.threads",
+    "EvenHanded": "policies",
     "FaWT": "policies",
     "FairMyopic": "policies",
     "Fitted": "policies",

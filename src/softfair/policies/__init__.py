@@ -1,15 +1,18 @@
 """SoftFair and every baseline behind one protocol, see `base`."""
 
 from .base import Fitted, Policy
+from .evenhanded import EvenHanded, FittedEvenHanded
 from .fair import FaWT, ProbFair
 from .indexed import Oracle, ThresholdWhittle, Whittle
 from .simple import FairMyopic, Myopic, NoIntervention, Random, RoundRobin
 from .softfair import FittedSoftFair, SoftFair
 
 __all__ = [
+    "EvenHanded",
     "FaWT",
     "FairMyopic",
     "Fitted",
+    "FittedEvenHanded",
     "FittedSoftFair",
     "Myopic",
     "NoIntervention",

@@ -1,8 +1,28 @@
-"""From a cohort to what each arm would gain from help, lambda_t(s): Algorithm 1 of the paper, its mean field, and the priced dual."""
+"""From a cohort to what each arm would gain from help, lambda_t(s): Algorithm 1 of the paper, its mean
+field, the priced dual, and the priced dual with a bonus for evenness."""
 
+from .evenhanded import (
+    EvenHandedValues,
+    TradeoffBound,
+    solve_evenhanded,
+    solve_for_entropy,
+    tradeoff_bound,
+)
 from .meanfield import solve_meanfield
 from .paper import solve_paper
 from .priced import solve_priced, upper_bound
 from .values import Info, Values
 
-__all__ = ["Info", "Values", "solve_meanfield", "solve_paper", "solve_priced", "upper_bound"]
+__all__ = [
+    "EvenHandedValues",
+    "Info",
+    "TradeoffBound",
+    "Values",
+    "solve_evenhanded",
+    "solve_for_entropy",
+    "solve_meanfield",
+    "solve_paper",
+    "solve_priced",
+    "tradeoff_bound",
+    "upper_bound",
+]
