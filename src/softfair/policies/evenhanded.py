@@ -185,6 +185,12 @@ class FittedEvenHanded(Fitted):
         self.mu = mu
         self.bonus: Floats = found.bonus  # [n]: b_i
         self.rates: Floats = found.rates  # [n]: expected helps over those of the mean arm
+        self._found = found
+
+    @cached_property
+    def expected_entropy(self) -> float:
+        """Expected entropy of who is helped in one run, computed as if arms were independent."""
+        return self._found.run_entropy(self.k, self.horizon)
 
     @cached_property
     def upper_bound(self) -> float:

@@ -11,9 +11,9 @@ D_c(m, b) = sum_i E V_{i,0}(s_0) + k sum_t gamma^t m_t with the soft Bellman val
 :mod:`softfair.kernels.bonus`. The dual is to minimise D_c(m, b) + mu W*(u) over m and b, where
 W*(u) is the largest W(y) - mean(u y) over y >= 0 with mean 1:
 
-    welfare   W(y)                u at the optimum      W*(u), or a bound that is sharp there
+    welfare   W(y)                u at the optimum      W*(u)
     entropy   -mean(y log y)      -log y                log mean exp(-u)
-    log       mean(log y)         1/y - 1               -mean log(1 + u), for u > -1
+    log       mean(log y)         1/y - 1               nu - 1 - mean log(u + nu), see `Log`
     min       min(y)              0 where y > min(y)    0, for u >= 0 with mean 1
 
 The entropy of the shares y / n is log n + W(y). By groups, y_i is the mean rate of the arm's group.
@@ -126,7 +126,12 @@ class Log(SmoothWelfare):
         return float(np.mean(np.log(np.maximum(y, TINY))))
 
     def conjugate(self, u: Floats) -> float:
-        return -float(np.mean(np.log1p(u)))
+        # y = 1 / (u + nu), with nu such that its mean is 1; nu = 1 at the optimum of the problem.
+        from scipy.optimize import brentq
+
+        low = -float(u.min())
+        nu = brentq(lambda nu: float(np.mean(1 / (u + nu))) - 1, low + 1 / len(u), low + 1)
+        return float(nu) - 1 - float(np.mean(np.log(u + nu)))
 
     def log_rate(self, u: Floats) -> tuple[Floats, Floats]:
         return -np.log1p(u), 1 / (1 + u)
@@ -375,7 +380,7 @@ class LevelBonuses(Bonuses):
         return np.where((self.u <= 0) & (misfit > 0), 0.0, misfit)
 
     def _steepness(self, slope: Floats) -> Floats:
-        return np.maximum(slope, TINY)
+        return np.maximum(slope, NEARLY)  # near 0 for an arm that is always helped, or never
 
 
 def _over(kernel: Callable[..., Any], arms: Ints, low: int, high: int, *args: Any) -> Any:
@@ -522,6 +527,20 @@ class EvenHandedValues:
     values: Values
     bonus: Floats
     rates: Floats
+
+    def run_entropy(self, k: int, horizon: int) -> float:
+        """Expected entropy of who is helped in one run, see `BonusValues.count_figures`."""
+        if isinstance(self.values, BonusValues):
+            return self.values.count_figures(k)[0]
+        from scipy.special import gammaln, xlogy
+
+        if k == 0:
+            return 0.0
+        n, N = len(self.bonus), np.arange(horizon + 1)
+        ways = gammaln(horizon + 1) - gammaln(N + 1) - gammaln(horizon - N + 1)
+        law = np.exp(ways + xlogy(N, k / n) + xlogy(horizon - N, 1 - k / n))  # binomial
+        share = N / (k * horizon)
+        return -n * float(law @ xlogy(share, share))
 
 
 def solve_evenhanded(
@@ -824,6 +843,7 @@ def tradeoff_bound(
     T, best = horizon, upper_bound(cohort, k, horizon, gamma)
     slopes, intercepts = [0.0], [best]
     rule = WELFARES[welfare]
+    most = rule.value(np.ones(cohort.n))  # the welfare of even rates
     if 0 < k < cohort.n:
         headroom = best - upper_bound(cohort, 0, horizon, gamma)
         spread = float(np.ptp(cohort.reward_rows, axis=1).max())
@@ -841,6 +861,7 @@ def tradeoff_bound(
             for factor in FACTORS if mu < scale * MUS[-1] else LAST_FACTORS:
                 weight = mu * factor
                 slopes.append(weight)
-                intercepts.append(value + weight * rule.conjugate(b * (problem.total / weight)))
-    even = math.log(cohort.n) if welfare == "entropy" else rule.value(np.ones(cohort.n))
+                conjugate = rule.conjugate(b * (problem.total / weight))
+                intercepts.append(value + weight * (conjugate - most))
+    even = math.log(cohort.n) if welfare == "entropy" else most
     return TradeoffBound(np.array(slopes), np.array(intercepts), even)
