@@ -73,6 +73,7 @@ MUS = 2.0 ** np.arange(-8, 4)
 FACTORS = 2.0 ** np.linspace(-0.5, 0.5, 9)
 LAST_FACTORS = 2.0 ** np.linspace(-0.5, 20, 83)
 GENTLEST = 1.0  # multiplier, times the range of rewards, below which no search has stalled
+FIRST_STEPS, FIRST_EXCESS = 6, 0.02  # of the search for the common level of all prices
 MOST_STEPS = 100  # of the search for one bonus; halving alone takes about 60
 
 
@@ -234,7 +235,7 @@ class Bonuses:
 
         The response is that at fixed bonuses.
         """
-        if self.theta is not theta:
+        if self.theta is None or not np.array_equal(self.theta, theta):
             self._settle(theta)
             self._budgets = self.sweep(theta)[:, :-1] / self.problem.k
             self.theta = theta
@@ -243,24 +244,35 @@ class Bonuses:
         return self._budgets[0] - 1, self._budgets[1]
 
     def start(self, theta: Floats) -> Floats:
-        """The unknowns at these prices."""
+        """These prices, all raised or lowered so far that the budgets hold on average.
+
+        The logarithm of the average is nearly linear in that shift, which may be larger than the
+        steps that Broyden's method is allowed.
+        """
+        for _ in range(FIRST_STEPS):
+            F, response = self.residual(theta)
+            excess = float(F.mean())
+            if abs(excess) < FIRST_EXCESS:
+                break
+            slope = self._kept() * float(response.mean()) / (1 + excess)
+            theta = theta + math.log1p(excess) / slope
         return theta
 
     def inverse_jacobian(self, theta: Floats) -> Floats:
         """Rough inverse of -dF/dtheta [T, T].
 
-        A rise of every theta at once is answered by bonuses, which take back the share kappa of
-        what it does to the budgets. The diagonal alone does not know that.
+        The bonuses answer a rise of every theta at once and take back a share of what it does to
+        the budgets. The diagonal alone does not contain that.
         """
         response = np.maximum(self.residual(theta)[1], 1e-3)
-        inverse = np.diag(1 / response)
-        if isinstance(self.problem.welfare, SmoothWelfare):
-            log_y, slope = self._log_rates()
-            weight = self._size * np.exp(log_y) * slope
-            falling = self.problem.welfare.log_rate(self.u)[1]
-            left = float(np.sum(weight * falling / (slope + falling)) / np.sum(weight))  # 1 - kappa
-            inverse += (1 - left) / (left * response.sum())
-        return inverse
+        kept = self._kept()
+        return np.diag(1 / response) + (1 - kept) / (kept * response.sum())
+
+    def _kept(self) -> float:
+        """The share of a common rise of all theta that remains after the bonuses' answer."""
+        log_y, slope = self._log_rates()
+        weight, rise = self._size * np.exp(log_y) * slope, self._steepness(slope)
+        return float(np.sum(weight * (rise - slope) / rise) / np.sum(weight))
 
     def _arguments(self, theta: Floats, c: float) -> tuple[Any, ...]:
         cohort, problem = self.problem.cohort, self.problem
@@ -345,7 +357,7 @@ class LevelBonuses(Bonuses):
         return np.append(theta, level)
 
     def residual(self, theta: Floats) -> tuple[Floats, Floats]:
-        if self.theta is not theta:
+        if self.theta is None or not np.array_equal(self.theta, theta):
             self.level = float(theta[-1])
             self._settle(theta[:-1])
             self._budgets = self.sweep(theta[:-1])[:, :-1] / self.problem.k
@@ -444,7 +456,7 @@ def _search(bonuses: Bonuses, theta: Floats, inverse: Floats | None, tolerance: 
         theta = bonuses.start(theta)
         inverse = bonuses.inverse_jacobian(theta)
     theta, F, _, _ = _broyden(bonuses.residual, theta, inverse, tolerance)
-    bonuses.residual(theta)  # its last step may have been refused
+    bonuses.residual(theta)  # the last step that was tried may have been refused
     prices = theta[: len(bonuses.problem.rho)]
     return Solution(bonuses, prices, max(float(np.abs(F).max()), bonuses.gap), bonuses.passes)
 
