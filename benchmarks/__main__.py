@@ -14,7 +14,7 @@ import numpy as np
 import softfair as sf
 from softfair import bench
 from softfair.bench import Part, Row, best
-from softfair.kernels import recursion
+from softfair.kernels.rules import RuleCode
 from softfair.solvers.budget import sweep
 from softfair.solvers.priced import solve_priced
 
@@ -96,7 +96,7 @@ def indices(small: bool) -> list[Row]:
     their = best(theirs, 2) / few
     ours = best(lambda: sf.indices.whittle(cohort, gamma=0.99)) / n
     finite = best(lambda: sf.indices.whittle(cohort, horizon=T), 2)
-    one = best(lambda: sweep(cohort, np.full(T, 5.0), 10.0, 1.0, recursion.PRICED))
+    one = best(lambda: sweep(cohort, np.full(T, 5.0), 10.0, 1.0, RuleCode.PRICED))
     return [
         (
             "Whittle index for ever, two states, an arm",

@@ -1,21 +1,31 @@
-"""How good a plan made from a history is: coverage of the intervals, and the benefit lost against a plan made from the truth.
+"""How good a plan made from a history is.
 
-The history: n patients of the CPAP cohort, a tenth of them contacted each week, drawn at random; four regions that say nothing about
-adherence, as a programme would have them. The plan: SoftFair(c=10) by `priced`, its gains learnt from the estimates, let loose on the
-true patients with the same luck as the plan made from the truth.
+Two things are measured: how many true probabilities the intervals contain, and how much benefit is
+lost against a plan made from the true probabilities.
 
-The loss is told in good rounds, and in the gain over contacting nobody, which is a small part of them. Two things are in it beside the
-estimator. At the same c a plan from estimates is the more even one, since shrunk gains differ less: another figure is the loss at the c
-for which it is as even as the plan from the truth (equal entropy of who was contacted). And the truth knows how well each patient responds
-to a contact (5-50 %, drawn for each), of which a few contacts a person say little: the last figure, equally even, is the loss of the exact
-posterior mean, computed from the very law that the cohort is drawn from, which no programme knows. Nobody who has seen only this history
-can do better on average, up to what planning with means costs.
+The history: n patients of the CPAP cohort, a tenth of them contacted each week, drawn at random,
+in four regions that say nothing about adherence. The plan: SoftFair(c=10) by `priced`, with gains
+from the estimates, simulated on the true patients with the same random numbers as the plan made
+from the truth.
+
+The loss is given in good rounds, and in the gain over contacting nobody, which is a small part of
+them. Two parts of the loss are not due to the estimator:
+
+- At the same c a plan from estimates is the more even one, since shrunk gains differ less. So the
+  loss is also given at the c for which this plan is as even as the plan from the truth (equal
+  entropy of who was contacted).
+- The truth includes how well each patient responds to a contact (5-50 %, drawn for each), of which
+  a few contacts a person say little. So the loss is also given, equally even, of the exact
+  posterior mean, computed from the law that the cohort is drawn from, which no programme knows.
+  Nobody who has seen only this history can do better on average, apart from what planning with
+  means costs.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from dataclasses import astuple, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,74 +36,56 @@ from softfair.policies.base import Fitted
 
 SMALL = bool(os.environ.get("BENCH_SMALL"))
 WEEKS = (10, 30, 100)
-STEEPER = (
-    10.0,
-    14.0,
-    20.0,
-    30.0,
-    50.0,
-    80.0,
-)  # c at which the plan from estimates is tried, from more even to less
+LEVEL = 0.9  # of the intervals
+# The c at which the plan from estimates is tried, from more even to less.
+STEEPER = (10.0, 14.0, 20.0, 30.0, 50.0, 80.0)
 Row = tuple[str, float, str, float | None]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class Loss:
+    """What one cohort's history of some weeks gave, each as a share."""
+
+    covered: float  # probabilities inside their intervals
+    rounds: float  # good rounds lost at the same c
+    benefit: float  # benefit beyond no contact lost at the same c
+    as_even: float  # the same at the c of equal entropy
+    unavoidable: float  # the same by the exact posterior mean
+
+
 def estimation() -> list[Row]:
+    """Coverage and losses after each number of weeks, and the time of an estimate."""
     n, cohorts, runs = (200, 1, 20) if SMALL else (1000, 4, 100)
-    k, T, level = n // 10, 20, 0.9
     rows: list[Row] = []
     for weeks in WEEKS:
-        covered, worse, lost, as_even, unavoidable = [], [], [], [], []
-        for seed in range(cohorts):
-            truth = sf.datasets.cpap(n, seed=seed)
-            counts = count_transitions(*history(truth, weeks, k, seed), n=n, S=2)
-            fitted = estimate(counts, np.arange(n) % 4, level=level)
-            covered.append(((fitted.low <= truth.P) & (fitted.high >= truth.P)).mean())
-            none = float(
-                sf.simulate(sf.NoIntervention().fit(truth, k, T), runs, seed).totals.mean()
-            )
-            best, evenness = outcome(truth, truth, k, T, STEEPER[0], runs, seed)
-            for believed, losses in (
-                (fitted.P, as_even),
-                (posterior_mean(counts, 2_000 if SMALL else 20_000), unavoidable),
-            ):
-                tried = [outcome(truth, sf.Cohort(believed), k, T, c, runs, seed) for c in STEEPER]
-                losses.append(
-                    1 - (np.interp(evenness, *np.array(tried[::-1]).T[::-1]) - none) / (best - none)
-                )
-                if losses is as_even:
-                    worse.append(1 - tried[0][0] / best)
-                    lost.append(1 - (tried[0][0] - none) / (best - none))
+        losses = [astuple(loss(n, weeks, runs, seed)) for seed in range(cohorts)]
+        percent = Loss(*(100 * np.mean(losses, axis=0)).tolist())
         rows += [
             (
-                f"coverage of {level:.0%} intervals, CPAP, {weeks} weeks",
-                100 * float(np.mean(covered)),
+                f"coverage of {LEVEL:.0%} intervals, CPAP, {weeks} weeks",
+                percent.covered,
                 "% of probabilities",
                 None,
             ),
             (
                 f"good rounds lost to not knowing, same c, {weeks} weeks",
-                100 * float(np.mean(worse)),
+                percent.rounds,
                 "% of the plan from the truth",
                 5,
             ),
             (
                 f"   benefit beyond no contact, same c, {weeks} weeks",
-                100 * float(np.mean(lost)),
+                percent.benefit,
                 "% of the plan from the truth",
                 None,
             ),
-            ("   the same, equally even", 100 * float(np.mean(as_even)), "%", None),
-            (
-                "   by the exact posterior, equally even",
-                100 * float(np.mean(unavoidable)),
-                "%",
-                None,
-            ),
+            ("   the same, equally even", percent.as_even, "%", None),
+            ("   by the exact posterior, equally even", percent.unavoidable, "%", None),
             (
                 "   by this estimator beyond that",
-                100 * float(np.mean(as_even) - np.mean(unavoidable)),
+                percent.as_even - percent.unavoidable,
                 "points",
                 None,
             ),
@@ -101,7 +93,35 @@ def estimation() -> list[Row]:
     return [*rows, speed()]
 
 
+def loss(n: int, weeks: int, runs: int, seed: int) -> Loss:
+    """The losses on one cohort, with a plan for T = 20 decisions and k = n / 10."""
+    k, T = n // 10, 20
+    truth = sf.datasets.cpap(n, seed=seed)
+    counts = count_transitions(*history(truth, weeks, k, seed), n=n, S=2)
+    fitted = estimate(counts, np.arange(n) % 4, level=LEVEL)
+    none = float(sf.simulate(sf.NoIntervention().fit(truth, k, T), runs, seed).totals.mean())
+    best, evenness = outcome(truth, truth, k, T, STEEPER[0], runs, seed)
+
+    def tried(P: Floats) -> list[tuple[float, float]]:  # (reward, entropy) at each c
+        return [outcome(truth, sf.Cohort(P), k, T, c, runs, seed) for c in STEEPER]
+
+    def lost_as_even(outcomes: list[tuple[float, float]]) -> float:
+        reward, entropy = np.array(outcomes[::-1]).T
+        return float(1 - (np.interp(evenness, entropy, reward) - none) / (best - none))
+
+    by_estimate = tried(fitted.P)
+    by_posterior = tried(posterior_mean(counts, 2_000 if SMALL else 20_000))
+    return Loss(
+        covered=float(((fitted.low <= truth.P) & (fitted.high >= truth.P)).mean()),
+        rounds=1 - by_estimate[0][0] / best,
+        benefit=1 - (by_estimate[0][0] - none) / (best - none),
+        as_even=lost_as_even(by_estimate),
+        unavoidable=lost_as_even(by_posterior),
+    )
+
+
 def speed() -> Row:
+    """Seconds to count the moves of a history and to estimate from them."""
     n, weeks = (10_000 if SMALL else 100_000), 52
     recorded = history(sf.datasets.cpap(n, seed=0), weeks, n // 10, 0)
     estimate(count_transitions(*recorded, n=n, S=2), np.arange(n) % 4)  # compiles
@@ -138,7 +158,10 @@ def history(truth: sf.Cohort, weeks: int, k: int, seed: int) -> tuple[Ints, Ints
 def outcome(
     truth: sf.Cohort, believed: sf.Cohort, k: int, T: int, c: float, runs: int, seed: int
 ) -> tuple[float, float]:
-    """On the true cohort, of the plan made for the cohort believed in: mean total reward, and mean entropy of who was contacted."""
+    """Mean total reward and mean entropy of who was contacted.
+
+    The plan is made for the cohort believed in and simulated on the true one.
+    """
     plan = sf.SoftFair(c=c).fit(believed, k, T)
     acting = Fitted(plan.policy, truth, k, T, 1.0, plan.rule, plan._scorer)
     result = sf.simulate(acting, runs, seed)
@@ -146,7 +169,10 @@ def outcome(
 
 
 def posterior_mean(counts: Ints, draws: int) -> Floats:
-    """P [n, 2, 2, 2] under the law that the CPAP cohort is drawn from, by weighing many patients drawn from it."""
+    """Posterior mean of P [n, 2, 2, 2] under the law that the CPAP cohort is drawn from.
+
+    Many patients drawn from that law are weighted by their likelihood.
+    """
     p = sf.datasets.cpap(draws, seed=10_000).p.reshape(draws, 4)
     bad, good = counts[..., 0].reshape(-1, 4), counts[..., 1].reshape(-1, 4)  # [n, 4]
     log_weight = good @ np.log(p).T + bad @ np.log1p(-p).T  # [n, draws]

@@ -1,4 +1,4 @@
-"""A programme of 100,000 people with 52 rounds of history: what each command takes, beside the import of that history."""
+"""The time that each command takes with 100,000 people and 52 rounds of history."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ import pyarrow.csv
 
 from softfair.datasets import cpap
 from softfair.programme.audit import audit
-from softfair.programme.ingest import import_history, import_people, record
+from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import fit
-from softfair.programme.rounds import make_plan
+from softfair.programme.plans import make_plan
+from softfair.programme.records import record
 from softfair.programme.settings import initialise
 from softfair.programme.store import Store
 

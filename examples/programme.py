@@ -1,6 +1,7 @@
-"""A programme from its first import to the audit of four rounds, by the commands that an officer types.
+"""A programme from its first import to the audit of four rounds, by the commands of an officer.
 
-Run with ``make demo``; files and the audit's page go to out/programme/, or to the folder that is named.
+Run with ``make demo``; files and the audit's page go to out/programme/, or to the folder that is
+named.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Databases to test on: a SQLite file and a real PostgreSQL server, each test with one of its own."""
+"""Databases to test on: a SQLite file and a real PostgreSQL server; each test has its own."""
 
 import itertools
 import warnings

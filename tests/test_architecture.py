@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "softfair"
 ORDER = (
     "errors",
     "progress",
+    "registry",
     "kernels",
     "cohort",
     "sampling",
@@ -29,14 +30,12 @@ ORDER = (
     "files",
     "estimate",
     "theory",
-    "env",
-    "cluster",
     "experiments",
     "bench",
     "programme",
-    "web",
     "cli",
 )
+REMEDY = f"add it to ORDER in {Path(__file__).name}"
 HEAVY = {"pandas", "matplotlib", "scipy", "numba"}
 
 
@@ -47,7 +46,10 @@ def dotted(package: Path, file: Path) -> str:
 
 
 def imported(file: Path, module: str, modules: set[str]) -> list[tuple[int, str]]:
-    """(line, dotted name) of each import, wherever it stands: one inside a function also ties two rooms together."""
+    """(line, dotted name) of each import, wherever it stands.
+
+    One inside a function also ties two rooms together.
+    """
     found = []
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -57,7 +59,8 @@ def imported(file: Path, module: str, modules: set[str]) -> list[tuple[int, str]
             if node.level:
                 here = module.split(".") + (["__init__"] if file.name == "__init__.py" else [])
                 base = ".".join(here[: -node.level] + base.split(".") * bool(base))
-            # `from pkg import x` means the module x if there is one, else a name that pkg itself defines.
+            # `from pkg import x` means the module x if there is one, else a name that pkg itself
+            # defines.
             for alias in node.names:
                 inner = f"{base}.{alias.name}"
                 found.append((node.lineno, inner if inner in modules else base))
@@ -75,9 +78,7 @@ def faults(package: Path, order: tuple[str, ...]) -> list[str]:
             continue  # the front door may import every room
         room = module.split(".")[1]
         if room not in order:
-            said.append(
-                f"{module}: the room {room!r} is not in the order: add it to ORDER in {Path(__file__).name}"
-            )
+            said.append(f"{module}: the room {room!r} is not in the order: {REMEDY}")
             continue
         for line, target in imported(file, module, set(files)):
             where = f"{file.relative_to(package.parent).as_posix()}:{line}"
@@ -90,9 +91,7 @@ def faults(package: Path, order: tuple[str, ...]) -> list[str]:
                 if other == room:
                     inside.setdefault(module, set()).add(target)
                 elif other not in order:
-                    said.append(
-                        f"{where}: {other!r} is not in the order: add it to ORDER in {Path(__file__).name}"
-                    )
+                    said.append(f"{where}: {other!r} is not in the order: {REMEDY}")
                 elif order.index(other) > order.index(room):
                     said.append(f"{where}: {room} imports {other}, which stands above it")
     try:
@@ -115,6 +114,10 @@ def heavy_after(statement: str) -> set[str]:
 
 def test_imports_go_down():
     assert PACKAGE.is_dir()
+    rooms = {
+        file.relative_to(PACKAGE).parts[0].removesuffix(".py") for file in PACKAGE.rglob("*.py")
+    }
+    assert set(ORDER) == rooms - {"__init__"}  # no room that does not exist
     assert not (found := faults(PACKAGE, ORDER)), "\n".join(found)
 
 

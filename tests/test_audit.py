@@ -1,4 +1,4 @@
-"""The audit: figures that can be written down, figures by brute force, and tests that hold for honest draws and catch others."""
+"""The audit: figures by hand and by brute force; honest draws pass its tests and others do not."""
 
 from __future__ import annotations
 
@@ -7,29 +7,71 @@ import itertools
 import json
 import math
 import re
+import sys
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from rich.console import Console
 from scipy import stats
 
 from softfair import metrics, sampling
 from softfair.errors import InvalidInput
 from softfair.estimate import count_transitions, estimate
-from softfair.programme import audit as auditing
-from softfair.programme.audit import (
-    Planned,
-    audit,
-    design_variance,
-    off_policy,
-    sections,
-    show,
-    write_page,
+from softfair.programme.audit import audit, sections, show, write_page
+from softfair.programme.audit.evidence import Planned, Predictions, draws, predictions
+from softfair.programme.audit.findings import findings_of
+from softfair.programme.audit.groups import _pooled, groups_of
+from softfair.programme.audit.lists import (
+    FairnessRow,
+    ListsTest,
+    RoundRow,
+    fairness_of,
+    lists_of,
+    rounds_of,
 )
-from softfair.programme.ingest import History, People, import_history, import_people, record
+from softfair.programme.audit.off_policy import (
+    LOTTERY,
+    NOBODY,
+    OffPolicyRow,
+    Policy,
+    off_policy_of,
+    policies_for,
+)
+from softfair.programme.audit.outcomes import (
+    Cell,
+    ChanceBin,
+    DriftRow,
+    EngagementRow,
+    calibration_of,
+    cells_of,
+    drift_of,
+    engagement_of,
+)
+from softfair.programme.audit.result import Audit
+from softfair.programme.audit.spread import Histograms, Span, Waits, spread_of
+from softfair.programme.audit.statistics import (
+    Rates,
+    Tally,
+    design_variance,
+    flag,
+    joint_test,
+    quantile,
+    two_sided,
+    wilson,
+    z_score,
+)
+from softfair.programme.audit.words import chance, floored, interval, number, p_value, percent
+from softfair.programme.eligibility import Status
+from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import Model
-from softfair.programme.rounds import Status, load_plan, make_plan, plan_of
+from softfair.programme.plans import load_plan, make_plan, plan_of
+from softfair.programme.records import record
 from softfair.programme.settings import initialise
+from softfair.programme.snapshot import History, People
 from softfair.programme.store import Store
 
 SOFTWARE = "softfair test"
@@ -98,6 +140,29 @@ def history_of(rows):
     return History(*table.T)
 
 
+def foretold(chance, after, **more):
+    """Moves between two states, by the predicted chance of the good one and the state reached."""
+    q = len(after)
+
+    def whole(name):
+        return np.asarray(more.get(name, np.zeros(q)), dtype=np.int64)
+
+    good = np.asarray(chance, dtype=np.float64)
+    return Predictions(
+        person=np.asarray(more.get("person", np.arange(q))),
+        round=whole("round"),
+        action=whole("action"),
+        state=whole("state"),
+        after=np.asarray(after, dtype=np.int64),
+        law=np.stack([1 - good, good], axis=1),
+    )
+
+
+def first(count, of):
+    """``of`` entries, the first ``count`` of them 1, the others 0."""
+    return (np.arange(of) < count).astype(np.int64)
+
+
 def fill(database, tmp_path, people, history, **settings):
     initialise(database, SOFTWARE, **settings)
     (tmp_path / "people.csv").write_text(people)
@@ -137,25 +202,96 @@ def test_a_lottery_and_a_list_of_one_have_their_textbook_variance():
     )  # for two, any b that gives them Cov = -.24
     np.testing.assert_allclose(design_variance(np.array([1.0, 1.0, 0.0])), 0.0)
     # Two of four by lottery, two in the set: hypergeometric, 2 * 1/2 * 1/2 * 2/3.
-    tally = auditing._Tally.of([planned([0.5] * 4, [1, 0, 1, 0])], [np.array([0, 0, 1, 1])], 2)
+    halves = draws([planned([0.5] * 4, [1, 0, 1, 0])], [np.array([0, 0, 1, 1])])
+    tally = Tally.of(halves, 2)
     np.testing.assert_allclose(tally.covariance, [[1 / 3, -1 / 3], [-1 / 3, 1 / 3]], atol=1e-12)
     assert tally.z(0) == 0.0
 
 
-@pytest.mark.parametrize("freedom", [1, 2, 3, 8, 9])
-@pytest.mark.parametrize("x", [0.0, 0.3, 4.0, 60.0])
-def test_the_tail_of_chi_square(x, freedom):
-    assert auditing._chi_square_tail(x, freedom) == pytest.approx(
-        stats.chi2.sf(x, freedom), rel=1e-10, abs=1e-300
+# Laws of chance: every constant and every variance has a case that changes with it.
+
+
+@dataclass(frozen=True)
+class Compared:
+    p: float
+    flagged: bool = False
+
+
+def test_a_table_shares_five_per_cent_among_its_comparisons():
+    """Bonferroni: three comparisons, a third of .05 each; what cannot be tested takes no part."""
+    third = 0.05 / 3
+    rows = flag(
+        [Compared(0.999 * third), Compared(1.001 * third), Compared(0.9), Compared(math.nan)]
     )
+    assert [row.flagged for row in rows] == [True, False, False, False]
+    assert [row.flagged for row in flag([Compared(0.0499), Compared(math.nan)])] == [True, False]
+    assert [row.flagged for row in flag([Compared(0.0501)])] == [False]
+    assert flag([]) == ()
+
+
+def test_quantile_p_and_z_are_the_normal_law():
+    for level in (0.5, 0.8, 0.9, 0.99):
+        assert quantile(level) == pytest.approx(stats.norm.ppf(0.5 + level / 2))
+        assert two_sided(quantile(level)) == pytest.approx(1 - level)
+        assert two_sided(-quantile(level)) == pytest.approx(1 - level)
+    assert z_score(0.3, 0.0225) == pytest.approx(2.0)
+    assert z_score(-1e-6, 1e-11) == pytest.approx(-math.sqrt(0.1))
+    assert math.isnan(z_score(0.3, 5e-13))
+    assert math.isnan(two_sided(math.nan))
+
+
+@pytest.mark.parametrize("small", [1.0, 1e-2, 1e-7])
+def test_the_joint_test_adds_squares_over_variances(small):
+    """Independent deviations d with variances v: sum d^2 / v with a degree of freedom each."""
+    d, v = np.array([1.0, -2.0, 0.5]), np.array([2.0, 3.0, small])
+    found = joint_test(d, np.diag(v))
+    x = 0.5 + 4 / 3 + 0.25 / small
+    assert (found.chi_square, found.freedom) == (pytest.approx(x), 3)
+    assert found.p == pytest.approx(stats.chi2.sf(x, 3), rel=1e-10)
+
+
+def test_the_joint_test_counts_only_what_can_vary():
+    """A fixed total takes a degree of freedom: two parts of it are one comparison."""
+    found = joint_test(np.array([1.5, -1.5]), np.array([[0.75, -0.75], [-0.75, 0.75]]))
+    assert (found.chi_square, found.freedom) == (pytest.approx(1.5**2 / 0.75), 1)
+    assert found.p == pytest.approx(two_sided(1.5 / math.sqrt(0.75)))
+    assert joint_test(np.array([1.0, 1.0]), np.diag([1.0, 1e-12])).freedom == 1
+    for nothing in (
+        joint_test(np.empty(0), np.empty((0, 0))),
+        joint_test(np.ones(2), np.zeros((2, 2))),
+    ):
+        assert nothing.freedom == 0
+        assert math.isnan(nothing.p)
+
+
+def test_a_tally_of_a_lottery_is_hypergeometric():
+    """3 of 8 by lottery, 4 of the 8 in the set, one of them listed: mean 1.5, variance .5357."""
+    law = stats.hypergeom(8, 4, 3)
+    label = np.array([0, 0, 0, 0, -1, -1, -1, -1])
+    tally = Tally.of(draws([planned([3 / 8] * 8, [1, 0, 0, 0, 1, 1, 0, 0])] * 2, [label] * 2), 1)
+    assert (tally.rounds[0], tally.expected[0], tally.listed[0]) == (8, pytest.approx(3.0), 2)
+    sd = math.sqrt(2 * law.var())
+    assert tally.z(0) == pytest.approx(-1 / sd)
+    assert tally.ends(0, Z) == pytest.approx((3 - Z * sd, 3 + Z * sd))
+    assert tally.ends(0, 10.0) == pytest.approx((0.0, 3 + 10 * sd))
+
+
+def test_a_rate_is_never_worth_more_than_its_rounds():
+    """Eight people listed in 1 of 2 rounds, one in 2, one in none: less scatter than by lottery.
+
+    sum (x - m / 2)^2 = 2, so .25 / (2 / 400 * 10 / 9) = 45 rounds' worth, of 20 there are.
+    """
+    x = np.array([1.0] * 8 + [2.0, 0.0])
+    found = Rates.of(x, np.full(10, 2.0), np.zeros(10, np.int64), 1, Z)
+    assert (found.low[0], found.high[0]) == pytest.approx(wilson(0.5, 20, Z))
 
 
 def test_wilson():
     # 0 of 10: (0, z^2 / (10 + z^2)); 5 of 10: by R's prop.test without correction, .2366 to .7634.
     z = stats.norm.ppf(0.975)
-    assert auditing._wilson(0.0, 10, z) == pytest.approx((0.0, z * z / (10 + z * z)))
-    assert auditing._wilson(0.5, 10, z) == pytest.approx((0.2366, 0.7634), abs=1e-4)
-    assert all(map(math.isnan, auditing._wilson(math.nan, 0, z)))
+    assert wilson(0.0, 10, z) == pytest.approx((0.0, z * z / (10 + z * z)))
+    assert wilson(0.5, 10, z) == pytest.approx((0.2366, 0.7634), abs=1e-4)
+    assert all(map(math.isnan, wilson(math.nan, 0, z)))
 
 
 def test_waits():
@@ -167,47 +303,44 @@ def test_waits():
         departed=[-1, -1, -1, 4, -1, -1],
         opted_out=[0, 0, 0, 0, 0, 1],
     )
-    longest, now, here, span = auditing._waits(people, history_of(rows))
-    # 0: rounds 3, 4 then 6; 1: all six; 2: 4 to 6; 3: 2 and 3, then left; 4: five before the call; 5 opted out.
-    assert longest.tolist() == [2, 6, 3, 2, 5, 6]
-    assert now.tolist() == [1, 6, 3, 2, 0, 6]
-    assert here.tolist() == [True, True, True, False, True, False]
-    assert span == {"first": 1, "last": 6}
+    waits = Waits.of(people, history_of(rows))
+    # 0: rounds 3, 4 then 6; 1: all six; 2: 4 to 6; 3: 2 and 3, then left; 4: five before the
+    # call; 5 opted out.
+    assert waits.longest.tolist() == [2, 6, 3, 2, 5, 6]
+    assert waits.now.tolist() == [1, 6, 3, 2, 0, 6]
+    assert waits.present.tolist() == [True, True, True, False, True, False]
+    assert waits.span == Span(1, 6)
 
 
 def test_never_listed_counts_first_listings():
-    """One of two places, then one again: expected of the second round's first listings is .75 of the one left, not prod(1 - p)."""
+    """One of two places, then one again: .75 first listings are expected of the second round.
+
+    The product of 1 - p would say otherwise.
+    """
     rounds = [planned([0.5, 0.5], [1, 0], round=1), planned([0.25, 0.75], [1, 0], round=2)]
-    figures, histograms = auditing._spread(rounds, people_of(2), history_of([]), Z, 0)
-    assert figures["never_listed"] == 1
-    assert figures["never_listed_expected"] == pytest.approx(2 - 1 - 0.75)
-    assert figures["z"] == pytest.approx((1 - 0.25) / math.sqrt(0.75 * 0.25))
-    assert histograms["listed"] == [1, 0, 1]
+    figures, histograms = spread_of(rounds, people_of(2), history_of([]), Z, 0)
+    assert figures.never_listed == 1
+    assert figures.never_listed_expected == pytest.approx(2 - 1 - 0.75)
+    assert figures.z == pytest.approx((1 - 0.25) / math.sqrt(0.75 * 0.25))
+    assert histograms.listed == (1, 0, 1)
 
 
 def test_off_policy_by_hand(monkeypatch):
-    monkeypatch.setattr(auditing, "LEAST_EFFECTIVE", 0.0)
+    monkeypatch.setattr(sys.modules[off_policy_of.__module__], "LEAST_EFFECTIVE", 0.0)
     p, listed, Y = np.array([0.8, 0.2, 0.6, 0.4]), [1, 0, 0, 1], np.array([1, 1, 0, 1])
-    policies = auditing._policies([], ())
     one = planned(p, listed, after=Y, c=math.nan)
-    found = {
-        row["policy"]: row
-        for row in off_policy(
-            [one], {name: policies[name] for name in ("nobody listed", "Random")}, 4, 2, Z
-        )
-    }
-    nobody, lottery = found["nobody listed"], found["Random"]
-    assert nobody["unnormalised"] == pytest.approx(1 / 0.8 / 4)
-    assert nobody["estimate"] == pytest.approx(1.25 / 3.75)
+    nobody, lottery = off_policy_of([one], (NOBODY, LOTTERY), 4, 2, Z)
+    assert nobody.unnormalised == pytest.approx(1 / 0.8 / 4)
+    assert nobody.estimate == pytest.approx(1.25 / 3.75)
     w = np.array([0.625, 0.625, 1.25, 1.25])
-    assert lottery["estimate"] == pytest.approx(2 / 3)
-    assert lottery["difference"] == pytest.approx(2 / 3 - 3 / 4)
+    assert lottery.estimate == pytest.approx(2 / 3)
+    assert lottery.difference == pytest.approx(2 / 3 - 3 / 4)
     gap = w * (Y - 2 / 3) / 3.75 - (Y - 0.75) / 4
     half = Z * math.sqrt(np.sum(gap**2) * 4 / 3)
-    assert (lottery["difference_low"], lottery["difference_high"]) == pytest.approx(
+    assert (lottery.difference_low, lottery.difference_high) == pytest.approx(
         (2 / 3 - 3 / 4 - half, 2 / 3 - 3 / 4 + half)
     )
-    assert lottery["effective_listed"] == pytest.approx(1.875**2 / (0.625**2 + 1.25**2))
+    assert lottery.effective_listed == pytest.approx(1.875**2 / (0.625**2 + 1.25**2))
 
 
 def test_a_policy_beyond_what_was_drawn_is_not_estimated():
@@ -221,25 +354,24 @@ def test_a_policy_beyond_what_was_drawn_is_not_estimated():
         after=after,
     )
     rows = {
-        row["policy"]: row
-        for row in off_policy([hard], auditing._policies([hard], (2.0,)), 200, 2, Z)
+        row.policy: row for row in off_policy_of([hard], policies_for([hard], (2.0,)), 200, 2, Z)
     }
-    assert rows["as drawn"]["estimate"] == pytest.approx(after.mean())
-    assert rows["most effective"]["estimate"] == pytest.approx(after.mean())
+    assert rows["as drawn"].estimate == pytest.approx(after.mean())
+    assert rows["most effective"].estimate == pytest.approx(after.mean())
     for name in ("nobody listed", "Random", "c = 2"):
-        assert not rows[name]["estimable"]
-        assert rows[name]["unsupported"] > 0.9
-        assert math.isnan(rows[name]["estimate"])
-        assert "never drawn" in rows[name]["why_not"]
+        assert not rows[name].estimable
+        assert rows[name].unsupported > 0.9
+        assert math.isnan(rows[name].estimate)
+        assert "never drawn" in rows[name].why_not
     few = drawn(rng, score[:6], 2, after=after[:6])
-    assert (
-        "rounds of people"
-        in off_policy([few], auditing._policies([few], ()), 6, 2, Z)[2]["why_not"]
-    )
+    assert "rounds of people" in off_policy_of([few], policies_for([few], ()), 6, 2, Z)[2].why_not
 
 
 def test_engagement_by_hand():
-    """Two people, chances .25 and .5 of the good state: predicted .375, sd sqrt(.1875 + .25) / 2, Brier (.75^2 + .5^2) / 2."""
+    """Two people, chances .25 and .5 of the good state.
+
+    Predicted .375, sd sqrt(.1875 + .25) / 2, Brier (.75^2 + .5^2) / 2.
+    """
     P = np.zeros((2, 2, 2, 2))
     P[..., 1] = 0.9
     P[0, 0, 1, 1], P[1, 1, 0, 1] = 0.25, 0.5
@@ -247,26 +379,525 @@ def test_engagement_by_hand():
     nothing = np.zeros((2, 2, 2))
     model = Model(1, "", 0, {}, P, P, P, nothing.astype(int), np.zeros(2, bool))
     one = planned([0.5, 0.5], [0, 1], state=[1, 0], contacted=[0, 1], after=[1, 1])
-    found = auditing._predictions([one], lambda number: model, 2)
-    (row,) = auditing._engagement(found, Z)
-    assert (row["predicted"], row["realised"]) == (0.375, 1.0)
-    assert row["z"] == pytest.approx(0.625 / (math.sqrt(0.1875 + 0.25) / 2))
-    assert row["brier"] == pytest.approx((0.75**2 + 0.5**2) / 2)
-    assert row["brier_of_share"] == 0.0
+    found = predictions([one], lambda number: model, 2)
+    (row,) = engagement_of(found, Z)
+    assert (row.predicted, row.realised) == (0.375, 1.0)
+    assert row.z == pytest.approx(0.625 / (math.sqrt(0.1875 + 0.25) / 2))
+    assert row.brier == pytest.approx((0.75**2 + 0.5**2) / 2)
+    assert row.brier_of_share == 0.0
     assert found.law[:, 1].tolist() == [0.25, 0.5]
 
 
+# Measures by hand.
+
+
+def test_a_round_in_numbers():
+    """Rows: listed and reached, missed, unknown; off the list, arranged, opted out, left alone."""
+    one = planned(
+        [0.5] * 7,
+        [1, 1, 1, 0, 0, 0, 0],
+        contacted=[1, 0, -1, 1, 1, 1, 0],
+        status=[0, 0, 0, 0, Status.RESERVED, Status.OPTED_OUT, 0],
+        sites=[("a", 3), ("b", 4)],
+        round=5,
+        c=2.0,
+    )
+    assert rounds_of([one]) == (
+        RoundRow(
+            round=5,
+            version=1,
+            c=2.0,
+            in_draw=5,
+            capacity=7,
+            listed=3,
+            recorded=True,
+            contacted=4,
+            reached=1,
+            not_reached=1,
+            not_recorded=1,
+            off_list=2,
+            arranged=1,
+            opted_out_contacted=1,
+        ),
+    )
+
+
+@pytest.mark.parametrize(("m", "bins"), [(18, 1), (50, 2), (130, 6), (400, 10)])
+def test_lists_are_compared_in_bins_of_equal_variance(m, bins):
+    """Chances near one half have a variance of 1/4 each: one bin a variance of 5, ten at most."""
+    p = 0.5 + np.linspace(-0.01, 0.01, m)
+    rows, _ = lists_of([planned(p, first(m // 2, m))], Z)
+    assert len(rows) == bins
+    assert sum(row.in_draw for row in rows) == m
+    assert max(row.in_draw for row in rows) - min(row.in_draw for row in rows) <= 2
+    assert [row.to < later.from_ for row, later in itertools.pairwise(rows)] == [True] * (bins - 1)
+    equal, _ = lists_of([planned([0.5] * m, first(m // 2, m))], Z)
+    assert len(equal) == 1  # equal chances stay together
+
+
+def test_who_of_the_listed_is_reached():
+    one = planned([0.5] * 8, [1, 1, 1, 1, 0, 0, 0, 0], contacted=[1, 1, 0, -1, 1, 0, 0, -1])
+    ((row,), test) = lists_of([one], Z)
+    assert row.reached_share == pytest.approx(2 / 3)
+    assert (row.reached_low, row.reached_high) == pytest.approx(wilson(2 / 3, 3, Z))
+    assert row.off_list == 1
+    assert (row.from_, row.to, row.expected, row.listed) == (0.5, 0.5, 4.0, 4)
+    assert test.freedom == 0  # the list is as long as it has to be
+
+
+def test_spread_by_hand():
+    """Ten people, twice a lottery of 5: of the 5 left by the first, 2.5 are left by the second.
+
+    Of those five, the number listed is hypergeometric: 5 * 1/2 * 1/2 * 5/9.
+    """
+    rounds = [
+        planned([0.5] * 10, first(5, 10), round=1, contacted=[1, 1, 0, 0, 0] + [0] * 4 + [-1]),
+        planned([0.5] * 10, [1, 1, 1, 1, 0, 0, 0, 0, 0, 1], round=2),
+    ]
+    spread, histograms = spread_of(rounds, people_of(10), history_of([]), Z, 0)
+    half = Z * math.sqrt(5 / 4 * 5 / 9)
+    assert (spread.in_draw, spread.never_listed) == (10, 4)
+    assert spread.never_listed_expected == pytest.approx(2.5)
+    assert (spread.never_listed_low, spread.never_listed_high) == pytest.approx(
+        (2.5 - half, 2.5 + half)
+    )
+    assert spread.z == pytest.approx(1.5 / math.sqrt(25 / 36))
+    assert spread.p == pytest.approx(two_sided(spread.z))
+    assert (spread.lists, spread.contacts) == (10, 2)
+    assert (spread.in_recorded_draw, spread.never_contacted) == (10, 8)
+    assert spread.entropy_most == pytest.approx(math.log(10))
+    assert histograms == Histograms((4, 2, 4), (8, 2), ())
+    assert spread.waiting_people is None
+    one, _ = spread_of(rounds[:1], people_of(10), history_of([]), Z, 0)
+    assert one.entropy_most == pytest.approx(math.log(5))  # five lists cannot spread on ten
+    assert one.entropy_listed == pytest.approx(math.log(5))
+    assert one.never_listed_low == one.never_listed_high == 5
+
+
+def test_waiting_now_by_hand():
+    """Of four people in rounds 1 to 6: contacted last in 5, never, in 3 (the opted out), in 6."""
+    calls = {0: 5, 1: 0, 2: 3, 3: 6}
+    history = history_of([(i, t, 0, int(t == calls[i])) for i in range(4) for t in range(1, 7)])
+    people = people_of(4, opted_out=[0, 0, 1, 0])
+    spread, histograms = spread_of([], people, history, Z, 2)
+    assert (spread.here_now, spread.never_contacted_ever) == (3, 1)
+    assert (spread.waiting_median, spread.waiting_longest, spread.longest_wait) == (1.0, 6, 6)
+    assert (spread.first_round, spread.last_round) == (1, 6)
+    assert [(person.id, person.rounds) for person in spread.waiting_people] == [
+        ("P1", 6),
+        ("P0", 1),
+    ]
+    assert histograms.waiting == (1, 1, 0, 0, 0, 0, 1)
+
+
+def test_groups_by_hand():
+    """Two rounds of two groups; of the first round three contacts and three outcomes are known."""
+    p = [0.6, 0.2, 0.8, 0.4]
+    rounds = [
+        planned(p, [1, 0, 1, 0], contacted=[1, 0, 0, -1], after=[1, 0, 1, -1], round=1),
+        planned(p, [0, 1, 1, 0], round=2),
+    ]
+    regions = [json.dumps({"region": region}) for region in "aabb"]
+    everybody, a, b = groups_of(rounds, people_of(4, groups=regions), 2, Z)
+    assert [(row.column, row.value) for row in (everybody, a, b)] == [
+        ("", "everybody"),
+        ("region", "a"),
+        ("region", "b"),
+    ]
+    assert [(row.people, row.in_draw) for row in (everybody, a, b)] == [(4, 8), (2, 4), (2, 4)]
+    assert [row.stated_rate for row in (everybody, a, b)] == pytest.approx([0.5, 0.4, 0.6])
+    for rates, relatives, of in (
+        ([0.5, 0.5, 0.5], [1, 1, 1], "selection"),
+        ([1 / 3, 1 / 2, 0], [1, 1.5, 0], "contact"),
+        ([2 / 3, 1 / 2, 1], [1, 0.75, 1.5], "outcome"),
+    ):
+        shown = [getattr(row, of) for row in (everybody, a, b)]
+        assert [rate.rate for rate in shown] == pytest.approx(rates)
+        assert [rate.relative for rate in shown] == pytest.approx(relatives)
+    v = design_variance(np.array(p))
+    variance = 2 * (v[:2].sum() - v[:2].sum() ** 2 / v.sum())
+    assert a.z == pytest.approx((2 - 1.6) / math.sqrt(variance))
+    assert b.z == pytest.approx(-a.z)
+    assert a.p == pytest.approx(two_sided(a.z))
+
+
+def test_the_thirty_largest_groups_have_rows_of_their_own():
+    values = [f"v{j:02d}" for j in range(36)]
+    size = [2 + (j % 2) for j in range(36)]  # odd ones are larger
+    names, code = _pooled(values, np.repeat(np.arange(36), size))
+    assert len(names) == 31
+    assert names[-1] == "(others)"
+    assert set(values[1::2]) <= set(names)
+    assert np.count_nonzero(code == 30) == 2 * 6
+    names, _ = _pooled(values[:30], np.repeat(np.arange(30), 2))
+    assert names == values[:30]
+
+
+def test_engagement_of_three_states_by_enumeration():
+    """Two people and nine outcomes: the variance of the mean reward, and Brier's scores."""
+    law = np.array([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]])
+    outcomes = np.array(list(itertools.product(range(3), repeat=2)))
+    weight = law[0, outcomes[:, 0]] * law[1, outcomes[:, 1]]
+    reward = outcomes.mean(axis=1) / 2
+    mean = weight @ reward
+    sd = math.sqrt(weight @ (reward - mean) ** 2)
+    zero = np.zeros(2, np.int64)
+    found = Predictions(np.arange(2), zero + 4, zero, zero, np.array([2, 1]), law)
+    (row,) = engagement_of(found, 0.5)
+    assert (row.round, row.people) == (4, 2)
+    assert (row.predicted, row.realised) == pytest.approx((mean, 0.75))
+    assert (row.low, row.high) == pytest.approx((mean - 0.5 * sd, mean + 0.5 * sd))
+    assert row.z == pytest.approx((0.75 - mean) / sd)
+    assert row.p == pytest.approx(two_sided(row.z))
+    hit = np.eye(3)[[2, 1]]
+    assert row.brier == pytest.approx(np.mean(np.sum((hit - law) ** 2, axis=1)) / 2)
+    assert row.brier_of_share == pytest.approx(
+        np.mean(np.sum((hit - [0, 0.5, 0.5]) ** 2, axis=1)) / 2
+    )
+    (wide,) = engagement_of(found, 50.0)
+    assert (wide.low, wide.high) == (0.0, 1.0)
+
+
+def test_who_joined_after_the_model_was_made_has_no_prediction():
+    P = np.full((2, 2, 2, 2), 0.5)
+    nothing = np.zeros((2, 2, 2))
+    model = Model(1, "", 0, {}, P, P, P, nothing.astype(int), np.zeros(2, bool))
+    one = planned([0.5] * 3, [0, 0, 1], state=[1, 0, 1], contacted=[0, 1, 0], after=[1, -1, 1])
+    assert predictions([one], lambda number: model, 2).person.tolist() == [0]
+    all_known = replace(one, after=np.array([1, 0, 1]))
+    assert predictions([all_known], lambda number: model, 2).person.tolist() == [0, 1]
+
+
+def test_calibration_is_binomial():
+    """20 moves with a chance of 1/2, 14 to the good state: sd sqrt(.25 / 20)."""
+    sd = math.sqrt(0.25 / 20)
+    found = foretold([0.5] * 20, first(14, 20), action=[1] * 20)
+    (in_bin,), (cell,) = calibration_of(found, Z), cells_of(found, ["bad", "good"], Z)
+    assert in_bin.moves_of == ChanceBin(0.5, 0.5)
+    assert cell.moves_of == Cell(True, "bad")
+    for row in (in_bin, cell):
+        assert (row.moves, row.predicted, row.observed) == (20, 0.5, pytest.approx(0.7))
+        assert (row.low, row.high) == pytest.approx((0.5 - Z * sd, 0.5 + Z * sd))
+        assert row.z == pytest.approx(0.2 / sd)
+        assert row.p == pytest.approx(two_sided(0.2 / sd))
+    (few,) = cells_of(foretold([0.5] * 19, first(14, 19)), ["bad", "good"], Z)
+    assert math.isnan(few.z)  # too few for the normal law
+
+
+def test_the_variance_of_a_calibration_by_enumeration():
+    """Chances that differ: the sum of 20 has the variance of the exact law of the number of good.
+
+    The law comes by convolution, one move after the other.
+    """
+    chances = np.linspace(0.1, 0.8, 20)
+    law = np.ones(1)
+    for p in chances:
+        law = np.convolve(law, [1 - p, p])
+    count = np.arange(21)
+    variance = law @ count**2 - (law @ count) ** 2
+    (row,) = calibration_of(foretold(chances, first(12, 20)), Z)
+    assert row.z == pytest.approx((12 - law @ count) / math.sqrt(variance))
+
+
+@pytest.mark.parametrize(("moves", "bins"), [(19, 1), (39, 1), (40, 2), (130, 6), (1000, 10)])
+def test_calibration_has_a_bin_for_every_twenty_moves(moves, bins):
+    chances = np.linspace(0.1, 0.9, moves)
+    rows = calibration_of(foretold(chances[::-1], first(moves // 2, moves)), Z)
+    assert len(rows) == bins
+    assert sum(row.moves for row in rows) == moves
+    assert (rows[0].moves_of.from_, rows[-1].moves_of.to) == pytest.approx((0.1, 0.9))
+    assert calibration_of(foretold([], []), Z) == ()
+
+
+def test_drift_has_the_variance_of_then_and_of_now():
+    """25 earlier moves of 25 people, 15 to good; 20 recent moves of 10 people, chance 1/2 each.
+
+    Recent: 4 people to good twice (error 1 each), 3 never (-1), 3 once (0): 7 / 20^2. Earlier:
+    25 * .6 * .4 / 25^2. The rounds of a person are summed first.
+    """
+    earlier = history_of([(i, t, s, 0) for i in range(25) for t, s in ((1, 0), (2, int(i < 15)))])
+    after = [1, 1] * 4 + [0, 0] * 3 + [1, 0] * 3
+    found = foretold([0.5] * 20, after, person=np.repeat(np.arange(10), 2), round=[2, 3] * 10)
+    rows, span = drift_of(replace(found, round=np.full(20, 2)), earlier, 25, ["bad", "good"], Z)
+    (row,) = rows
+    variance = 7 / 400 + 0.24 / 25
+    assert span == Span(2, 2)
+    assert (row.contacted, row.state, row.next) == (False, "bad", "good")
+    assert (row.earlier_moves, row.earlier, row.moves) == (25, pytest.approx(0.6), 20)
+    assert (row.expected, row.observed) == (0.5, pytest.approx(0.55))
+    assert row.z == pytest.approx(0.05 / math.sqrt(variance))
+    assert row.p == pytest.approx(two_sided(row.z))
+    half = Z * math.sqrt(variance)
+    assert (row.low, row.high) == pytest.approx((0.5 - half, 0.5 + half))
+
+
+def test_earlier_rounds_of_one_person_are_taken_together():
+    """20 people with two earlier moves from bad: 12 twice to good, 8 never; 20 recent moves.
+
+    The scatter of a person is 2 - 2 * .6 or -2 * .6: 12 * .64 + 8 * 1.44 = 19.2, over 40^2.
+    """
+    rows = []
+    for i in range(20):
+        good = int(i < 12)
+        rows += [(i, 1, 0, 0), (i, 2, good, 0), (i, 4, 0, 0), (i, 5, good, 0)]
+    found = foretold([0.5] * 20, first(11, 20), round=[5] * 20)
+    ((row,), _) = drift_of(found, history_of(rows), 20, ["bad", "good"], Z)
+    assert (row.earlier_moves, row.earlier) == (40, pytest.approx(0.6))
+    assert row.z == pytest.approx(0.05 / math.sqrt(20 * 0.25 / 400 + 19.2 / 1600))
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "tested"), [(20, 20, True), (19, 20, False), (20, 19, False)]
+)
+def test_drift_needs_twenty_moves_then_and_now(then, now, tested):
+    history = history_of([(i, t, s, 0) for i in range(then) for t, s in ((1, 0), (2, i % 2))])
+    found = foretold([0.5] * now, first(now // 2 + 1, now), round=[2] * now)
+    ((row,), _) = drift_of(found, history, 20, ["bad", "good"], Z)
+    assert math.isnan(row.z) != tested
+    assert row.low < row.expected < row.high
+
+
+def test_the_later_half_of_the_rounds_is_recent():
+    """Rounds 2 to 6 have outcomes: 4 to 6 are recent, and moves that end in round 4 are earlier."""
+    history = history_of([(i, t, 0, 0) for i in range(3) for t in range(1, 8)])
+    found = foretold(
+        [0.5] * 15, [0] * 15, person=np.tile(np.arange(3), 5), round=np.repeat(np.arange(2, 7), 3)
+    )
+    ((row,), span) = drift_of(found, history, 3, ["bad", "good"], Z)
+    assert span == Span(4, 6)
+    assert (row.moves, row.earlier_moves) == (9, 9)
+    assert drift_of(foretold([], []), history, 3, ["bad", "good"], Z) == ((), Span(None, None))
+
+
+def test_three_states_drift_by_every_next_state():
+    law = np.full((2, 3), 1 / 3)
+    zero = np.zeros(2, np.int64)
+    found = Predictions(np.arange(2), zero, zero, zero, np.array([0, 2]), law)
+    rows, _ = drift_of(found, history_of([]), 2, ["bad", "fair", "good"], Z)
+    assert [(row.next, row.observed) for row in rows] == [
+        ("bad", 0.5),
+        ("fair", 0.0),
+        ("good", 0.5),
+    ]
+    assert all(math.isnan(row.earlier) and math.isnan(row.z) for row in rows)
+
+
+# What another policy would have brought, by hand.
+
+
+def other(q):
+    """A policy with these probabilities."""
+    return Policy("other", lambda score, k, c: np.asarray(q, dtype=np.float64))
+
+
+def against(p, q, listed=None, **more):
+    """The estimate of a policy with probabilities q from one round with probabilities p."""
+    m = len(p)
+    listed = first(m // 2, m) if listed is None else listed
+    one = planned(p, listed, after=more.get("after", np.arange(m) % 2))
+    (row,) = off_policy_of([one], [other(q)], m, 2, Z)
+    return row
+
+
+def test_a_weight_of_more_than_fifty_is_no_support():
+    """Towards the list by factors 60 and 20, away from it by factors 60 and 20, and by 1.2."""
+    p = np.array([0.01, 0.01, 0.99, 0.99, 0.5, 0.5])
+    q = np.array([0.60, 0.20, 0.40, 0.80, 0.6, 0.4])
+    shift = np.abs(q - p)
+    assert against(p, q).unsupported == pytest.approx((shift[0] + shift[2]) / shift.sum())
+    assert against([0.01, 0.5], [0.499, 0.5]).unsupported == 0.0
+    assert against([0.01, 0.5], [0.501, 0.5]).unsupported == 1.0
+    assert against([0.99, 0.5], [0.501, 0.5]).unsupported == 0.0
+    assert against([0.99, 0.5], [0.499, 0.5]).unsupported == 1.0
+
+
+def test_a_twentieth_of_the_change_may_be_unsupported():
+    """200 people are moved by .1 each, some more, listed almost never, by .6: .6 / 20.6 = 3 %."""
+    moved = np.tile([0.6, 0.4], 100)
+    listed = np.tile([1, 1, 0, 0], 50)
+
+    def with_rare(count):
+        p, q = [0.5] * 200 + [0.01] * count, [*moved, *[0.61] * count]
+        return against(p, q, listed=[*listed, *[0] * count])
+
+    assert with_rare(1).estimable
+    assert with_rare(1).unsupported == pytest.approx(0.6 / 20.6)
+    assert not with_rare(2).estimable
+    assert with_rare(2).why_not == "6% of what it would change was (almost) never drawn"
+
+
+def test_a_change_by_rounding_needs_no_support_and_a_small_one_does():
+    p = np.repeat([1.0, 0.0], 20)
+    tiny = np.where(p == 0, 1e-13, p)
+    assert against(p, tiny, listed=p.astype(int)).estimable
+    one = p.copy()
+    one[[0, 39]] = 0.0, 1.0  # one place of twenty goes to somebody else
+    row = against(p, one, listed=p.astype(int))
+    assert (row.estimable, row.unsupported) == (False, 1.0)
+
+
+def test_an_estimate_needs_ten_rounds_of_people_listed_and_not():
+    """By its own probabilities every weight is 1, so that k listed people are worth k rounds."""
+    for k, enough in ((9, False), (10, True)):
+        for listed in (first(k, 60), 1 - first(k, 60)):
+            p = np.full(60, listed.mean())
+            row = against(p, p, listed=listed)
+            assert row.estimable == enough
+            worth = sorted([row.effective_listed, row.effective_not_listed])
+            assert worth == pytest.approx([k, 60 - k])
+            if not enough:
+                assert row.why_not == "rests on the worth of 9 rounds of people; 10 are needed"
+    # Weights 2 and 1, of 8 people each: (2 * 8 + 8)^2 / (4 * 8 + 8) = 14.4 rounds.
+    p, q = np.full(40, 0.4), np.tile([0.8, 0.4, 0.2, 0.2, 0.4], 8)
+    row = against(p, q, listed=np.tile([1, 1, 0, 0, 0], 8))
+    assert row.effective_listed == pytest.approx(14.4)
+
+
+def test_half_and_twice_c():
+    score = np.array([0.0, 0.5, 1.0, -1.0])
+    one = planned([0.5] * 4, [1, 1, 0, 0], score=score, c=0.8, after=[0, 1, 0, 1])
+    policies = {policy.name: policy for policy in policies_for([one], ())}
+    for name, c in (("as drawn", 0.8), ("half of c", 0.4), ("twice c", 1.6)):
+        np.testing.assert_allclose(
+            policies[name].inclusion(score, 2, 0.8), sampling.inclusion(c * score, 2, "joint")
+        )
+    np.testing.assert_allclose(policies["Random"].inclusion(score, 2, 0.8), 0.5)
+    np.testing.assert_allclose(policies["most effective"].inclusion(score, 2, 0.8), [0, 1, 1, 0])
+    assert not policies["nobody listed"].inclusion(score, 2, 0.8).any()
+    assert not policies["half of c"].inclusion(score, 0, 0.8).any()
+
+
 def test_group_values_of_one_person_are_put_together():
-    names, code = auditing._pooled(["", "a", "b", "c"], np.array([1, 1, 2, 3, 0, 0]))
+    names, code = _pooled(["", "a", "b", "c"], np.array([1, 1, 2, 3, 0, 0]))
     assert names == ["(none)", "a", "(others)"]
     assert code.tolist() == [1, 1, 2, 2, 0, 0]
+
+
+# In words.
+
+
+def bare(**changes):
+    """An audit of one planned round of two people of which nothing is known."""
+    one = planned([0.5, 0.5], [1, 0], round=4)
+    spread, histograms = spread_of([one], people_of(2), history_of([]), Z, 0)
+    parts = {
+        "people": 2,
+        "round_name": "week",
+        "states": ("bad", "good"),
+        "level": 0.9,
+        "rounds": rounds_of([one]),
+        "lists_test": ListsTest(math.nan, 0, math.nan, 0),
+        "spread": spread,
+        "recent": Span(None, None),
+        "histograms": histograms,
+    }
+    return Audit(**{part.name: () for part in fields(Audit)} | parts | changes)
+
+
+NOTHING_KNOWN = [
+    "1 place on 1 list: nothing was left to chance that could be checked.",
+    "Nothing has been recorded of the planned rounds yet; tell what happened with: softfair record "
+    "FILE.",
+    "1 of 2 people in the draw were never listed; the probabilities say 1.0 (1.0 to 1.0).",
+]
+
+
+def told_of(**changes):
+    """What is found in that audit with some parts changed, beyond what is found as it is."""
+    return [finding for finding in findings_of(bare(**changes)) if finding not in NOTHING_KNOWN]
+
+
+def test_what_is_said_of_lists():
+    """The lists are doubted below one in a hundred."""
+    assert list(findings_of(bare())) == NOTHING_KNOWN
+    size = "1 place on 1 list"
+    for p, finding in (
+        (0.0101, f"The lists agree with the stated probabilities ({size}, p = 0.01)."),
+        (0.2, f"The lists agree with the stated probabilities ({size}, p = 0.2)."),
+        (0.0099, "Look: the lists do not agree with the stated probabilities (p = 0.0099); "),
+        (0.0011, "Look: the lists do not agree with the stated probabilities (p = 0.0011); "),
+        (0.0009, "Look: the lists do not agree with the stated probabilities (p < 0.001); "),
+    ):
+        (sentence,) = told_of(lists_test=ListsTest(1.0, 1, p, 0))
+        assert sentence.startswith(finding)
+    (sentence,) = told_of(lists_test=ListsTest(math.nan, 0, math.nan, 3))
+    assert sentence.startswith("Look: 3 places on lists that a probability of 0 or 1 rules out; ")
+
+
+def test_what_is_said_of_rounds():
+    (row,) = bare().rounds
+    anew = tuple(replace(row, round=t, version=t) for t in range(1, 8))
+    (sentence,) = (told for told in told_of(rounds=anew) if "more than once" in told)
+    assert "round 2 (2 versions), 3 (3 versions), 4 (4 versions), 5 (5 versions)," in sentence
+    assert sentence.endswith(", 6 (6 versions), ....")
+    (sentence,) = (told for told in told_of(rounds=anew[:6]) if "more than once" in told)
+    assert sentence.endswith("5 (5 versions), 6 (6 versions).")
+    known = replace(row, recorded=True, reached=3, not_reached=1, off_list=1, opted_out_contacted=2)
+    assert told_of(rounds=(known,)) == [
+        "Of 4 listed and recorded, 3 were reached (75%); 1 contact off the list.",
+        "Look: 2 contacts with people who had opted out.",
+        "No states after a planned round are known yet, so nothing can be said about outcomes.",
+    ]
+
+
+def test_what_is_said_of_people():
+    spread = bare().spread
+    assert told_of(spread=replace(spread, in_draw=0)) == ["Nobody was in the draw."]
+    waiting = replace(spread, never_contacted_ever=3, here_now=5, first_round=2, waiting_longest=1)
+    assert told_of(spread=waiting) == [
+        "3 of 5 people here now were never contacted since round 2; the longest has waited 1 round."
+    ]
+    assert told_of(fairness=(FairnessRow(4, 1, 0, 0.0),)) == [
+        "Soft fairness holds: nobody had a lower probability than someone who would gain less."
+    ]
+    assert told_of(fairness=(FairnessRow(4, 9, 2, 0.125), FairnessRow(5, 9, 1, 0.25))) == [
+        "Look: in 3 pairs who would gain less had the higher probability, by up to 0.25."
+    ]
+
+
+def test_what_is_said_of_outcomes():
+    """Engagement is averaged over people: (.2 * 30 + .6 * 10) / 40 = .3."""
+    row = EngagementRow(4, 30, 0.2, 0.1, 0.3, 0.4, 1.0, 0.3, 0.2, 0.2)
+    rows = (row, replace(row, round=5, people=10, predicted=0.6, realised=0.8))
+    assert told_of(engagement=rows) == [
+        "Predicted engagement 30.0%, realised 50.0%: within chance."
+    ]
+    assert told_of(engagement=(rows[0], replace(rows[1], flagged=True))) == [
+        "Look: Predicted engagement 30.0%, realised 50.0%: beyond chance in 1 round."
+    ]
+    drift = DriftRow(True, "bad", "good", 30, 0.5, 40, 0.5, 0.4, 0.6, 0.75, 3.0, 0.002)
+    assert told_of(drift=(drift,), recent=Span(7, 9)) == [
+        "No drift since round 7: people move between states as they did before."
+    ]
+    assert told_of(drift=(replace(drift, flagged=True), drift), recent=Span(7, 9)) == [
+        "Look: drift. From bad after a contact, 75% went to good since round 7; 50% were expected."
+    ]
+    lottery = OffPolicyRow("Random", True, "", 9, 9.0, 9.0, 0.0, 0.5, 0.4, 0.6, 0.012, -0.03, 0.056)
+    assert told_of(off_policy=(lottery, replace(lottery, policy="as drawn"))) == [
+        "By lottery, the next round's engagement would have differed by +1.2 points (-3.0 to +5.6)."
+    ]
+    assert told_of(off_policy=(replace(lottery, estimable=False, why_not="too little"),)) == [
+        "What a lottery would have brought cannot be told: too little."
+    ]
+
+
+def test_figures_as_they_are_written():
+    assert [chance(p) for p in (0.00099, 0.00101, 0.2)] == ["p < 0.001", "p = 0.001", "p = 0.2"]
+    shown = [p_value(p) for p in (0.00099, 0.00101, 0.25, math.nan)]
+    assert shown == ["<0.001", "0.001", "0.250", "–"]
+    assert p_value(0.01, True) == "0.010 (!)"
+    assert (percent(0.1234), percent(0.1234, 0), percent(math.nan)) == ("12.3 %", "12 %", "–")
+    assert (number(2.0), number(2.04), number(2.26, 2), number(None)) == ("2", "2", "2.26", "–")
+    assert (floored(9.99), floored(9.0), floored(0.05)) == ("9.9", "9", "0")
+    assert interval(0.1, 0.2, percent) == " (10.0 % to 20.0 %)"
+    assert interval(math.nan, math.nan, percent) == ""
 
 
 # By brute force.
 
 
 def test_the_design_variance_against_all_lists():
-    """Conditional Poisson sampling by enumeration: every set's variance within 6 %, on draws of 3 of 10."""
+    """Conditional Poisson sampling by enumeration: every set's variance is within 6 %, 3 of 10."""
     rng = np.random.default_rng(1)
     for _ in range(5):
         score, n, k = rng.normal(size=10), 10, 3
@@ -287,21 +918,34 @@ def test_the_design_variance_against_all_lists():
                 assert B @ ours @ B == pytest.approx(B @ exact @ B, rel=0.06)
 
 
+@given(
+    weights=arrays(np.float64, st.integers(2, 9), elements=st.floats(-6, 6)), share=st.floats(0, 1)
+)
+@settings(deadline=None)
+def test_the_design_variance_solves_its_equation(weights, share):
+    """b - b^2 / sum(b) = p (1 - p) for the chances of any draw."""
+    k = 1 + int(share * (len(weights) - 2))
+    p = sampling.inclusion(weights, k, "joint")
+    b = design_variance(p)
+    assert (b >= 0).all()
+    np.testing.assert_allclose(b - b**2 / max(b.sum(), 1e-300), p * (1 - p), atol=1e-8)
+
+
 def test_waits_and_rates_against_loops():
     rng = np.random.default_rng(2)
     n, T = 40, 9
     called = (rng.random((n, T)) < 0.25).astype(int)
     known = rng.random((n, T)) < 0.9
     rows = [(i, t, 0, called[i, t] if known[i, t] else -1) for i in range(n) for t in range(T)]
-    longest, now, _, _ = auditing._waits(people_of(n), history_of(rows))
+    waits = Waits.of(people_of(n), history_of(rows))
     for i in range(n):
         runs, run = [0], 0
         for t in range(T):
             run = 0 if called[i, t] and known[i, t] else run + 1
             runs.append(run)
-        assert (longest[i], now[i]) == (max(runs), run)
+        assert (waits.longest[i], waits.now[i]) == (max(runs), run)
     x, m, label = rng.integers(0, 5, n).astype(float), np.full(n, 6.0), rng.integers(0, 2, n)
-    found = auditing._Rates.of(x, m, label, 2, Z)
+    found = Rates.of(x, m, label, 2, Z)
     for j in (0, 1):
         mine = label == j
         rate = x[mine].sum() / m[mine].sum()
@@ -312,9 +956,9 @@ def test_waits_and_rates_against_loops():
             / (mine.sum() - 1)
         )
         assert (found.low[j], found.high[j]) == pytest.approx(
-            auditing._wilson(rate, min(rate * (1 - rate) / variance, m[mine].sum()), Z)
+            wilson(rate, min(rate * (1 - rate) / variance, m[mine].sum()), Z)
         )
-    alike = auditing._Rates.of(np.zeros(5), np.full(5, 4.0), np.zeros(5, np.int64), 1, Z)
+    alike = Rates.of(np.zeros(5), np.full(5, 4.0), np.zeros(5, np.int64), 1, Z)
     assert alike.high[0] == pytest.approx(Z * Z / (5 + Z * Z))  # five people, not twenty rounds
 
 
@@ -322,7 +966,7 @@ def test_unfair_pairs_by_site_against_a_double_loop():
     rng = np.random.default_rng(4)
     score, p, site = rng.integers(0, 4, 30) / 4, rng.random(30), rng.integers(0, 2, 30)
     status = np.where(rng.random(30) < 0.2, Status.COOLING, Status.IN_DRAW)
-    (row,) = auditing._fairness(
+    (row,) = fairness_of(
         [
             planned(
                 p, np.zeros(30), score=score, site=site, sites=[("a", 3), ("b", 3)], status=status
@@ -335,11 +979,11 @@ def test_unfair_pairs_by_site_against_a_double_loop():
         if site[i] == site[j] and status[i] == status[j] == 0
     ]
     gaps = [p[i] - p[j] for i, j in pairs if score[i] < score[j] and p[i] > p[j]]
-    assert row["pairs"] == len(pairs) // 2
-    assert row["unfair_pairs"] == len(gaps) > 0
-    assert row["largest_difference"] == pytest.approx(max(gaps))
-    (fair,) = auditing._fairness([drawn(rng, score, 5)])
-    assert fair["unfair_pairs"] == 0
+    assert row.pairs == len(pairs) // 2
+    assert row.unfair_pairs == len(gaps) > 0
+    assert row.largest_difference == pytest.approx(max(gaps))
+    (fair,) = fairness_of([drawn(rng, score, 5)])
+    assert fair.unfair_pairs == 0
 
 
 def test_off_policy_against_loops():
@@ -348,8 +992,7 @@ def test_off_policy_against_loops():
         drawn(rng, rng.normal(size=50), 15, c=0.7, after=rng.integers(-1, 3, 50)) for _ in range(3)
     ]
     rows = {
-        row["policy"]: row
-        for row in off_policy(rounds, auditing._policies(rounds, (0.2,)), 50, 3, Z)
+        row.policy: row for row in off_policy_of(rounds, policies_for(rounds, (0.2,)), 50, 3, Z)
     }
     w, Y, who = [], [], []
     for one in rounds:
@@ -365,30 +1008,34 @@ def test_off_policy_against_loops():
                 who.append(i)
     w, Y = np.array(w), np.array(Y)
     V = w @ Y / w.sum()
-    assert rows["c = 0.2"]["estimate"] == pytest.approx(V)
-    assert rows["c = 0.2"]["unnormalised"] == pytest.approx(w @ Y / len(Y))
+    assert rows["c = 0.2"].estimate == pytest.approx(V)
+    assert rows["c = 0.2"].unnormalised == pytest.approx(w @ Y / len(Y))
     pull = np.bincount(who, w * (Y - V), 50) / w.sum()
-    assert rows["c = 0.2"]["high"] == pytest.approx(
+    assert rows["c = 0.2"].high == pytest.approx(
         V + Z * math.sqrt(pull @ pull * (m := len(set(who))) / (m - 1))
     )
-    assert rows["as drawn"]["estimate"] == pytest.approx(Y.mean())
-    assert abs(rows["as drawn"]["difference_high"]) < 1e-9
+    assert rows["c = 0.2"].low + rows["c = 0.2"].high == pytest.approx(2 * V)
+    assert rows["as drawn"].estimate == pytest.approx(Y.mean())
+    assert abs(rows["as drawn"].difference_high) < 1e-9
 
 
 # Statistics.
 
 
 def test_honest_lists_pass_and_others_do_not():
-    """Over 400 programmes of 5 rounds the test's p-values are uniform: Kolmogorov and Smirnov's distance beyond 2.2 / sqrt(400) has a
-    chance of 2 exp(-2 * 2.2^2) = 1e-4; the design's variance is within a few per cent, which moves a p-value by less."""
+    """Over 400 programmes of 5 rounds the test's p-values are uniform.
+
+    Kolmogorov and Smirnov's distance beyond 2.2 / sqrt(400) has a chance of 2 exp(-2 * 2.2^2) =
+    1e-4; the design's variance is within a few per cent, which moves a p-value by less.
+    """
     rng = np.random.default_rng(6)
     chances, firsts, groups = [], [], []
     label = np.arange(80) % 4
     for _ in range(400):
         rounds = [drawn(rng, rng.normal(size=80), 24, round=t) for t in range(5)]
-        chances.append(auditing._lists(rounds, Z)[1]["p"])
-        firsts.append(auditing._spread(rounds, people_of(80), history_of([]), Z, 0)[0]["z"])
-        groups.append(auditing._Tally.of(rounds, [label] * 5, 4).z(0))
+        chances.append(lists_of(rounds, Z)[1].p)
+        firsts.append(spread_of(rounds, people_of(80), history_of([]), Z, 0)[0].z)
+        groups.append(Tally.of(draws(rounds, [label] * 5), 4).z(0))
     assert stats.kstest(chances, "uniform").statistic < 2.2 / 20 + 0.02
     for z in (firsts, groups):  # mean 0, variance 1: 4 standard errors, 1/20 and sqrt(2)/20
         assert abs(np.mean(z)) < 4 / 20
@@ -398,7 +1045,7 @@ def test_honest_lists_pass_and_others_do_not():
         planned(one.probability, sampling.inclusion_of_top(one.score, 24).astype(int))
         for one in rounds
     ]
-    assert auditing._lists(cheating, Z)[1]["p"] < 1e-6
+    assert lists_of(cheating, Z)[1].p < 1e-6
     favoured = []
     for one in rounds:
         listed = one.listed.copy()
@@ -408,17 +1055,21 @@ def test_honest_lists_pass_and_others_do_not():
         )
         listed[off[:5]], listed[on[:5]] = 1, 0
         favoured.append(planned(one.probability, listed))
-    rows = auditing._groups(
+    rows = groups_of(
         favoured, people_of(80, groups=[json.dumps({"region": str(j)}) for j in label]), 2, Z
     )
-    assert [row["value"] for row in rows if row["flagged"] and row["z"] > 0] == ["0"]
+    assert [row.value for row in rows if row.flagged and row.z > 0] == ["0"]
     impossible = planned([1.0, 0.0, 0.5, 0.5], [0, 1, 1, 0])
-    assert auditing._lists([impossible], Z)[1]["impossible"] == 2
+    assert lists_of([impossible], Z)[1].impossible == 2
 
 
 def test_the_off_policy_estimate_is_right_on_average_and_its_interval_covers():
-    """Potential outcomes known, so the truth is too. 400 programmes: the mean error within 4 standard errors of zero, coverage of the
-    90 % interval of the difference at least .9 - 4 sqrt(.9 * .1 / 400) = .84 (it may cover more: people are taken as drawn too)."""
+    """Potential outcomes are known, so the truth is too.
+
+    400 programmes: the mean error is within 4 standard errors of zero, the coverage of the 90 %
+    interval of the difference at least .9 - 4 sqrt(.9 * .1 / 400) = .84 (it may cover more, for
+    people are taken as drawn too).
+    """
     rng = np.random.default_rng(7)
     n, k, T = 120, 30, 4
     errors = {"Random": [], "most effective": [], "nobody listed": [], "c = 2": []}
@@ -442,13 +1093,11 @@ def test_the_off_policy_estimate_is_right_on_average_and_its_interval_covers():
             }
             for name, q in chances.items():
                 truth[name].append(np.mean(q * within + (1 - q) * without))
-        for row in off_policy(rounds, auditing._policies(rounds, (2.0,)), n, 2, Z):
-            if (name := row["policy"]) in errors:
+        for row in off_policy_of(rounds, policies_for(rounds, (2.0,)), n, 2, Z):
+            if (name := row.policy) in errors:
                 true = np.mean(truth[name])
-                errors[name].append((row["unnormalised"] - true, row["estimate"] - true))
-                covered[name] += (
-                    row["difference_low"] <= true - np.mean(own) <= row["difference_high"]
-                )
+                errors[name].append((row.unnormalised - true, row.estimate - true))
+                covered[name] += row.difference_low <= true - np.mean(own) <= row.difference_high
     for name, found in errors.items():
         plain, normalised = np.array(found).T
         assert abs(plain.mean()) < 4 * plain.std() / 20, name
@@ -459,7 +1108,10 @@ def test_the_off_policy_estimate_is_right_on_average_and_its_interval_covers():
 
 
 def simulated(rng, n, T, drift=0.0):
-    """A history of T rounds; contacts go to those for whom they were seen to help, which misleads a plain comparison of early and late."""
+    """A history of T rounds; later contacts go to those for whom they were seen to help.
+
+    That misleads a plain comparison of early and late frequencies.
+    """
     p = rng.beta(2, 2, size=(n, 2, 2))
     state = rng.integers(0, 2, n)
     rows = []
@@ -481,7 +1133,7 @@ def simulated(rng, n, T, drift=0.0):
     return history_of(rows)
 
 
-def drift_of(history, n, T):
+def drift_after(history, n, T):
     """Each round of the later half is predicted from all before it."""
 
     def model_of(t):
@@ -505,39 +1157,38 @@ def drift_of(history, n, T):
                 model=t,
             )
         )
-    return auditing._drift(
-        auditing._predictions(rounds, model_of, 2), history, n, ["bad", "good"], Z
-    )
+    return drift_of(predictions(rounds, model_of, 2), history, n, ["bad", "good"], Z)
 
 
 def test_drift_is_seen_and_a_change_of_whom_is_contacted_is_not_taken_for_it():
-    """20 programmes without drift: few are flagged (at 5 % a programme, more than 6 of 20 has a chance of 3e-5), and z has unit variance at
-    most (for 80 of them, 1 + 4 sqrt(2 / 80))."""
+    """20 programmes without drift: few are flagged, and z has unit variance at most.
+
+    At 5 % a programme, more than 6 of 20 has a chance of 3e-5; the variance of 80 z is below
+    1 + 4 sqrt(2 / 80).
+    """
     rng = np.random.default_rng(8)
     T, scores, flagged = 8, [], 0
     for _ in range(20):
-        rows, span = drift_of(simulated(rng, 200, T), 200, T)
-        assert span == {"first": 7, "last": 8}
-        assert sum(row["earlier_moves"] for row in rows) == 6 * 200
-        scores += [row["z"] for row in rows]
-        flagged += any(row["flagged"] for row in rows)
+        rows, span = drift_after(simulated(rng, 200, T), 200, T)
+        assert span == Span(7, 8)
+        assert sum(row.earlier_moves for row in rows) == 6 * 200
+        scores += [row.z for row in rows]
+        flagged += any(row.flagged for row in rows)
     assert flagged <= 6
     assert np.var(scores) < 1 + 4 * math.sqrt(2 / 80)
-    rows, _ = drift_of(simulated(rng, 1000, T, drift=0.2), 1000, T)
-    assert all(
-        row["flagged"] and row["observed"] < row["expected"] for row in rows if not row["contacted"]
-    )
-    # Many people: plain frequencies differ by far more than chance allows, and yet nothing has changed but who is contacted.
-    rows, _ = drift_of(simulated(rng, 4000, T), 4000, T)
+    rows, _ = drift_after(simulated(rng, 1000, T, drift=0.2), 1000, T)
+    assert all(row.flagged and row.observed < row.expected for row in rows if not row.contacted)
+    # Many people: plain frequencies differ by far more than chance allows, and yet nothing has
+    # changed but who is contacted.
+    rows, _ = drift_after(simulated(rng, 4000, T), 4000, T)
     assert (
         max(
-            abs(row["observed"] - row["earlier"])
-            / (0.5 / math.sqrt(min(row["moves"], row["earlier_moves"])))
+            abs(row.observed - row.earlier) / (0.5 / math.sqrt(min(row.moves, row.earlier_moves)))
             for row in rows
         )
         > 4
     )
-    assert all(abs(row["z"]) < 4 for row in rows)
+    assert all(abs(row.z) < 4 for row in rows)
 
 
 # A programme in a database.
@@ -559,27 +1210,27 @@ def test_lists_contacts_and_outcomes_are_counted(database, tmp_path):
     tell(database, tmp_path, "id,contacted,state\n" + "\n".join(lines) + "\n")
     found = audit(database)
     (row,) = found.rounds
-    assert (row["round"], row["in_draw"], row["listed"]) == (3, 8, 3)
-    assert (row["contacted"], row["reached"], row["not_reached"], row["arranged"]) == (5, 2, 1, 1)
-    assert (row["off_list"], row["opted_out_contacted"]) == (2, 1)
+    assert (row.round, row.in_draw, row.listed) == (3, 8, 3)
+    assert (row.contacted, row.reached, row.not_reached, row.arranged) == (5, 2, 1, 1)
+    assert (row.off_list, row.opted_out_contacted) == (2, 1)
     assert any(
         sentence.startswith("Look: 1 contact with people who had opted out")
         for sentence in found.findings
     )
     everybody, r0, r1 = found.groups
-    assert everybody["stated_rate"] == pytest.approx(3 / 8)
-    assert everybody["contact_rate"] == pytest.approx(
+    assert everybody.stated_rate == pytest.approx(3 / 8)
+    assert everybody.contact.rate == pytest.approx(
         4 / 9
     )  # nine in the programme, without the one opted out
-    assert everybody["outcome_rate"] == pytest.approx(5 / 9)
-    assert r0["people"] + r1["people"] == 8
+    assert everybody.outcome.rate == pytest.approx(5 / 9)
+    assert r0.people + r1.people == 8
     expected = plan.probability[[i for i in range(8) if i % 2 == 0]].sum() / 4
-    assert r0["stated_rate"] == pytest.approx(expected)
-    assert r0["outcome_relative"] == pytest.approx((3 / 5) / (5 / 9))  # 0, 2, 4 of 0, 2, 4, 6, 8
-    assert found.off_policy[0]["estimate"] == pytest.approx(5 / 8)
-    assert found.spread["never_contacted_ever"] == 5  # of nine still here
-    assert found.spread["longest_wait"] == 3
-    assert found.fairness[0]["unfair_pairs"] == 0
+    assert r0.stated_rate == pytest.approx(expected)
+    assert r0.outcome.relative == pytest.approx((3 / 5) / (5 / 9))  # 0, 2, 4 of 0, 2, 4, 6, 8
+    assert found.off_policy[0].estimate == pytest.approx(5 / 8)
+    assert found.spread.never_contacted_ever == 5  # of nine still here
+    assert found.spread.longest_wait == 3
+    assert found.fairness[0].unfair_pairs == 0
 
 
 def test_the_version_in_force_counts_and_sites_are_draws_of_their_own(database, tmp_path):
@@ -589,12 +1240,12 @@ def test_the_version_in_force_counts_and_sites_are_draws_of_their_own(database, 
     plan = plan_of(database)
     found = audit(database)
     (row,) = found.rounds
-    assert (row["version"], row["listed"], row["capacity"]) == (2, 3, 3)
-    assert row["listed"] == plan.listed.sum()
-    assert found.fairness[0]["pairs"] == 2 * 15
+    assert (row.version, row.listed, row.capacity) == (2, 3, 3)
+    assert row.listed == plan.listed.sum()
+    assert found.fairness[0].pairs == 2 * 15
     for group in found.groups[1:]:
-        assert math.isnan(group["z"])  # a site's list has a fixed size
-        assert group["selection_rate"] == pytest.approx((2 if group["value"] == "north" else 1) / 6)
+        assert math.isnan(group.z)  # a site's list has a fixed size
+        assert group.selection.rate == pytest.approx((2 if group.value == "north" else 1) / 6)
 
 
 def test_both_databases_say_the_same(server, tmp_path):
@@ -615,9 +1266,9 @@ def test_corrections_count(database, tmp_path):
     plan, _ = make_plan(database, SOFTWARE)
     first = plan.list[0]
     tell(database, tmp_path, "id,contacted\n" + "".join(f"{name},1\n" for name in plan.list))
-    assert audit(database).rounds[0]["reached"] == 4
+    assert audit(database).rounds[0].reached == 4
     tell(database, tmp_path, f"id,contacted\n{first},0\n", round=6)
-    assert audit(database).rounds[0]["reached"] == 3
+    assert audit(database).rounds[0].reached == 3
 
 
 # Nothing, or little, to tell.
@@ -656,8 +1307,8 @@ def test_nobody_left_in_the_draw(tmp_path):
     plan, _ = make_plan(database, SOFTWARE)  # everybody was contacted just now
     assert not plan.listed.any()
     found = audit(database)
-    assert found.rounds[1]["in_draw"] == 0
-    assert found.spread["never_listed"] == 0
+    assert found.rounds[1].in_draw == 0
+    assert found.spread.never_listed == 0
     assert any("nothing was left to chance" in sentence for sentence in found.findings)
     read(found, tmp_path)
     (tmp_path / "people.csv").write_text(
@@ -668,15 +1319,18 @@ def test_nobody_left_in_the_draw(tmp_path):
     with pytest.raises(InvalidInput):
         make_plan(database, SOFTWARE)
     found = audit(database)
-    assert found.spread["here_now"] == 0
-    assert found.spread["waiting_longest"] is None
+    assert found.spread.here_now == 0
+    assert found.spread.waiting_longest is None
     read(found, tmp_path)
+
+
+FRACTION = "$\\frac$"  # a group whose name would be a broken formula in a picture
 
 
 def test_the_page_stands_alone_names_nobody_and_escapes(tmp_path):
     database = Store(str(tmp_path / "a.db"))
     people = "id,region\n" + "".join(
-        f"secret-{i},{'<b>[red]a</b>' if i % 2 else 'b'}\n" for i in range(40)
+        f"secret-{i},{'<b>[red]a</b>' if i % 2 else FRACTION}\n" for i in range(40)
     )
     rng = np.random.default_rng(9)
     history = "id,round,state,contacted\n" + "".join(
@@ -714,14 +1368,71 @@ def test_the_page_stands_alone_names_nobody_and_escapes(tmp_path):
     assert page.count("data:image/png;base64,") == 8
     assert len(page) < 400_000
     named = audit(database, names=3)
-    assert [person["id"][:7] for person in named.spread["waiting_people"]] == ["secret-"] * 3
+    assert [person.id[:7] for person in named.spread.waiting_people] == ["secret-"] * 3
     assert "secret-" in read(named, tmp_path)[2]
     with (
         database.reading() as connection
     ):  # and the entropy is the library's, of the lists as stored
         counts = sum(load_plan(connection, number).listed for number in (1, 2, 3))
-    assert found.spread["entropy_listed"] == pytest.approx(metrics.action_entropy(counts))
-    assert found.spread["gini_listed"] == pytest.approx(metrics.gini(counts))
+    assert found.spread.entropy_listed == pytest.approx(metrics.action_entropy(counts))
+    assert found.spread.gini_listed == pytest.approx(metrics.gini(counts))
+
+
+KEYS = {
+    "rounds": "round version c in_draw capacity listed recorded contacted reached not_reached "
+    "not_recorded off_list arranged opted_out_contacted",
+    "lists": "from to in_draw expected low high listed z p reached_share reached_low reached_high "
+    "off_list",
+    "lists_test": "chi_square freedom p impossible",
+    "spread": "people in_draw never_listed never_listed_expected never_listed_low "
+    "never_listed_high z p in_recorded_draw never_contacted never_contacted_ever here_now lists "
+    "contacts entropy_listed entropy_contacted entropy_most gini_listed gini_contacted "
+    "longest_wait waiting_median waiting_longest first_round last_round",
+    "groups": "column value people in_draw selection_rate selection_low selection_high "
+    "selection_relative contact_rate contact_low contact_high contact_relative outcome_rate "
+    "outcome_low outcome_high outcome_relative stated_rate z p flagged",
+    "fairness": "round pairs unfair_pairs largest_difference",
+    "engagement": "round people predicted low high realised z p brier brier_of_share flagged",
+    "off_policy": "policy estimable why_not rounds effective_listed effective_not_listed "
+    "unsupported estimate low high difference difference_low difference_high unnormalised",
+    "calibration": "from to moves predicted low high observed z p flagged",
+    "cells": "contacted state moves predicted low high observed z p flagged",
+    "drift": "contacted state next earlier_moves earlier moves expected low high observed z p "
+    "flagged",
+    "recent": "first last",
+    "histograms": "listed contacted waiting",
+}
+PLAIN = "people round_name states level findings"
+
+
+def test_json_keeps_its_keys_and_tables_their_level(tmp_path):
+    """What is read by other programs; and the identities between the figures of a row."""
+    database = Store(str(tmp_path / "a.db"))
+    small(database, tmp_path, n=60, capacity=20, c=1.0, level=0.8)
+    rng = np.random.default_rng(10)
+    for _ in range(2):
+        plan, _ = make_plan(database, SOFTWARE)
+        lines = [f"name-{i},{plan.listed[i]},{rng.integers(2)}" for i in range(60)]
+        tell(database, tmp_path, "id,contacted,state\n" + "\n".join(lines) + "\n")
+    found = audit(database)
+    told = found.to_dict()
+    assert list(told) == [part.name for part in fields(Audit)]
+    assert set(told) == {*KEYS, *PLAIN.split()}
+    for name, keys in KEYS.items():
+        for row in told[name] if isinstance(told[name], list) else [told[name]]:
+            assert list(row) == keys.split()
+    assert told["states"] == ["bad", "good"]
+    assert told["groups"][0]["z"] is None
+    (named,) = audit(database, names=1).to_dict()["spread"]["waiting_people"]
+    assert list(named) == ["id", "rounds"]
+    # Ends lie the quantile of the level away from the middle, in the unit that z is in.
+    for row in found.engagement:
+        sd = (row.realised - row.predicted) / row.z
+        assert row.high - row.predicted == pytest.approx(stats.norm.ppf(0.9) * sd)
+    for rows in (found.groups, found.engagement, found.calibration, found.cells, found.drift):
+        tested = sum(not math.isnan(row.p) for row in rows)
+        assert tested
+        assert [row.flagged for row in rows] == [row.p < 0.05 / tested for row in rows]
 
 
 def test_other_multipliers_on_request(tmp_path):
@@ -729,9 +1440,9 @@ def test_other_multipliers_on_request(tmp_path):
     small(database, tmp_path)
     make_plan(database, SOFTWARE)
     tell(database, tmp_path, "id,contacted,state\n" + "".join(f"name-{i},0,1\n" for i in range(12)))
-    names = [row["policy"] for row in audit(database, cs=(0.5, math.inf)).off_policy]
+    names = [row.policy for row in audit(database, cs=(0.5, math.inf)).off_policy]
     assert names == ["as drawn", "nobody listed", "Random", "most effective", "c = 0.5", "c = inf"]
-    assert [row["policy"] for row in audit(database).off_policy][-2:] == ["half of c", "twice c"]
+    assert [row.policy for row in audit(database).off_policy][-2:] == ["half of c", "twice c"]
 
 
 def test_plans_made_anew_are_told(tmp_path):

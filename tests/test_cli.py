@@ -8,10 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from softfair import datasets, policies
-from softfair.cli import _policy
+from softfair.cli import _policy, _show
 from softfair.files import write_cohort
 
 
@@ -66,7 +67,10 @@ def test_policies_by_name(text: str, policy: policies.Policy) -> None:
 
 
 def test_help_loads_nothing_heavy() -> None:
-    code = "import sys\ntry:\n    import softfair.cli\nfinally:\n    print({'numba', 'pandas', 'matplotlib', 'scipy'} & set(sys.modules))"
+    code = (
+        "import sys\ntry:\n    import softfair.cli\nfinally:\n"
+        "    print({'numba', 'pandas', 'matplotlib', 'scipy'} & set(sys.modules))"
+    )
     assert (
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -125,6 +129,7 @@ def test_simulate_as_a_table(people: Path) -> None:
     ("words", "said"),
     [
         (["reproduce", "fig9"], "no experiment 'fig9'; the known ones are fig1"),
+        (["reproduce", ""], "the name of an experiment is empty; the known ones are fig1"),
         (["reproduce", "fig2a/10", "--runs", "1", "--out", "/dev/null/x"], "cannot write"),
         (["simulate", "nobody.csv", "--k", "3"], "there is no file nobody.csv"),
         (["simulate", "{people}", "--k", "31"], "k is 31, the cohort has 30 arms"),
@@ -187,6 +192,43 @@ def test_reproduce_one_writes_a_report(tmp_path: Path) -> None:
     assert (tmp_path / "made" / "report.html").exists()
 
 
+def test_reproduce_lists_its_ids_when_asked_for_help() -> None:
+    said = " ".join(softfair("reproduce", "--help").stdout.split())
+    for name in ("fig1", "fig2a/1000", "fig2c/20", "fig3a/inf", "fig3b/0.4", "table2"):
+        assert name in said
+    assert "Ids:" not in softfair("frontier", "--help").stdout
+
+
+def test_a_small_report_shows_what_was_run(tmp_path: Path) -> None:
+    done = softfair("reproduce", "fig2a/10", "--quick", "--runs", "10", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "out/quick/report.html"
+    page = (tmp_path / "out" / "quick" / "report.html").read_text(encoding="utf-8")
+    assert "(a) n = 10; k = 1; T = 50; c = 9; 2 cohorts, 5 runs on each." in page
+    assert "SoftFair (paper) (50 episodes" in page  # and its values had not settled
+    assert "Too few runs to say." in page  # two cohorts carry no verdict
+    assert "Reproduced" not in page
+
+
+def test_rows_whose_values_had_not_settled_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    table = pd.DataFrame(
+        {
+            "policy": ["SoftFair(c=1)", "SoftFair(c=9)"],
+            **dict.fromkeys(
+                ("benefit", "of_bound", "entropy", "never_selected", "longest_wait", "unfair"), 1.0
+            ),
+            "converged": [True, False],
+        }
+    )
+    _show(table, False, "a table")
+    said = capsys.readouterr().out
+    assert "SoftFair(c=9)*" in said
+    assert "SoftFair(c=1)*" not in said
+    assert "*: values had not settled" in said
+    _show(table.assign(converged=True), False, "a table")
+    assert "settled" not in capsys.readouterr().out
+
+
 def test_bench_as_json() -> None:
     done = softfair("bench", "inclusion", "--quick", "--json")
     assert done.returncode == 0, done.stderr
@@ -206,7 +248,10 @@ def test_goals_are_met_from_the_right_side() -> None:
 
 
 def test_an_interrupted_command_says_so(tmp_path: Path) -> None:
-    code = "import softfair.experiments as e\ndef run(*_): raise KeyboardInterrupt\ne.run = run\nfrom softfair.cli import main; main()"
+    code = (
+        "import softfair.experiments as e\ndef run(*_): raise KeyboardInterrupt\ne.run = run\n"
+        "from softfair.cli import main; main()"
+    )
     words = [sys.executable, "-c", code, "reproduce", "fig2a/10"]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 130

@@ -153,7 +153,8 @@ REFUSED = {
     "P one state": (lambda: Cohort(np.ones((1, 2, 1, 1))), f"P has shape (1, 2, 1, 1), {SHAPE}"),
     "P NaN": (
         lambda: Cohort(put(FAIR, (1, 0, 1, 0), np.nan)),
-        "P[1, 0, 1, 0] is nan (1 of 24 entries are wrong); fill the missing transition probabilities or leave those arms out",
+        "P[1, 0, 1, 0] is nan (1 of 24 entries are wrong); "
+        "fill the missing transition probabilities or leave those arms out",
     ),
     "P negative": (
         lambda: Cohort(put(FAIR, (2, 1, 0), [-0.25, 1.25])),
@@ -165,15 +166,18 @@ REFUSED = {
     ),
     "P row sums": (
         lambda: Cohort(put(FAIR, (slice(1, None), 1, 0, 0), 0.4)),
-        "P[1, 1, 0] sums to 0.9, not 1 (2 of 12 rows are wrong); if this is rounding, pass P / P.sum(axis=-1, keepdims=True, dtype=float)",
+        "P[1, 1, 0] sums to 0.9, not 1 (2 of 12 rows are wrong); "
+        "if this is rounding, pass P / P.sum(axis=-1, keepdims=True, dtype=float)",
     ),
     "p flat": (
         lambda: Cohort.two_state(TWO[0]),
-        "p has shape (2, 2), expected (n, 2, 2) with n >= 1: p[i, action, state] = chance of state 1 next",
+        "p has shape (2, 2), expected (n, 2, 2) with n >= 1: "
+        "p[i, action, state] = chance of state 1 next",
     ),
     "p empty": (
         lambda: Cohort.two_state(TWO[:0]),
-        "p has shape (0, 2, 2), expected (n, 2, 2) with n >= 1: p[i, action, state] = chance of state 1 next",
+        "p has shape (0, 2, 2), expected (n, 2, 2) with n >= 1: "
+        "p[i, action, state] = chance of state 1 next",
     ),
     "p too large": (
         lambda: Cohort.two_state(put(TWO, (1, 1, 0), 1.5)),
@@ -265,7 +269,7 @@ def test_refused(build, message):
     assert str(error.value) == message
 
 
-# Whatever is passed, an input that cannot be used is InvalidInput in one line, never a raw error from NumPy.
+# An input that cannot be used raises InvalidInput in one line, never an error from NumPy.
 ODD = {
     "P words": (lambda: Cohort([["a"]]), "P is not an array of numbers"),
     "P ragged": (lambda: Cohort([[1], [1, 2]]), "P is not an array of numbers"),
@@ -315,7 +319,10 @@ def test_row_sums_may_be_off_by_rounding_only(off, taken):
 
 
 def test_the_remedy_for_rounded_rows_works():
-    """Rows in single precision miss 1 by up to 1e-7; divided by their sums in single precision they still would."""
+    """Rows in single precision miss 1 by up to 1e-7.
+
+    Divided by their sums in single precision they still would.
+    """
     P = np.random.default_rng(0).dirichlet(np.ones(5), size=(20, 2, 5)).astype(np.float32)
     with pytest.raises(InvalidInput) as error:
         Cohort(P)

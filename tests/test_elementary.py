@@ -1,4 +1,7 @@
-"""exp_, log1p_ and log_ against 120 bits of mpmath; mix against SplitMix64 in plain Python; uniform against its law."""
+"""exp_, log1p_ and log_ against 120 bits of mpmath.
+
+`mix` against SplitMix64 in plain Python; uniform against its law.
+"""
 
 import math
 from fractions import Fraction
@@ -19,7 +22,7 @@ COMPILE = {
 
 
 def over_arrays(function, flags):
-    """The function over an array, in a loop that the compiler may vectorise, as the kernels use it."""
+    """The function over an array, in a loop that the compiler may vectorise as in the kernels."""
 
     @njit(**flags)
     def loop(x):
@@ -98,7 +101,8 @@ def test_exp_clamps(compiled):
     assert np.isfinite(ends).all()
 
 
-# The first outputs of SplitMix64 from seed 1234567: the test vector that ports of it are commonly checked against.
+# The first outputs of SplitMix64 from seed 1234567: the test vector that ports of it are commonly
+# checked against.
 PUBLISHED = [
     6457827717110365317,
     3203168211198807973,
@@ -196,7 +200,9 @@ def test_an_error_would_be_seen():
 
 
 def splitmix64(seed):
-    """Outputs of SplitMix64 (Steele, Lea and Flood 2014) with a state that moves on, in Python integers."""
+    """Outputs of SplitMix64 (Steele, Lea and Flood 2014) with a state that moves on, in Python
+    integers.
+    """
     mask = 2**64 - 1
     state = seed
     while True:
@@ -228,7 +234,8 @@ def test_signed_arguments_mean_the_same_bits():
 
 
 def test_exp_and_log_are_inverse(compiled):
-    # log(exp x (1 + e)) = x + e with e <= 2 ulp <= 4.5e-16, and the logarithm adds 5e-16 relative of its own.
+    # log(exp x (1 + e)) = x + e with e <= 2 ulp <= 4.5e-16, and the logarithm adds 5e-16 relative
+    # of its own.
     x = np.random.default_rng(3).uniform(-700, 700, 2000)
     back = compiled["log_"](compiled["exp_"](x))
     assert (np.abs(back - x) <= 4.5e-16 + 5e-16 * np.abs(x)).all()
@@ -237,7 +244,8 @@ def test_exp_and_log_are_inverse(compiled):
 # Statistics
 
 DRAWS = 200_000
-# A fair generator passes each bound with probability 1 - 1e-5 or better; the seeds are fixed, so a pass stays a pass.
+# A fair generator passes each bound with probability 1 - 1e-5 or better; the seeds are fixed, so a
+# pass stays a pass.
 SIGMAS = 5.0  # a normal exceeds 5 standard deviations with probability 6e-7
 
 
@@ -245,8 +253,8 @@ def departures(u):
     """In which ways the numbers [n] differ from independent uniforms on (0, 1)."""
     n = len(u)
     x = u - 0.5
-    # Var x = 1/12, so sd(mean) = sqrt(1/12n); Var x^2 = E x^4 - (E x^2)^2 = 1/80 - 1/144 = 1/180; and a serial
-    # correlation of independent numbers has sd 1/sqrt(n).
+    # Var x = 1/12, so sd(mean) = sqrt(1/12n); Var x^2 = E x^4 - (E x^2)^2 = 1/80 - 1/144 = 1/180;
+    # and a serial correlation of independent numbers has sd 1/sqrt(n).
     found = {
         "mean": abs(x.mean()) > SIGMAS * math.sqrt(1 / 12 / n),
         "variance": abs((x * x).mean() - 1 / 12) > SIGMAS * math.sqrt(1 / 180 / n),

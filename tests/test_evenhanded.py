@@ -544,3 +544,33 @@ def test_wrong_parameters_are_refused():
     for labels, complaint in ((["a"] * 6, "all 6 arms are in one group"), (range(6), "is one arm")):
         grouped = sf.Cohort(cohort.P, groups=list(labels))
         assert complaint in refusal(lambda grouped=grouped: by_group.fit(grouped, 2, 3))
+
+
+def test_the_frontier_shows_the_bound():
+    """``bound`` is that of the row's entropy; 60 runs, and no row above it by 4 standard errors."""
+    cohort, runs = sf.datasets.synthetic(n=40, seed=11), 60
+    setting = {"k": 4, "horizon": 15, "gamma": 0.95, "runs": runs}
+    table = sf.frontier(cohort, cs=[0.0, 10.0, math.inf], bound=True, **setting)
+    assert "bound" not in sf.frontier(cohort, cs=[1.0], **setting)
+    assert (table.benefit <= table.bound + 4 * table.benefit_sd / math.sqrt(runs)).all()
+    assert (np.diff(table.bound[np.argsort(-table.entropy)]) >= 0).all()
+    none, oracle = (
+        sf.simulate(policy.fit(cohort, 4, 15, gamma=0.95), runs, seed=0).totals.mean()
+        for policy in (sf.NoIntervention(), sf.Oracle())
+    )
+    most = tradeoff_bound(cohort, 4, 15, 0.95)(table.entropy)
+    exact_none = upper_bound(cohort, 0, 15, 0.95)
+    np.testing.assert_allclose(table.bound, 100 * (most - exact_none) / (oracle - none), rtol=1e-9)
+
+
+def test_more_benefit_than_softfair_at_equal_evenness():
+    """The target of the trade-off: at the entropy of SoftFair, at least 3 points more benefit.
+
+    Runs share their luck; the difference of two means of 50 runs has a standard error of about 1.
+    """
+    cohort = sf.datasets.synthetic(n=100, seed=0)
+    curve = sf.frontier(cohort, 10, 50, cs=[4.0], bound=True)
+    even = sf.EvenHanded(entropy=float(curve.entropy[0]))
+    table = sf.compare([even], cohort, 10, 50)
+    assert table.entropy[0] == pytest.approx(curve.entropy[0], abs=0.03)
+    assert curve.benefit[0] + 3 < table.benefit[0] < curve.bound[0] + 1

@@ -1,4 +1,7 @@
-"""FaWT keeps its promise in every window, at the least cost in indices. ProbFair finds the best chances, up to its gap."""
+"""FaWT keeps its promise in every window, at the least cost in indices.
+
+ProbFair finds the best chances, up to its gap.
+"""
 
 from __future__ import annotations
 
@@ -16,33 +19,41 @@ from softfair.cohort import Cohort
 from softfair.datasets import cpap, synthetic
 from softfair.errors import Infeasible, InvalidInput
 from softfair.indices import whittle
-from softfair.policies import fair
+from softfair.policies import probfair
 from softfair.policies.base import Rule
-from softfair.policies.fair import FaWT, ProbFair, _must_help, _settle
+from softfair.policies.fawt import FaWT, _must_help
+from softfair.policies.probfair import ProbFair, _correct_sum
 from softfair.simulation import simulate
 
-SD = 4.5  # standard errors that a statistic may be off: a chance of 7e-6 each, and the seeds are fixed
+# Standard errors that a statistic may be off: a chance of 7e-6 each, and the seeds are fixed.
+SD = 4.5
 
 
 # FaWT
 
 
 def constant_gain(gain):
-    """Arms whose index is their gain in either state: help adds it to a chance of 0.1, and the state makes no difference."""
+    """Arms whose index is their gain in either state.
+
+    Help adds it to a chance of 0.1, and the state makes no difference.
+    """
     passive = np.full((len(gain), 2), 0.1)
     return Cohort.two_state(np.stack([passive, passive + np.asarray(gain)[:, None]], axis=1))
 
 
 def walk(fitted, decisions, rng, states_of=None, runs=1):
-    """Who was helped [decisions, runs, n]; ``states_of(memory)`` gives the states [runs, n], by default at random."""
+    """Who was helped [decisions, runs, n].
+
+    ``states_of(memory)`` gives the states [runs, n], by default at random.
+    """
     n, S = fitted.cohort.n, fitted.cohort.S
     memory = fitted.memory(runs)
     helped = np.zeros((decisions, runs, n), np.uint8)
     for t in range(decisions):
         states = rng.integers(0, S, (runs, n)) if states_of is None else states_of(memory)
-        for run, scores in enumerate(fitted._scores(0, states, memory)):
+        for run, scores in enumerate(fitted.scores_by_run(0, states, memory)):
             helped[t, run, fitted.rule.draw(scores, fitted.k, rng)] = 1
-        memory = fitted._remember(memory, 0, states, helped[t])
+        memory = fitted.remember_by_run(memory, 0, states, helped[t])
     return helped
 
 
@@ -93,9 +104,12 @@ def after(ages, chosen):
 
 
 def safe_memories(n, k, window, least):
-    """Every memory from which the promise can be kept for ever: the greatest set in which each member has a successor in the set.
+    """Every memory from which the promise can be kept for ever.
 
-    No reasoning about deadlines: a memory is in if no arm waited past its window, and stays if some set of k leads to one in.
+    The greatest set in which each member has a successor in the set.
+
+    No reasoning about deadlines: a memory is in if no arm waited past its window, and stays if some
+    set of k leads to one in.
     """
     of_an_arm = list(combinations(range(1, window + 1), least))
     safe = set(product(of_an_arm, repeat=n))
@@ -222,7 +236,8 @@ def test_scores_inclusion_and_draws_agree():
 
 
 def test_infinite_indices():
-    # Passive keeps an arm where it is for ever (l_0 = 1), so at gamma = 1 helping in state 0 is beyond price.
+    # Passive keeps an arm where it is for ever (l_0 = 1), so at gamma = 1 helping in state 0 is
+    # beyond price.
     frozen = [[0.0, 1.0], [0.5, 1.0]]
     harmful = [
         [0.3, 0.8],
@@ -242,8 +257,9 @@ def test_infinite_indices():
 
 
 def test_equal_arms_in_need_go_by_deadline():
-    # Deadlines 3, 2, 3, 6 and k = 1: three jobs within 3 decisions are as many as there is room for, so one of them is done now.
-    # If the indices tie it is the one due within 2, else the best of the three, but not the best of all.
+    # Deadlines 3, 2, 3, 6 and k = 1: three jobs within 3 decisions are as many as there is room
+    # for, so one of them is done now. If the indices tie it is the one due within 2, else the best
+    # of the three, but not the best of all.
     fitted = FaWT(window=6).fit(constant_gain([0.4] * 4), k=1, horizon=1)
     ages = np.array([[[4], [5], [4], [1]]])
     assert_array_equal(_must_help(np.full((1, 4), 0.4), ages, 1, 6), [[False, True, False, False]])
@@ -259,13 +275,13 @@ def test_a_promise_broken_by_others_is_mended_within_k():
     ages = np.array(
         [[[7, 9], [5, 6], [1, 2], [1, 2]]]
     )  # the first two should have been helped long ago
-    scores = fitted._scores(0, states, ages)[0]
+    scores = fitted.scores_by_run(0, states, ages)[0]
     assert set(np.argsort(-scores)[:2]) == {0, 1}
     everybody_overdue = np.full((1, 4, 2), 50)
     assert (
         len(
             fitted.rule.draw(
-                fitted._scores(0, states, everybody_overdue)[0], 3, np.random.default_rng(0)
+                fitted.scores_by_run(0, states, everybody_overdue)[0], 3, np.random.default_rng(0)
             )
         )
         == 3
@@ -403,9 +419,10 @@ def test_equal_concave_arms_share_evenly_and_equal_convex_ones_do_not():
 
 def test_leftover_goes_to_straight_arms(monkeypatch):
     monkeypatch.setattr(
-        fair, "WORTH_ANOTHER_LOOK", math.inf
+        probfair, "WORTH_CLOSING", math.inf
     )  # right at once, not only after mending
-    # Chances that are sums of powers of two, so that the slopes over [0, .375] are equal to the bit: 4/13 for both kinds of arm.
+    # Chances that are sums of powers of two, so that the slopes over [0, .375] are equal to the
+    # bit: 4/13 for both kinds of arm.
     convex = [[0.25, 0.25], [0.375, 0.875]]
     straight = [[0.25, 0.4375], [0.5, 0.6875]]
     fitted = ProbFair(low=0.0, high=0.375).fit(
@@ -479,7 +496,8 @@ def test_no_grid_point_is_better_by_more_than_the_gap(kind, n, points):
 
 
 def test_convex_arms_against_every_vertex():
-    # The maximum of a convex function over low <= p <= high, sum p = k is where all arms but one are at a bound.
+    # The maximum of a convex function over low <= p <= high, sum p = k is where all arms but one
+    # are at a bound.
     rng = np.random.default_rng(5)
     n, k, low, high = 6, 2, 0.1, 0.8
     reached = 0
@@ -518,7 +536,8 @@ def test_no_local_search_is_better_by_more_than_the_gap():
 
 
 def test_another_look_closes_most_of_the_gap():
-    # With one price for all, a convex arm takes what is left over: .196 here. Moved to a bound, it leaves the rest to concave arms.
+    # With one price for all, a convex arm takes what is left over: .196 here. Moved to a bound, it
+    # leaves the rest to concave arms.
     fitted = ProbFair(low=0.05).fit(synthetic(n=100, seed=1), k=10, horizon=1)
     assert fitted.value == pytest.approx(34.91360, abs=1e-5)
     assert fitted.gap == pytest.approx(0.0351, abs=1e-4)
@@ -578,19 +597,20 @@ def test_a_hundred_thousand_arms():
 def test_rounding_of_the_sum_goes_where_there_is_room():
     low, high = np.full(4, 0.1), np.full(4, 0.9)
     p = np.array([0.1, 0.9, 0.5 - 1e-13, 0.5])
-    _settle(p, 2, low, high)
+    _correct_sum(p, 2, low, high)
     assert_allclose(p, [0.1, 0.9, 0.5 - 1e-13, 0.5 + 1e-13], rtol=0, atol=2e-16)
     p = np.array([0.9 - 5e-14, 0.1, 0.1, 0.9 - 5e-14])
-    _settle(p, 2, low, high)
+    _correct_sum(p, 2, low, high)
     assert_allclose(p, [0.9 - 5e-14, 0.1 + 1e-13, 0.1, 0.9 - 5e-14], rtol=0, atol=2e-16)
     p = np.array([0.1, 0.1, 0.9, 0.9 + 1e-13])
-    _settle(p, 2, low, high)
+    _correct_sum(p, 2, low, high)
     assert_allclose(p, [0.1, 0.1, 0.9, 0.9], rtol=0, atol=2e-16)
 
 
 def test_an_arm_that_certain_help_all_but_traps():
-    # The first arm is worth 1 in state 0 and 0 in state 1, where certain help would keep it, and any lapse frees it: help it nearly
-    # always. The second is worth -1 in state 1, where help takes it: they earn 1 - e / (x + e) and -x if the lapses are x.
+    # The first arm is worth 1 in state 0 and 0 in state 1, where certain help would keep it, and
+    # any lapse frees it: help it nearly always. The second is worth -1 in state 1, where help takes
+    # it: they earn 1 - e / (x + e) and -x if the lapses are x.
     for e, x in ((1e-6, 1e-3), (1e-10, 1e-5)):
         cohort = Cohort.two_state(
             [[[0.0, 0.0], [e, 1.0]], [[0.0, 0.0], [1.0, 1.0]]], reward=[[1.0, 0.0], [0.0, -1.0]]
@@ -649,6 +669,17 @@ def test_long_run_reward_is_the_value():
     # A helped arm counts as Bernoulli(p) at each of 80 000 decisions, independent of one another.
     often = result.counts.sum(axis=0) / (2000 * 40)
     assert (np.abs(often - chances) < SD * np.sqrt(chances * (1 - chances) / (2000 * 40))).all()
+
+
+def test_bounds_may_miss_k_by_rounding_and_by_nothing_more():
+    cohort, even = synthetic(n=10, seed=0), 0.3
+    for off in (0, 1e-14, 5e-13):
+        for policy in (ProbFair(low=even * (1 + off)), ProbFair(low=0, high=even * (1 - off))):
+            assert_allclose(policy.fit(cohort, k=3, horizon=1).chances.sum(), 3, rtol=1e-14)
+    for off in (2e-12, 1e-9, 1e-4):
+        for policy in (ProbFair(low=even * (1 + off)), ProbFair(low=0, high=even * (1 - off))):
+            with pytest.raises(Infeasible):
+                policy.fit(cohort, k=3, horizon=1)
 
 
 @pytest.mark.parametrize(

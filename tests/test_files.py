@@ -1,4 +1,4 @@
-"""Cohort files: round trip, every refusal with its place, and writes that are whole or not at all."""
+"""Cohort files: round trip, every refusal with its place, and writes that are complete."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def test_the_state_now_is_the_start(tmp_path: Path) -> None:
         (HEAD + "a,,.1,.5,.4,.9\n", "row 2, column group is empty"),
         (HEAD + "a,x,.1,.5,.4,.9\na,x,.1,.5,.4,.9\n", "duplicates"),
         (
-            "p_0_0_0,p_0_0_1,p_0_1_0,p_0_1_1,p_1_0_0,p_1_0_1,p_1_1_0,p_1_1_1\n.5,.6,.5,.5,.5,.5,.5,.5\n",
+            "p_0_0_0,p_0_0_1,p_0_1_0,p_0_1_1,p_1_0_0,p_1_0_1,p_1_1_0,p_1_1_1\n"
+            ".5,.6,.5,.5,.5,.5,.5,.5\n",
             "p_0_0_0 to p_0_0_1 sum to 1.1",
         ),
         ('"unclosed', "not a CSV or Parquet table|no column"),

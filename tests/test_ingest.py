@@ -1,4 +1,4 @@
-"""Files of people and history: what is read, what is refused and how it is said, and that no file brings half an import."""
+"""Files of people and history: what is read, what is refused and with which message."""
 
 import io
 import random
@@ -14,15 +14,10 @@ from hypothesis import strategies as st
 
 from softfair.errors import BadRows, InvalidInput, SoftFairError
 from softfair.programme import sample, store
-from softfair.programme.ingest import (
-    UNKNOWN,
-    import_history,
-    import_people,
-    load_history,
-    load_people,
-)
+from softfair.programme.imports import import_history, import_people
 from softfair.programme.settings import initialise
-from softfair.programme.store import Store
+from softfair.programme.snapshot import load_history, load_people
+from softfair.programme.store import UNKNOWN, Store
 
 NAME = "softfair test"
 
@@ -224,7 +219,7 @@ def test_a_correction_supersedes_and_both_are_kept(programme):
     )
 )
 def test_the_latest_word_counts(tmp_path_factory, files):
-    """Against a dictionary that is overwritten: any sequence of files, with unknown entries that say nothing."""
+    """Against a dictionary that is overwritten, for any sequence of files; empty says nothing."""
     database = Store(str(tmp_path_factory.mktemp("latest") / "x.db"))
     initialise(database, NAME, seed=0)
     import_people(database, b"id\n0\n1\n2\n3\n", NAME)
@@ -366,9 +361,9 @@ def test_a_fault_says_what_to_do(light):
     import_people(light, b"id\na\n", NAME)
     with pytest.raises(BadRows) as caught:
         import_history(light, b"id,round,state\na,1,3\n", NAME)
-    assert (
-        str(caught.value.faults[0])
-        == "line 2, column state: '3' is no state; give 0 or bad, 1 or good, or nothing if it is not known"
+    assert str(caught.value.faults[0]) == (
+        "line 2, column state: '3' is no state; "
+        "give 0 or bad, 1 or good, or nothing if it is not known"
     )
 
 

@@ -1,4 +1,4 @@
-"""Figures from counts and rewards: closed forms, brute force over all pairs, and what must hold for every input."""
+"""Figures from counts and rewards: closed forms, brute force over all pairs, properties."""
 
 import math
 import subprocess
@@ -47,8 +47,9 @@ def test_action_entropy(counts, entropy):
 
 
 def test_entropy_divides_by_selections_not_by_k_n():
-    # n = 100, k = 10, T = 80, everybody equally often: k T = 800 selections. The paper's k n = 1000 would give shares
-    # that sum to .8 and an "entropy" of -.8 log(.008) = 3.86, while its Table 2 says 4.56 for Random.
+    # n = 100, k = 10, T = 80, everybody equally often: k T = 800 selections. The paper's k n = 1000
+    # would give shares that sum to .8 and an "entropy" of -.8 log(.008) = 3.86, while its Table 2
+    # says 4.56 for Random.
     counts = np.full(100, 8)
     assert metrics.action_entropy(counts) == pytest.approx(4.605170, abs=1e-6)
     assert -100 * 0.008 * math.log(0.008) == pytest.approx(3.8627, abs=1e-4)
@@ -195,6 +196,13 @@ def test_unfair_means_by_more_than_rounding(step, pairs):
     assert metrics.unfair_pairs([0.5, 0.25], [4 - 4 * step, 4]) == pairs
     assert metrics.unfair_pairs([0.5, 0.5 - 0.5 * step], [2, 4]) == pairs
     assert metrics.unfair_pairs([0.5, 0.5 - 0.5 * step], [2, 4], tolerance=0) == 1
+
+
+def test_the_share_has_the_tolerance_of_the_pairs():
+    assert metrics.unfair_share([0.5, 0.5 - 1e-9], [2, 4]) == 1
+    assert metrics.unfair_share([0.9, 0.1], [1, 2]) == 1
+    assert metrics.unfair_share([0.9, 0.1], [1, 2], tolerance=0.6) == 0  # 2 - 1 < .6 * 2
+    assert metrics.unfair_share([0.9, 0.1], [1, 2], tolerance=0.4) == 1
 
 
 def test_unfair_pairs_of_many_runs():
@@ -406,7 +414,8 @@ def test_benefit_is_affine(reward, none, room, scale, shift):
     # It does not see the unit or the zero of rewards, and is linear in the policy's reward.
     benefit = metrics.intervention_benefit(reward, none, none + room)
     moved = [scale * x + shift for x in (reward, none, none + room)]
-    # Rounding of 1e-13 in numbers below 2100 over a room of at least .01: 1e-9 after the factor of 100.
+    # Rounding of 1e-13 in numbers below 2100 over a room of at least .01: 1e-9 after the factor
+    # of 100.
     assert metrics.intervention_benefit(*moved) == pytest.approx(benefit, rel=1e-9, abs=1e-6)
     halfway = metrics.intervention_benefit((reward + none) / 2, none, none + room)
     assert halfway == pytest.approx(benefit / 2, rel=1e-9, abs=1e-6)
@@ -425,11 +434,13 @@ def test_a_chance_that_grows_with_the_gain_is_fair(gains, power):
 
 
 def test_random_policy_has_nearly_the_largest_entropy():
-    # Table 2 of the paper: n = 100, k = 10, T = 80, Random 4.56 +- .0056. Each count x is binomial(T, q = k/n) with
-    # mean m = 8 and variance v = T q (1 - q) = 7.2, and the counts sum to n m, so with d = (x - m)/m
+    # Table 2 of the paper: n = 100, k = 10, T = 80, Random 4.56 +- .0056. Each count x is
+    # binomial(T, q = k/n) with mean m = 8 and variance v = T q (1 - q) = 7.2, and the counts sum to
+    # n m, so with d = (x - m)/m
     #   log n - H = mean of (1 + d) log(1 + d) = mean of d^2/2 - d^3/6 + d^4/12 - ...
-    # The first term is v / (2 m^2) = .0563; the next two, with mu3 = .8 v and mu4 = 3 v^2 + v (1 - 6 q (1 - q)), add
-    # .0014, and those left out are below .002. So H = 4.6052 - .0577 = 4.5475, sd (v / 2 m^2) sqrt(2/n) = .0080 a run.
+    # The first term is v / (2 m^2) = .0563; the next two, with mu3 = .8 v and
+    # mu4 = 3 v^2 + v (1 - 6 q (1 - q)), add .0014, and those left out are below .002. So
+    # H = 4.6052 - .0577 = 4.5475, with standard deviation (v / 2 m^2) sqrt(2/n) = .0080 a run.
     rng = np.random.default_rng(0)
     n, k, T, runs = 100, 10, 80, 400
     counts = np.zeros((runs, n), dtype=int)

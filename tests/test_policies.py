@@ -5,8 +5,10 @@ Order: the contract, closed form, brute force, properties, statistics with a der
 
 from __future__ import annotations
 
+import math
 import pickle
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,7 +16,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import softfair as sf
+from softfair import policies
 from softfair.errors import Infeasible, InvalidInput, NotConverged
+from softfair.kernels.rules import RuleCode
+from softfair.policies.base import Remembering, Rule
+from softfair.registry import POLICIES as REGISTRY
+from softfair.sampling import multiplier
 from softfair.solvers import solve_priced
 
 n, k, T = 12, 3, 8
@@ -38,11 +45,15 @@ POLICIES = {
     "ThresholdWhittle": lambda: sf.ThresholdWhittle(),
     "FaWT": lambda: sf.FaWT(window=6, least=1),
     "ProbFair": lambda: sf.ProbFair(low=0.1, high=0.9),
+    "EvenHanded": lambda: sf.EvenHanded(mu=10.0),
+    "EvenHanded log": lambda: sf.EvenHanded(mu=10.0, welfare="log", c=20.0),
+    "EvenHanded min": lambda: sf.EvenHanded(mu=10.0, welfare="min", c=20.0),
+    "EvenHanded lottery": lambda: sf.EvenHanded(mu=10.0, c=0.0),
     "NoIntervention": lambda: sf.NoIntervention(),
 }
 DETERMINISTIC = {
-    "SoftFair c=inf", "RoundRobin", "Myopic", "Oracle", "Whittle infinite", "Whittle finite", "ThresholdWhittle", "FaWT",
-    "NoIntervention",
+    "SoftFair c=inf", "RoundRobin", "Myopic", "Oracle", "Whittle infinite", "Whittle finite",
+    "ThresholdWhittle", "FaWT", "NoIntervention",
 }  # fmt: skip
 REMEMBERING = {"RoundRobin", "ThresholdWhittle", "FaWT"}
 TWO_STATES_ONLY = {"ThresholdWhittle", "ProbFair"}
@@ -126,7 +137,8 @@ def test_contract(name, cohort_name):
         assert set(arms.tolist()) <= set(range(n))
         assert (inclusion[arms] > 0).all()
 
-        # A memory is a value: using or extending it leaves it as it is, and a call without one answers as at the start.
+        # A memory is a value: using or extending it leaves it as it is, and a call without one
+        # answers as at the start.
         at_start[t] = states, fitted.scores(t, states)
         later = fitted.remember(memory, t, states, arms)
         np.testing.assert_array_equal(fitted.scores(t, states), at_start[t][1])
@@ -136,7 +148,8 @@ def test_contract(name, cohort_name):
         memory = later
 
     assert len(pickle.dumps(fitted)) == size  # rows kept for the next call do not travel
-    # The same policy from a pickle acts the same, also in the middle of things; so does one that is fitted again.
+    # The same policy from a pickle acts the same, also in the middle of things; so does one that is
+    # fitted again.
     for other in (pickle.loads(pickle.dumps(fitted)), fitted_to(cohort, name)):
         for t in (T - 1, 0, 3):  # out of order: what is kept between calls must not show
             states, scores = at_start[t]
@@ -173,6 +186,10 @@ def test_wrong_questions_are_refused(name):
             assert f"states[4] is {bad[4]} (1 of 12 entries are wrong)" in refusal(
                 lambda ask=ask, bad=bad: ask(0, bad)
             )
+    for arms in ([0, -1], [3, n]):
+        assert f"arms[1] is {arms[1]} (1 of 2 entries are wrong)" in refusal(
+            lambda arms=arms: fitted.remember(None, 0, states, arms)
+        )
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -209,7 +226,10 @@ def test_nobody_and_everybody(name):
 
 
 def test_policies_are_values():
-    """Equal if they say the same, and told apart by their labels: a comparison keeps results by policy."""
+    """Equal if they say the same, and told apart by their labels.
+
+    A comparison keeps results by policy.
+    """
     made = [(make(), make()) for make in POLICIES.values()]
     assert all(one == other and hash(one) == hash(other) for one, other in made)
     assert len({one for one, _ in made}) == len({one.label for one, _ in made}) == len(POLICIES)
@@ -277,7 +297,9 @@ def test_round_robin_helps_everybody_in_turn():
 
 @pytest.mark.parametrize("gamma", [0.9, 1.0])
 def test_oracle_is_the_sigmoid_of_mate_et_al_at_the_decisions_left(gamma):
-    """W(h) = C1 / (1 + exp(-C2 h)) + C3, C1 = 2 Wbar, C3 = -Wbar, C2 = -log(1 / (Delta / C1 + 1/2) - 1), if 0 < Delta < Wbar."""
+    """W(h) = C1 / (1 + exp(-C2 h)) + C3, C1 = 2 Wbar, C3 = -Wbar, C2 = -log(1 / (Delta / C1 + 1/2)
+    - 1), if 0 < Delta < Wbar.
+    """
     cohort = sf.datasets.synthetic(n=n, seed=1)
     fitted = sf.Oracle().fit(cohort, k, T, gamma=gamma)
     p = cohort.p
@@ -317,7 +339,10 @@ def test_index_policies_score_by_the_index_at_the_decisions_left(cohort_name):
 
 
 def test_whittle_that_does_not_exist_is_refused():
-    """An arm that is not indexable: NotIndexable, a kind of InvalidInput, from every policy that needs the index."""
+    """An arm that is not indexable.
+
+    NotIndexable, a kind of InvalidInput, from every policy that needs the index.
+    """
     rng = np.random.default_rng(0)
     for _ in range(2000):  # among arms with few and large chances some are not
         P = rng.dirichlet(np.full(3, 0.15), size=(1, 2, 3))
@@ -334,7 +359,10 @@ def test_whittle_that_does_not_exist_is_refused():
 
 
 def test_threshold_whittle_sees_a_state_only_when_it_helps():
-    """Beliefs tracked by hand: after a pull that saw w the chance of state 1 is p[1, w], and b p[0,1] + (1 - b) p[0,0] unseen."""
+    """Beliefs tracked by hand.
+
+    After a pull that saw w the chance of state 1 is p[1, w], and b p[0,1] + (1 - b) p[0,0] unseen.
+    """
     chances = np.random.default_rng(5).dirichlet(np.ones(2), n)
     cohort = sf.Cohort(sf.datasets.synthetic(n=n, seed=2).P, start=chances)
     table = sf.indices.threshold(cohort, T)
@@ -374,10 +402,63 @@ def test_threshold_whittle_sees_a_state_only_when_it_helps():
 # ---- SoftFair ----
 
 
+def threshold_path(p, horizon):
+    """Index {(seen, steps since): m} of Threshold Whittle for one arm p [2, 2], in fractions.
+
+    The policy (X0, X1) pulls X_w steps after a pull that saw w. Its pulls see state 1 with share
+    f = b_0(X0) / (b_0(X0) + 1 - b_1(X1)); a cycle brings R good steps and lasts D steps on average.
+    Two policies A, B are indifferent at the subsidy (R_A D_B - R_B D_A) / (D_B - D_A). From (1, 1)
+    on, the cheaper of one step more for X0 or for X1 gives the index of the belief that it passes.
+    """
+    belief = {}
+    for seen in (0, 1):
+        b = p[1][seen]
+        for steps in range(1, horizon + 3):
+            belief[seen, steps] = b
+            b = b * p[0][1] + (1 - b) * p[0][0]
+
+    def cycle(waits):
+        to_good, to_bad = belief[0, waits[0]], 1 - belief[1, waits[1]]
+        share = (to_bad / (to_good + to_bad), to_good / (to_good + to_bad))
+        R = sum(share[w] * sum(belief[w, u] for u in range(1, waits[w] + 1)) for w in (0, 1))
+        return R, sum(share[w] * waits[w] for w in (0, 1))
+
+    waits, index = [1, 1], {}
+    while max(waits) <= horizon:
+        (R, D), offers = cycle(waits), []
+        for w in (0, 1):
+            R_more, D_more = cycle([waits[0] + (w == 0), waits[1] + (w == 1)])
+            offers.append((R * D_more - R_more * D) / (D_more - D) if D_more > D else math.inf)
+        w = int(offers[1] < offers[0])
+        index[w, waits[w]] = offers[w]
+        waits[w] += 1
+    return index
+
+
+@pytest.mark.parametrize("rare", [Fraction(1, 2000), Fraction(1, 10**5), Fraction(1, 10**7)])
+@pytest.mark.parametrize("seen", [0, 1])
+def test_threshold_index_of_arms_that_seldom_show_the_other_state(seen, rare):
+    """An arm that help leaves in the state seen, but for one time in 1 / rare."""
+    half, fifth = Fraction(1, 2), Fraction(1, 5)
+    p = [[fifth, half], [rare, 3 * fifth]] if seen == 0 else [[fifth, half], [fifth * 2, 1 - rare]]
+    expected = threshold_path(p, 3)
+    assert {(0, 1), (1, 1)} & set(expected)
+    arm = sf.Cohort.two_state(np.array([[[float(x) for x in row] for row in p]]))
+    fitted = sf.ThresholdWhittle().fit(arm, k=1, horizon=3)
+    for (last, ago), m in expected.items():
+        memory = fitted.remember(None, 0, [last], [0])  # seen now
+        for _ in range(ago - 1):
+            memory = fitted.remember(memory, 0, [0], [])
+        assert fitted.scores(0, [0], memory)[0] == pytest.approx(float(m), rel=1e-7), (last, ago)
+
+
 @pytest.mark.parametrize("design", ["joint", "successive"])
 @pytest.mark.parametrize("solver", ["priced", "meanfield", "paper"])
 def test_chances_have_the_order_of_gains(solver, design):
-    """Theorem 3, arm by arm: who would gain more never has the worse chance, by the policy's own gains; ties share alike."""
+    """Theorem 3, arm by arm.
+
+    Who would gain more never has the worse chance, by the policy's own gains; ties share alike.
+    """
     cohort = sf.datasets.synthetic(n=60, seed=3)
     for c in (0.5, 5.0, 40.0):
         fitted = sf.SoftFair(c=c, solver=solver, design=design, c_value=2.0).fit(
@@ -514,7 +595,10 @@ def test_draws_need_a_generator(rng):
 @pytest.mark.parametrize("c", [1e17, 1e100, 1e300, 1.7e308])
 @pytest.mark.parametrize("solver", ["priced", "meanfield", "paper"])
 def test_the_largest_multipliers_are_as_good_as_infinite(c, solver):
-    """Gains that differ at all are then out of each other's reach; learning stops at the multiplier that stands for infinity."""
+    """Gains that differ at all are then out of each other's reach.
+
+    Learning stops at the multiplier that stands for infinity.
+    """
     cohort, states = COHORTS["synthetic"](), np.arange(n) % 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
@@ -541,7 +625,10 @@ def test_the_largest_multipliers_are_as_good_as_infinite(c, solver):
     design=st.sampled_from(["joint", "successive"]),
 )
 def test_softfair_is_fair_on_any_cohort(c, seed, places, design):
-    """Arms that help harms, rewards of either sign: inclusion sums to k, keeps the order of gains, and equal arms share alike."""
+    """Arms that help harms, rewards of either sign.
+
+    Inclusion sums to k, keeps the order of gains, and equal arms share alike.
+    """
     rng = np.random.default_rng(seed)
     P = rng.dirichlet(np.ones(2), size=(9, 2, 2))
     P[8] = P[0]  # twins, in the same state
@@ -556,12 +643,77 @@ def test_softfair_is_fair_on_any_cohort(c, seed, places, design):
     assert sf.metrics.unfair_pairs(chances, gains) == 0
 
 
+def test_every_policy_is_registered_under_its_name():
+    classes = {
+        name
+        for name, what in vars(policies).items()
+        if isinstance(what, type) and issubclass(what, sf.Policy) and what is not sf.Policy
+    }
+    assert set(REGISTRY) == classes
+    for name, entry in REGISTRY.items():
+        made = getattr(sf, name)(**({entry.parameter: entry.usual} if entry.parameter else {}))
+        assert made.name == entry.name == name
+        assert type(made) is getattr(policies, name)
+    assert set(REGISTRY) <= set(sf.__all__)
+    assert {name.split()[0] for name in POLICIES} == set(REGISTRY)  # the contract covers them all
+
+
+def test_only_infinity_counts_as_infinite_once_checked():
+    for c in (0, 0.5, 7, 1e100):
+        assert multiplier(c) == c
+        assert Rule.softmax(c, "joint") == Rule(RuleCode.JOINT, float(c))
+    for c in (1.0001e100, 1e300, INF):
+        assert multiplier(c) == INF
+        for design in ("joint", "successive"):
+            assert Rule.softmax(c, design) == Rule.top() == Rule(RuleCode.TOP, INF)
+    assert isinstance(multiplier(np.float32(3)), float)
+
+
+def test_a_policy_that_remembers_must_say_how():
+    class Forgetful(Remembering):
+        def memory(self, runs=1):
+            return np.zeros((runs, 1))
+
+    with pytest.raises(TypeError, match="abstract"):
+        Forgetful(sf.Random(), COHORTS["synthetic"](), k, T, 1.0, Rule.top())
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_what_simulation_calls_agrees_with_what_a_caller_sees(name):
+    """`window`, `scores_by_run` and `remember_by_run` on three runs: each run as if alone."""
+    cohort = COHORTS["three states" if name == "Myopic" else "synthetic"]()
+    fitted, rng = fitted_to(cohort, name), np.random.default_rng(4)
+    memory = fitted.memory(3)
+    alone = [fitted.memory() for _ in range(3)]
+    for t in range(T):
+        states = rng.integers(0, fitted.cohort.S, (3, n))
+        window, covered = fitted.window(t, states, memory)
+        assert 1 <= covered <= T - t
+        scores = fitted.scores_by_run(t, states, memory)
+        helped = np.zeros((3, n), np.uint8)
+        for run in range(3):
+            one = fitted.scores(t, states[run], alone[run])
+            np.testing.assert_array_equal(scores[run], one)
+            row = window[run if len(window) > 1 else 0, 0]  # [n, S or 1]
+            places = states[run] if row.shape[1] > 1 else np.zeros(n, int)
+            np.testing.assert_array_equal(row[np.arange(n), places], one)
+            arms = fitted.draw(t, states[run], rng, alone[run])
+            helped[run, arms] = 1
+            alone[run] = fitted.remember(alone[run], t, states[run], arms)
+        memory = fitted.remember_by_run(memory, t, states, helped)
+        if memory is not None:
+            np.testing.assert_array_equal(memory, np.concatenate(alone))
+
+
 # ---- statistics ----
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_draws_come_as_often_as_inclusion_says(name):
-    """N = 4000 draws: a frequency of mean p has sd sqrt(p (1 - p) / N); 5 of them for each of 12 arms (two-sided 6e-7 apiece)."""
+    """N = 4000 draws: a frequency of mean p has sd sqrt(p (1 - p) / N).
+
+    5 of them for each of 12 arms (two-sided 6e-7 apiece).
+    """
     N, t = 4000, 2
     fitted = fitted_to(COHORTS["synthetic"](), name)
     states, rng = np.arange(n) % 2, np.random.default_rng(7)

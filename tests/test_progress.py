@@ -1,4 +1,4 @@
-"""A bar for a person who waits, silence for everybody else: seen from a real terminal's other end."""
+"""A bar on a real terminal, and nothing anywhere else."""
 
 import errno
 import os
@@ -16,7 +16,8 @@ pty = pytest.importorskip("pty")  # not on Windows
 ERASE_LINE = "\x1b[2K"
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\r\n]")
 
-# The clock stands still unless the child moves it, so nothing here depends on how fast the machine is.
+# The clock stands still unless the child moves it, so nothing here depends on how fast the machine
+# is.
 CLOCK = """
 import sys
 from softfair import progress
@@ -102,7 +103,8 @@ def test_nobody_watches(items):
 def test_bar_after_two_seconds(items, total, known):
     # stdout is a pipe here: what the loop prints must get there, although the bar has the terminal.
     stdout, stderr = child(SECOND_AN_ITEM.format(items=items, total=total), terminal=True)
-    # After items 0, 1, 2 the clock says 3 > 2: the bar is there from item 3 on, having counted three.
+    # After items 0, 1, 2 the clock says 3 > 2: the bar is there from item 3 on, having counted
+    # three.
     assert stdout == "".join(f"{j} {j > 2}\n" for j in range(9)) + "done\n"
     assert "counting sheep" in stderr
     assert f"3/{known}" in stderr

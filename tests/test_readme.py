@@ -8,6 +8,8 @@ from pathlib import Path
 import matplotlib
 import pytest
 
+from softfair.registry import POLICIES
+
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^ *```(?:python|pycon|py)\b[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
@@ -50,6 +52,11 @@ def _elsewhere(tmp_path, monkeypatch):
 
 def test_readme_runs():
     assert run((ROOT / "README.md").read_text(encoding="utf-8"), "README.md") > 0
+
+
+def test_readme_names_every_policy():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in POLICIES if f"`{name}" not in text] == []
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])

@@ -1,7 +1,7 @@
 """The recursions of one arm against the formulas of their module, written here as plain loops.
 
-Order: closed form, brute force, one kernel against the other, properties of the dual. Nothing is shared with the package but the
-numbers that name the rules.
+Order: closed form, brute force, one kernel against the other, properties of the dual. Nothing is
+shared with the package but the numbers that name the rules.
 """
 
 from __future__ import annotations
@@ -13,21 +13,14 @@ from hypothesis import strategies as st
 
 from softfair import datasets
 from softfair.cohort import Cohort
-from softfair.kernels.recursion import (
-    HARD,
-    JOINT,
-    PART,
-    PRICED,
-    SUCCESSIVE,
-    score_rows,
-    score_rows_two,
-    sweep,
-    sweep_two,
-)
+from softfair.kernels.recursion import PART, score_rows, score_rows_two, sweep, sweep_two
+from softfair.kernels.rules import RuleCode
 from softfair.kernels.threads import get_threads, set_threads
 from softfair.solvers import budget
 from softfair.solvers.values import Info, PriceValues
 
+PRICED, JOINT = int(RuleCode.PRICED), int(RuleCode.JOINT)
+SUCCESSIVE, HARD = int(RuleCode.SUCCESSIVE), int(RuleCode.HARD)
 RULES = {"priced": PRICED, "joint": JOINT, "successive": SUCCESSIVE, "hard": HARD}
 STARTS = ("uniform", "states", "distributions")
 EXACT = {
@@ -37,7 +30,7 @@ EXACT = {
 
 
 def any_cohort(n, S, seed, *, reward_per_arm=True, start="distributions"):
-    """Arms of every kind, helped or harmed by action, with the three ways to say where they start."""
+    """Arms of every kind, helped or harmed by action, with three ways to say where they start."""
     rng = np.random.default_rng(seed)
     starts = {
         "uniform": None,
@@ -52,7 +45,10 @@ def any_cohort(n, S, seed, *, reward_per_arm=True, start="distributions"):
 
 
 def respond(rule, c, gain, theta):
-    """(pi, what the choice adds to Q(s, 0)): the table at the head of the module, in NumPy's functions."""
+    """(pi, what the choice adds to Q(s, 0)).
+
+    The table at the head of the module, in NumPy's functions.
+    """
     x = c * gain - theta
     if rule == PRICED:
         return 1 / (1 + np.exp(-x)), np.logaddexp(0, x) / c
@@ -145,7 +141,9 @@ def threads_restored():
 @pytest.mark.parametrize("S", [2, 3])
 @pytest.mark.parametrize("gamma", [0.0, 0.9, 1.0])
 def test_where_help_changes_nothing_values_are_a_sum_over_steps(S, gamma):
-    """lambda = 0, so pi_t depends on theta_t alone, and V = sum gamma^t (E r(s_{t+1}) + what the rule adds at lambda = 0)."""
+    """lambda = 0, so pi_t depends on theta_t alone, and V = sum gamma^t (E r(s_{t+1}) + what the
+    rule adds at lambda = 0).
+    """
     rng = np.random.default_rng(1)
     passive = rng.dirichlet(np.ones(S), size=(3, 1, S))
     cohort = Cohort(
@@ -182,7 +180,10 @@ def test_where_help_changes_nothing_values_are_a_sum_over_steps(S, gamma):
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("S", [2, 3])
 def test_far_away_prices_mean_nobody_or_everybody(name, S):
-    """theta = +-1000 is beyond the reach of exp; the value is that of the passive, of the active chain (V gives the price back)."""
+    """theta = +-1000 is beyond the reach of exp.
+
+    The value is that of the passive, of the active chain (V gives the price back).
+    """
     cohort, T, gamma, rule = any_cohort(5, S, 2), 6, 0.9, RULES[name]
     for action, theta in ((0, 1000.0), (1, -1000.0)):
         law, reward = cohort.start, 0.0
@@ -282,7 +283,10 @@ def test_arms_that_were_not_asked_for_are_left_alone(S):
 
 @pytest.mark.parametrize("S", [2, 3])
 def test_the_same_bits_on_any_number_of_threads(S, threads_restored):
-    """Parts are cut by the number of arms alone. Three parts; sums in another order would show in the last bits."""
+    """Parts are cut by the number of arms alone.
+
+    Three parts; sums in another order would show in the last bits.
+    """
     cohort = any_cohort(2 * PART + 77, S, 10)
     theta = np.random.default_rng(11).normal(size=5)
     info = Info("priced", 3.0, 0.0, 1e-8, 1)
@@ -328,8 +332,9 @@ def hard_dual(cohort, m, k, gamma, kernel=sweep):
 def test_gradient_of_the_soft_dual(S, c, gamma):
     """dD/dm_t = gamma^t (k - expected active arms).
 
-    Central differences err by h^2/6 times the third derivative, plus eps D / h. The former is of order n c^2 / 10 = 5e3 at c = 40,
-    so h = 1e-5 leaves 1e-7 of it and 1e-16 * 1e2 / 1e-5 = 1e-9 of rounding (measured: 6e-9 in all).
+    Central differences err by h^2/6 times the third derivative, plus eps D / h. The former is of
+    order n c^2 / 10 = 5e3 at c = 40, so h = 1e-5 leaves 1e-7 of it and 1e-16 * 1e2 / 1e-5 = 1e-9 of
+    rounding (measured: 6e-9 in all).
     """
     cohort, k, T, h = any_cohort(30, S, 13), 7, 6, 1e-5
     m = np.random.default_rng(14).uniform(-0.2, 0.6, T)
@@ -367,7 +372,9 @@ def test_gradient_of_the_hard_dual(S):
 @pytest.mark.parametrize("S", [2, 3])
 @pytest.mark.parametrize("name", ["priced", "joint"])
 def test_response_is_minus_the_slope_of_the_count(name, S):
-    """With one decision theta moves nothing else, so d active / d theta = -sum mu pi (1 - pi), the slope of a sigmoid."""
+    """With one decision theta moves nothing else, so d active / d theta = -sum mu pi (1 - pi), the
+    slope of a sigmoid.
+    """
     rule, cohort, theta, h = RULES[name], any_cohort(30, S, 17), np.array([0.4]), 1e-5
     for kernel, _ in kernels_for(S):
         above, below = (
@@ -388,7 +395,9 @@ seeds = st.integers(0, 2**32 - 1)
 @settings(max_examples=150, deadline=None)
 @given(m=prices, c=multipliers, gamma=discounts, S=states, seed=seeds)
 def test_soft_dual_lies_between_the_hard_dual_and_log_two_a_choice_more(m, c, gamma, S, seed):
-    """max(a, b) <= (1/c) log(e^ca + e^cb) <= max(a, b) + log 2 / c, at each of the T choices of each of the n arms."""
+    """max(a, b) <= (1/c) log(e^ca + e^cb) <= max(a, b) + log 2 / c, at each of the T choices of
+    each of the n arms.
+    """
     cohort = any_cohort(5, S, seed)
     soft, hard = soft_dual(cohort, m, 2, c, gamma), hard_dual(cohort, m, 2, gamma)
     room = 5 * np.sum(gamma ** np.arange(len(m))) * np.log(2) / c
@@ -418,7 +427,10 @@ def test_both_duals_are_convex(m, c, gamma, S, seed):
     rule=st.sampled_from([PRICED, JOINT, SUCCESSIVE]),
 )
 def test_two_state_kernels_equal_the_general_ones(theta, c, gamma, seed, rule):
-    """`successive` forms 1 - exp(-exp(x)), whose rounding is absolute; a steep c multiplies that of the gains."""
+    """`successive` forms 1 - exp(-exp(x)), whose rounding is absolute.
+
+    A steep c multiplies that of the gains.
+    """
     cohort = datasets.synthetic(n=7, seed=seed % 1000)
     np.testing.assert_allclose(
         swept(cohort, theta, c, gamma, rule, sweep_two),

@@ -1,6 +1,8 @@
-"""Simulation against a plain loop over the public calls, exact expectations, and its promises about luck.
+"""Simulation against a plain loop over the public calls, exact expectations, and its promises about
+luck.
 
-Order: by hand, brute force (the same luck, step by step), properties, exact expectations with a derived tolerance.
+Order: by hand, brute force (the same luck, step by step), properties, exact expectations with a
+derived tolerance.
 """
 
 from __future__ import annotations
@@ -57,14 +59,16 @@ def threads_restored():
 
 
 def three_state_arms(n=12, seed=1):
-    """Rewards a person, a distribution of starts a person; this seed's arms have Whittle indices."""
+    """Each arm has its own rewards and start distribution; this seed's arms have indices."""
     rng = np.random.default_rng(seed)
     P, reward = rng.dirichlet(np.ones(3), size=(n, 2, 3)), np.sort(rng.random((n, 3)), axis=1)
     return sf.Cohort(P, reward=reward, start=rng.dirichlet(np.ones(3), n))
 
 
 class Luck:
-    """Stands in for a Generator where a draw asks for its key, so that a public draw meets the luck of a simulated run."""
+    """Stands in for a Generator where a draw asks for its key, so that a public draw meets the luck
+    of a simulated run.
+    """
 
     def __init__(self, key):
         self.key = np.uint64(key)
@@ -75,7 +79,10 @@ class Luck:
 
 
 def by_public_calls(fitted, runs, seed):
-    """(rewards, counts, waits) from `draw`, `memory` and `remember` alone, arm by arm; states [runs, T + 1, n] as well."""
+    """(rewards, counts, waits) from `draw`, `memory` and `remember` alone, arm by arm.
+
+    The states [runs, T + 1, n] are returned as well.
+    """
     cohort, T, n = fitted.cohort, fitted.horizon, fitted.cohort.n
     keys = np.random.SeedSequence(seed).generate_state(runs, np.uint64)
 
@@ -113,7 +120,7 @@ def same(one, other):
 
 
 def test_three_arms_taken_in_turn():
-    """Arms that do as they are told (helped: state 1, else state 0); k = 1 of 3 in turn over 5 decisions."""
+    """Arms reach state 1 if helped, else state 0; k = 1 of 3 in turn over 5 decisions."""
     obedient = sf.Cohort.two_state(
         np.tile([[0.0, 0.0], [1.0, 1.0]], (3, 1, 1)), reward=[[0, 1], [0, 10], [0, 100]]
     )
@@ -125,10 +132,18 @@ def test_three_arms_taken_in_turn():
     )  # arm 2: decisions 0 and 1 before its turn, 3 and 4 after
     np.testing.assert_array_equal(result.totals, [1 + 5 + 25 + 1 / 8 + 10 / 16] * 2)
     assert repr(result) == "<2 runs of RoundRobin: reward 31.75 +- 0>"
+    # Totals 1, 2, 3: the sample standard deviation is 1 (of the population it would be 0.82).
+    three = simulation.Result(
+        result.fitted, np.array([[1.0], [2.0], [3.0]]), *2 * [np.zeros((3, 1))]
+    )
+    assert repr(three) == "<3 runs of RoundRobin: reward 2 +- 1>"
 
 
 def test_waits_of_the_first_and_the_last_in_the_row():
-    """k = 2 of 7, 3 decisions: arms 0, 1 then wait 2; arms 2, 3 wait 1; arms 4, 5 wait 2; arm 6 waits throughout."""
+    """k = 2 of 7, 3 decisions.
+
+    Arms 0, 1 then wait 2; arms 2, 3 wait 1; arms 4, 5 wait 2; arm 6 waits throughout.
+    """
     cohort = sf.datasets.synthetic(n=7, seed=0)
     result = sf.simulate(sf.RoundRobin().fit(cohort, k=2, horizon=3), runs=1, seed=0)
     np.testing.assert_array_equal(result.waits[0], [2, 2, 1, 1, 2, 2, 3])
@@ -183,7 +198,10 @@ def test_equals_a_plain_loop_with_three_states(policy):
     ids=lambda policy: policy.label,
 )
 def test_what_was_seen_is_remembered(policy):
-    """Twelve arms nearly alike, good for long once good: who is next depends on what was seen, so runs differ in whom they help."""
+    """Twelve arms nearly alike, good for long once good.
+
+    Who is next depends on what was seen, so runs differ in whom they help.
+    """
     noise = np.random.default_rng(0).uniform(-0.04, 0.04, (12, 2, 2))
     chances = np.array([[0.1, 0.8], [0.8, 0.9]]) + noise  # [12, 2, 2]
     fitted = policy.fit(sf.Cohort.two_state(chances), k=3, horizon=12)
@@ -212,7 +230,8 @@ def test_budget_and_bounds(policy):
     assert (result.rewards <= 30).all()  # 30 arms, worth 1 each in the good state
     assert (result.waits <= 20).all()
     np.testing.assert_array_equal(result.waits == 20, result.counts == 0)
-    # m + 1 waits, between and around m helps, share 20 - m decisions: the longest is at least their mean
+    # m + 1 waits, between and around m helps, share 20 - m decisions: the longest is at least their
+    # mean
     assert (result.waits >= (20 - result.counts) / (result.counts + 1)).all()
     np.testing.assert_allclose(result.totals, result.rewards.sum(axis=1), rtol=1e-14)
 
@@ -260,7 +279,10 @@ def test_windows_of_rows_do_not_show(policy, monkeypatch):
 
 
 def test_a_bar_moves_while_a_long_window_is_simulated(monkeypatch):
-    """Scores for all 30 decisions come at once; the work is cut all the same, and nobody can tell from the result."""
+    """Scores for all 30 decisions come at once.
+
+    The work is cut all the same, and nobody can tell from the result.
+    """
     fitted = sf.SoftFair(c=5.0).fit(sf.datasets.synthetic(n=20, seed=0), k=3, horizon=30)
     whole = sf.simulate(fitted, runs=5)
     decided, seen, window = [0], [], simulation.run_window
@@ -301,7 +323,10 @@ def test_looks_change_nothing_and_see_what_was_met(policy):
 
 
 def test_every_policy_meets_the_same_luck():
-    """Where help has no effect all policies earn the same, to the bit: starts and moves do not depend on who was chosen."""
+    """Where help has no effect all policies earn the same, to the bit.
+
+    Starts and moves do not depend on who was chosen.
+    """
     passive = sf.datasets.synthetic(n=20, seed=7).p[:, :1]
     cohort = sf.Cohort.two_state(
         np.repeat(passive, 2, axis=1), start=np.random.default_rng(0).dirichlet(np.ones(2), 20)
@@ -316,10 +341,13 @@ def test_every_policy_meets_the_same_luck():
 
 
 def test_help_that_cannot_harm_never_costs_a_run():
-    """Common luck is coupled: helping raises the chance of state 1, so no run is worse off than without help, state by state.
+    """Common luck is coupled.
 
-    States are ordered by the same uniform number, high numbers lead to state 1, and being in state 1 helps (the paper's order of
-    chances), so by induction every arm is at least where it would be unhelped.
+    Helping raises the chance of state 1, so no run is worse off than without help, state by state.
+
+    States are ordered by the same uniform number, high numbers lead to state 1, and being in state
+    1 helps (the paper's order of chances), so by induction every arm is at least where it would be
+    unhelped.
     """
     cohort = sf.datasets.synthetic(n=20, seed=9)
     none = sf.simulate(sf.NoIntervention().fit(cohort, k=4, horizon=15), runs=10, seed=0).rewards
@@ -369,7 +397,10 @@ def test_one_run():
     remembers=st.booleans(),
 )
 def test_any_small_instance_equals_the_plain_loop(n, horizon, share, S, seed, remembers):
-    """One arm, one decision, nobody, everybody: the corners where an axis of length 1 could be taken for a shared one."""
+    """One arm, one decision, nobody, everybody.
+
+    The corners where an axis of length 1 could be taken for a shared one.
+    """
     rng = np.random.default_rng(seed)
     cohort = sf.Cohort(rng.dirichlet(np.ones(S), size=(n, 2, S)), reward=rng.normal(size=(n, S)))
     policy = sf.RoundRobin() if remembers else sf.FairMyopic(c=2.0)
@@ -388,10 +419,12 @@ def test_any_small_instance_equals_the_plain_loop(n, horizon, share, S, seed, re
 
 
 def test_without_help_the_mean_is_that_of_the_markov_chains():
-    """Arms are independent, so mean and variance of a run's total are sums over arms, each by enumeration of its 2^9 paths.
+    """Arms are independent, so mean and variance of a run's total are sums over arms, each by
+    enumeration of its 2^9 paths.
 
-    With R runs the mean has sd sqrt(variance / R); 4.5 of them leave a false alarm of 7e-6. The mean at each step has sd at most
-    sqrt(n / 4 / R), since a sum of n independent coins has variance at most n / 4.
+    With R runs the mean has sd sqrt(variance / R); 4.5 of them leave a false alarm of 7e-6. The
+    mean at each step has sd at most sqrt(n / 4 / R), since a sum of n independent coins has
+    variance at most n / 4.
     """
     n, T, runs = 10, 8, 20_000
     cohort = sf.Cohort(
@@ -414,7 +447,8 @@ def test_without_help_the_mean_is_that_of_the_markov_chains():
     for t in range(T):
         law = np.einsum("is,ist->it", law, cohort.P[:, 0])
         assert abs(result.rewards[:, t].mean() - law[:, 1].sum()) < 4.5 * np.sqrt(n / 4 / runs)
-    # The spread must be right too: a sample variance of a nearly normal total has relative sd sqrt(2 / R).
+    # The spread must be right too: a sample variance of a nearly normal total has relative sd
+    # sqrt(2 / R).
     assert result.totals.var() == pytest.approx(variance, rel=5 * np.sqrt(2 / runs))
 
 
@@ -430,9 +464,12 @@ def test_without_help_the_mean_is_that_of_the_markov_chains():
     ids=lambda policy: policy.label,
 )
 def test_two_arms_three_decisions_all_enumerated(policy):
-    """k = 1 of 2 arms: the set drawn is the arm helped, with its inclusion as chance. All 4 (2 * 4)^3 = 2048 histories by weight.
+    """k = 1 of 2 arms: the set drawn is the arm helped, with its inclusion as chance.
 
-    Mean of the total within 4.5 sd, sd from the exact variance over 20,000 runs; counts of arm 0 likewise.
+    All 4 (2 * 4)^3 = 2048 histories by weight.
+
+    Mean of the total within 4.5 sd, sd from the exact variance over 20,000 runs; counts of arm 0
+    likewise.
     """
     T, runs, gamma = 3, 20_000, 0.8
     cohort = sf.Cohort(

@@ -1,4 +1,7 @@
-"""Nothing lost, nobody let in: kills, crowds, full disks, wrong passwords, old and new databases, on SQLite and PostgreSQL."""
+"""Killed processes, many writers, full disks, wrong passwords, old and new schemas.
+
+All on SQLite and PostgreSQL.
+"""
 
 import multiprocessing
 import os
@@ -12,10 +15,13 @@ import sqlalchemy as sa
 
 from softfair.errors import SoftFairError, StoreError
 from softfair.programme import sample, store
-from softfair.programme.ingest import import_history, import_people, load_history, record
+from softfair.programme.eligibility import Status
+from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import fit
-from softfair.programme.rounds import Status, make_plan, plan_of, verify
+from softfair.programme.plans import make_plan, plan_of, verify
+from softfair.programme.records import record
 from softfair.programme.settings import initialise
+from softfair.programme.snapshot import load_history
 from softfair.programme.store import MIGRATIONS, VERSION, Store
 
 NAME = "softfair test"
@@ -77,7 +83,7 @@ def emptied(url):
 
 
 def run_undisturbed(url):
-    """How large the tables are after each command, how long it takes, and the list that is drawn."""
+    """Rows of the tables after each command, its seconds, and the list that is drawn."""
     database = emptied(url)
     after, seconds = [sizes(database)], []
     for work in WORK:
@@ -92,7 +98,10 @@ def run_undisturbed(url):
 
 
 def test_killed_at_any_instant(url):
-    """200 kills at random moments: each command is wholly there or not at all, and repeated it gives what it would have given."""
+    """200 kills at random moments: each command is wholly there or not at all.
+
+    Repeated, it gives what it would have given.
+    """
     make_plan(_filled(url), NAME)  # kernels are loaded here, once, for all children
     after, seconds, wanted = run_undisturbed(url)
     chance = random.Random(0)
@@ -156,7 +165,10 @@ def test_two_officers_plan_at_once(url):
 
 
 def test_ten_writers_for_a_minute(server, tmp_path):
-    """Each writer adds people and history of its own; both databases at once. Nothing is lost, nothing doubled, nobody sees an error."""
+    """Each writer adds people and history of its own; both databases at once.
+
+    Nothing is lost, nothing is doubled, nobody sees an error.
+    """
     seconds = 60
     begun = time.monotonic()
     urls = [str(tmp_path / "crowd.db"), server()]
@@ -168,11 +180,8 @@ def test_ten_writers_for_a_minute(server, tmp_path):
             while time.monotonic() - begun < seconds:
                 name = f"w{me}-{made}"
                 import_people(Store(url), f"id,region\n{name},r{me}\n".encode(), NAME)
-                import_history(
-                    Store(url),
-                    f"id,round,state,contacted\n{name},1,{made % 2},{me % 2}\n{name},2,1,0\n".encode(),
-                    NAME,
-                )
+                seen = f"{name},1,{made % 2},{me % 2}\n{name},2,1,0\n"
+                import_history(Store(url), f"id,round,state,contacted\n{seen}".encode(), NAME)
                 made += 1
         except SoftFairError as error:
             answers.put((url, me, made, str(error)))
@@ -437,7 +446,7 @@ def test_nothing_in_the_package_deletes():
     import re
     from pathlib import Path
 
-    sources = "\n".join(path.read_text() for path in Path(store.__file__).parent.glob("*.py"))
+    sources = "\n".join(path.read_text() for path in Path(store.__file__).parent.rglob("*.py"))
     assert (
         re.findall(
             r"(?i)\bdelete\s+from\b|(?<!np)\.delete\(|\bdrop\s+table\b|\btruncate\b", sources

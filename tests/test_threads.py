@@ -1,4 +1,6 @@
-"""Parts come back in order and the same on any number of threads, from any thread, and after a fork."""
+"""Parts come back in order and the same on any number of threads, from any thread, and after a
+fork.
+"""
 
 import os
 import subprocess
@@ -181,7 +183,8 @@ def test_sums_are_the_same_to_the_bit():
         set_threads(count)
         sums[count] = map_parts(part_sum, len(x), 4096, x)
     assert sums[1] == sums[2] == sums[3]
-    # Another cut of the same numbers rounds differently: the equality above is due to the fixed parts, not to luck.
+    # Another cut of the same numbers rounds differently: the equality above is due to the fixed
+    # parts, not to luck.
     assert sum(sums[1]) != part_sum(0, len(x), x)
 
 

@@ -1,17 +1,23 @@
-"""softfair: which k of n people get help this week, fairly, at the least cost in outcomes, with proof.
+"""softfair: which k of n people get help this week, fairly, at the least cost in outcomes.
 
-    import softfair as sf
-    cohort = sf.datasets.synthetic(n=100, seed=0)
-    fitted = sf.SoftFair(c=10).fit(cohort, k=10, horizon=50)
-    fitted.draw(0, states, rng)
+Examples
+--------
+>>> import numpy as np
+>>> import softfair as sf
+>>> cohort = sf.datasets.synthetic(n=100, seed=0)
+>>> fitted = sf.SoftFair(c=10).fit(cohort, k=10, horizon=50)
+>>> len(fitted.draw(0, np.zeros(100, int), np.random.default_rng(0)))
+10
 
-Everything is loaded when it is first asked for: ``import softfair`` takes no time.
+Every name is loaded when it is first used, so that ``import softfair`` is fast.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from .registry import POLICIES as _POLICIES
 
 if TYPE_CHECKING:
     from . import datasets, estimate, indices, metrics, sampling, theory
@@ -39,8 +45,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# The contract: where each public name lives. None: the name is a module.
-_HOME = {
+# The public names and the module that defines each; None means that the name is a module.
+_HOME: dict[str, str | None] = {
     "datasets": None,
     "estimate": None,
     "indices": None,
@@ -55,20 +61,9 @@ _HOME = {
     "SoftFairError": "errors",
     "get_threads": "kernels.threads",
     "set_threads": "kernels.threads",
-    "EvenHanded": "policies",
-    "FaWT": "policies",
-    "FairMyopic": "policies",
     "Fitted": "policies",
-    "Myopic": "policies",
-    "NoIntervention": "policies",
-    "Oracle": "policies",
     "Policy": "policies",
-    "ProbFair": "policies",
-    "Random": "policies",
-    "RoundRobin": "policies",
-    "SoftFair": "policies",
-    "ThresholdWhittle": "policies",
-    "Whittle": "policies",
+    **dict.fromkeys(_POLICIES, "policies"),
     "Result": "simulation",
     "simulate": "simulation",
     "compare": "comparison",
@@ -82,11 +77,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'softfair' has no attribute {name!r}")
     home = _HOME[name]
-    value = (
-        import_module(f".{name}", __name__)
-        if home is None
-        else getattr(import_module(f".{home}", __name__), name)
-    )
+    module = import_module(f".{home or name}", __name__)
+    value = module if home is None else getattr(module, name)
     globals()[name] = value
     return value
 

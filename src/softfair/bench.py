@@ -1,5 +1,8 @@
-"""What can be measured wherever the package is installed: ratios of times taken in one run, the best of several, so that a shared machine
-tells the truth. `make bench` in the repository adds what needs packages for tests alone.
+"""Benchmarks that run wherever the package is installed.
+
+Times are given as ratios to other work of the same run, each the best of several, because seconds
+alone say little on a shared machine. `make bench` in the repository adds the benchmarks that need
+packages for tests.
 """
 
 from __future__ import annotations
@@ -16,30 +19,41 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from . import datasets, sampling
 from .errors import InvalidInput
 from .experiments import find, run
 from .kernels import recursion
-from .kernels.elementary import COMPILE, exp_
-from .kernels.lanes import LANES, lanes
+from .kernels.rules import RuleCode
 from .kernels.threads import get_threads, map_parts
+from .kernels.yardstick import exponentials
 from .solvers.budget import sweep
 from .solvers.priced import solve_priced
 
 __all__ = ["PARTS", "Part", "Row", "best", "measure", "reached", "show"]
 
-Row = tuple[
-    str, float, str, float | None
-]  # what, measured, its unit, the goal: at most that, or at least minus that if negative
-Part = Callable[
-    [bool], list[Row]
-]  # told whether to be small: a tenth of the sizes, to see that everything runs
+#: What was measured, the figure, its unit, and the goal: the figure should be at most the goal, or
+#: at least minus the goal if that is negative.
+Row = tuple[str, float, str, float | None]
+#: A benchmark. Its argument asks for a tenth of the sizes, to see that everything runs.
+Part = Callable[[bool], list[Row]]
 
 
 def best(work: Callable[[], Any], repeats: int = 5) -> float:
-    """Seconds of the fastest of several goes, the first (compilation, page faults) not counted."""
+    """Time some work.
+
+    Parameters
+    ----------
+    work : callable
+        Called without arguments.
+    repeats : int
+        How often the work is timed.
+
+    Returns
+    -------
+    float
+        Seconds of the fastest run. A first run (compilation, page faults) is not counted.
+    """
     work()
     seconds = []
     for _ in range(repeats):
@@ -49,26 +63,13 @@ def best(work: Callable[[], Any], repeats: int = 5) -> float:
     return min(seconds)
 
 
-@njit(**COMPILE)  # type: ignore[untyped-decorator,unused-ignore]
-def exponentials(low: int, high: int, rounds: int) -> Any:
-    """``rounds`` exponentials for each of the arms [low, high), in blocks of lanes as the recursions run."""
-    x, total = lanes(), lanes()
-    for j in range(LANES):
-        x[j] = -0.01 * j
-        total[j] = 0.0
-    for _ in range(low, high, LANES):
-        for r in range(rounds):
-            for j in range(LANES):
-                total[j] += exp_(x[j] - 1e-3 * r)
-    return total.sum()
-
-
 def priced_pass(small: bool) -> list[Row]:
+    """One pass of the priced solver against its exponentials alone, and a whole solve."""
     n, T = (100_000 if small else 1_000_000), 52
     cohort = datasets.synthetic(n, seed=0)
     theta = solve_priced(cohort, n // 10, T, 1.0, 10.0, 1e-6).theta
     floor = best(lambda: map_parts(exponentials, n, recursion.PART, 4 * T))
-    one = best(lambda: sweep(cohort, theta, 10.0, 1.0, recursion.PRICED))
+    one = best(lambda: sweep(cohort, theta, 10.0, 1.0, RuleCode.PRICED))
     whole = best(lambda: solve_priced(cohort, n // 10, T, 1.0, 10.0, 1e-6), 3)
     return [
         (
@@ -87,18 +88,20 @@ def priced_pass(small: bool) -> list[Row]:
 
 
 def priced_memory(small: bool) -> list[Row]:
-    """In a child of its own: the highest memory ever held, with and without the solve."""
+    """Memory that the priced solver takes beyond P, measured in a process of its own."""
     n = 100_000 if small else 1_000_000
     code = (
         "import resource, sys, softfair as sf\n"
         "from softfair.solvers.priced import solve_priced\n"
-        "solve_priced(sf.datasets.synthetic(40_000, seed=1), 4_000, 52, 1.0, 10.0, 1e-6)\n"  # compiled code and samples are not per arm
+        # A first solve, so that compiled code and samples are not counted per arm.
+        "solve_priced(sf.datasets.synthetic(40_000, seed=1), 4_000, 52, 1.0, 10.0, 1e-6)\n"
         "n = int(sys.argv[1]); cohort = sf.datasets.synthetic(n, seed=0)\n"
         "import gc; gc.collect(); page = resource.getpagesize()\n"
         "held = int(open('/proc/self/statm').read().split()[1]) * page\n"
-        "open('/proc/self/clear_refs', 'w').write('5')\n"  # the high-water mark starts anew
+        "open('/proc/self/clear_refs', 'w').write('5')\n"  # sets the highest memory to the present
         "solve_priced(cohort, n // 10, 52, 1.0, 10.0, 1e-6)\n"
-        "peak = [int(l.split()[1]) * 1024 for l in open('/proc/self/status') if l.startswith('VmHWM')][0]\n"
+        "lines = [l for l in open('/proc/self/status') if l.startswith('VmHWM')]\n"
+        "peak = int(lines[0].split()[1]) * 1024\n"
         "print((peak - held) / n)\n"
     )
     try:
@@ -113,6 +116,7 @@ def priced_memory(small: bool) -> list[Row]:
 
 
 def inclusion(small: bool) -> list[Row]:
+    """Inclusion probabilities of both designs, against as many exponentials."""
     n = 100_000 if small else 1_000_000
     z = np.random.default_rng(0).normal(size=n)
     floor = best(lambda: np.exp(z), 20)
@@ -131,22 +135,23 @@ def inclusion(small: bool) -> list[Row]:
 
 
 def start(small: bool) -> list[Row]:
+    """The time of the import, and how many kernels a second process compiles."""
+
     def seconds(code: str) -> float:
         return best(lambda: subprocess.run([sys.executable, "-c", code], check=True), 3)
 
     bare = seconds("pass")
     compiles = (
         "import numba.core.event as e\n"
-        "class L(e.Listener):\n    n = 0\n    def on_start(self, x): L.n += 1\n    def on_end(self, x): pass\n"
+        "class L(e.Listener):\n    n = 0\n"
+        "    def on_start(self, x): L.n += 1\n    def on_end(self, x): pass\n"
         "e.register('numba:compile', L())\nimport softfair as sf\n"
-        "f = sf.SoftFair().fit(sf.datasets.synthetic(100), 10, 20); sf.simulate(f); f.inclusion(0, [0] * 100)\nprint(L.n)\n"
+        "f = sf.SoftFair().fit(sf.datasets.synthetic(100), 10, 20)\n"
+        "sf.simulate(f); f.inclusion(0, [0] * 100)\nprint(L.n)\n"
     )
-    subprocess.run(
-        [sys.executable, "-c", compiles], check=True, capture_output=True
-    )  # fills the cache
-    second = subprocess.run(
-        [sys.executable, "-c", compiles], check=True, capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", compiles]
+    subprocess.run(command, check=True, capture_output=True)  # fills the cache
+    second = subprocess.run(command, check=True, capture_output=True, text=True)
     return [
         (
             "import softfair",
@@ -159,7 +164,7 @@ def start(small: bool) -> list[Row]:
 
 
 def reproduction(small: bool) -> list[Row]:
-    """The whole evaluation of the paper, 50 simulations of everything; each part's share of the work."""
+    """The whole evaluation of the paper, with the share of each experiment and policy."""
     experiments = [experiment.small() for experiment in find([])] if small else find([])
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
@@ -193,7 +198,27 @@ PARTS: dict[str, Part] = {
 def measure(
     parts: Mapping[str, Part], names: Iterable[str], small: bool = False
 ) -> Iterable[tuple[str, list[Row]]]:
-    """(name, rows) of the parts named, or of all, one after another."""
+    """Run benchmarks one after another.
+
+    Parameters
+    ----------
+    parts : mapping of str to Part
+        The benchmarks there are.
+    names : iterable of str
+        Those to run; none means all.
+    small : bool
+        Use small sizes, and leave goals out.
+
+    Yields
+    ------
+    (str, list of Row)
+        Name and figures of each benchmark.
+
+    Raises
+    ------
+    InvalidInput
+        If a name is not known.
+    """
     chosen = list(names) or list(parts)
     for name in chosen:
         if name not in parts:
@@ -202,20 +227,20 @@ def measure(
             )
     for name in chosen:
         rows = parts[name](small)
-        yield (
-            name,
-            [(what, value, unit, None) for what, value, unit, _ in rows] if small else rows,
-        )  # goals are for the whole sizes
+        if small:  # goals are for the full sizes
+            rows = [(what, value, unit, None) for what, value, unit, _ in rows]
+        yield name, rows
         gc.collect()
 
 
 def reached(row: Row) -> bool:
+    """Whether the figure meets its goal, or has none."""
     _, measured, _, goal = row
     return goal is None or (measured >= -goal if goal < 0 else measured <= goal)
 
 
 def show(measured: Iterable[tuple[str, list[Row]]]) -> None:
-    """A table on screen; what misses its goal in red."""
+    """Print the figures as a table; those that miss their goal in red."""
     from rich.console import Console
     from rich.table import Table
 

@@ -1,4 +1,7 @@
-"""The verbs as commands, nothing else. Heavy libraries are loaded inside the commands, so that --help is instant."""
+"""The verbs as commands, nothing else.
+
+Heavy libraries are loaded inside the commands, so that --help is instant.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from .errors import NotConverged, SoftFairError
 from .programme.commands import commands
@@ -37,7 +41,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 CohortFile = Annotated[
     Path,
     typer.Argument(
-        help="CSV or Parquet: p00,p01,p10,p11 (chance of the good state, by action and state); optional id, group, start (state now)."
+        help="CSV or Parquet: p00,p01,p10,p11 (chance of the good state, by action and state); "
+        "optional id, group, start (state now)."
     ),
 ]
 Budget = Annotated[
@@ -50,10 +55,24 @@ Gamma = Annotated[
 Picture = Annotated[Path | None, typer.Option("--png", help="Draw the result to this file.")]
 
 
-@app.command()
+QUICK_RUNS = 40  # of each policy in the small version: 8 cohorts, 5 runs on each
+
+
+class _ListsIds(TyperCommand):
+    """Adds the ids of all experiments to the help, when it is asked for."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from .experiments.catalogue import names_of_experiments
+
+        self.epilog = f"Ids: {', '.join(names_of_experiments())}."
+        super().format_help(ctx, formatter)
+
+
+@app.command(cls=_ListsIds)
 def reproduce(
     ids: Annotated[
-        list[str] | None, typer.Argument(help="fig1, fig2a/100, table2, ...; nothing: everything.")
+        list[str] | None,
+        typer.Argument(help="Ids as below, or a whole figure (fig2, fig2a); nothing: everything."),
     ] = None,
     runs: Runs = 50,
     seed: Seed = 0,
@@ -67,7 +86,7 @@ def reproduce(
         bool,
         typer.Option(
             "--quick",
-            help="A small version in seconds: fewer arms, decisions and runs, into OUT/quick.",
+            help="Half a minute: 8 cohorts and a few episodes of Algorithm 1, into OUT/quick.",
         ),
     ] = False,
     again: Annotated[
@@ -76,54 +95,52 @@ def reproduce(
 ) -> None:
     """Run the paper's figures and tables, and write report.html beside the paper's own numbers."""
     from .experiments import find, run, write_report
+    from .theory import verdicts
 
     experiments = find(ids or [])
     if quick:
-        runs, out = min(runs, 10), out / "quick"
-        experiments = [experiment.small() for experiment in experiments]
+        runs, out = min(runs, QUICK_RUNS), out / "quick"
+        # The grids of readings are many experiments, and for the full report alone.
+        wanted = [e for e in experiments if ids or not e.figure.endswith("-readings")]
+        experiments = [experiment.small() for experiment in wanted]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # the report says where
-        rows = run(experiments, out, runs, seed, jobs, again)
-    print(write_report(rows, out, runs, seed, quick))
+        results = run(experiments, out, runs, seed, jobs, again)
+        claims = [] if ids else verdicts(quick, seed)  # the paper's claims belong to the whole
+    print(write_report(results, out, seed, quick, claims))
 
 
 @app.command()
 def verify(
+    claim: Annotated[
+        list[str] | None, typer.Option(help="A claim by name (repeat for more); default all.")
+    ] = None,
+    recheck: Annotated[
+        Path | None,
+        typer.Option(help="Compute the witnesses of this file anew, which --json wrote."),
+    ] = None,
     as_json: Json = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer instances.")] = False,
     seed: Seed = 0,
 ) -> None:
-    """Tell which of the paper's claims are so, each with its margin and a witness that anyone can re-check."""
-    from dataclasses import asdict
+    """Tell which of the paper's claims are so, each with its margin and a witness to re-check."""
+    from .theory import output, verdicts
 
-    from .theory import verdicts
-
-    found = verdicts(quick=quick, seed=seed)
-    if as_json:
-        print(json.dumps([asdict(verdict) for verdict in found], indent=1))
+    if recheck is None:
+        found = verdicts(quick, seed, claim or None)
+        if as_json:
+            print(output.as_json(found))
+        else:
+            output.show(found, witnesses=bool(claim))
         return
-    from rich.console import Console
-
-    console = Console()
-    colours = {"holds": "green", "fails": "red", "holds under": "yellow"}
-    for verdict in found:
-        under = f" {verdict.condition}" if verdict.condition else ""
-        console.print(
-            f"[bold {colours[verdict.verdict]}]{verdict.verdict.upper()}[/]{under}  [bold]{verdict.claim}[/]",
-            highlight=False,
-        )
-        console.print(f"  {verdict.statement}", highlight=False)
-        console.print(
-            f"  margin {verdict.margin:.4g} ({verdict.measure}), {verdict.instances:,} instances tried",
-            highlight=False,
-        )
-        if verdict.witness:
-            console.print(
-                f"  witness: {json.dumps(verdict.witness)}",
-                style="dim",
-                highlight=False,
-                markup=False,
-            )
+    rechecked = output.recheck_file(recheck, claim)
+    if as_json:
+        rows = [{"claim": verdict.claim, "confirmed": ok} for verdict, ok in rechecked]
+        print(json.dumps(rows, indent=1))
+    else:
+        output.show_rechecked(rechecked)
+    if not all(ok for _, ok in rechecked):
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -141,7 +158,7 @@ def frontier(
     as_json: Json = False,
     png: Picture = None,
 ) -> None:
-    """What fairness costs for your own people: benefit against how evenly help is spread, for many c."""
+    """What fairness costs for your own people: benefit against even spread of help, by c."""
     from .comparison import frontier as trace
     from .files import read_cohort
 
@@ -168,7 +185,8 @@ def simulate(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help="Such as SoftFair:10 (c), FaWT:20 (window), ProbFair:.05 (low), Whittle:finite, Oracle (repeat for more)."
+            help="Such as SoftFair:10 (c), FaWT:20 (window), ProbFair:.05 (low), Whittle:finite, "
+            "Oracle (repeat for more)."
         ),
     ] = None,
     runs: Runs = 50,
@@ -235,33 +253,24 @@ def _number(name: str, text: str) -> float:
 def _policy(text: str) -> Policy:
     """A policy by name, some with one number or word after a colon."""
     from . import policies
+    from .registry import POLICIES
 
-    plain = ("NoIntervention", "Random", "RoundRobin", "Myopic", "Oracle", "ThresholdWhittle")
-    detailed = {  # what stands after the colon, and what it is if nothing does
-        "FairMyopic": ("c", "1"),
-        "Whittle": ("horizon", "infinite"),
-        "FaWT": ("window", "20"),
-        "ProbFair": ("low", "0"),
-        "SoftFair": ("c", "10"),
-    }
     name, colon, detail = text.partition(":")
-    if name not in plain and name not in detailed:
-        raise typer.BadParameter(
-            f"there is no policy {name!r}; choose from {', '.join((*plain, *detailed))}"
-        )
-    if name in plain and colon:
-        raise typer.BadParameter(
-            f"{name} takes nothing after its name, and {detail!r} was given; say {name}"
-        )
+    if name not in POLICIES:
+        raise typer.BadParameter(f"there is no policy {name!r}; choose from {', '.join(POLICIES)}")
     make: Any = getattr(policies, name)
-    if name in plain:
+    parameter, usual = POLICIES[name].parameter, POLICIES[name].usual
+    if parameter is None:
+        if colon:
+            raise typer.BadParameter(
+                f"{name} takes nothing after its name, and {detail!r} was given; say {name}"
+            )
         made: Policy = make()
         return made
-    parameter, usual = detailed[name]
-    value = detail if colon else usual
-    made = make(
-        **{parameter: value if name == "Whittle" else _number(f"{parameter} of {name}", value)}
-    )
+    value: float | str | None = usual
+    if colon:
+        value = _number(f"{parameter} of {name}", detail) if isinstance(usual, float) else detail
+    made = make(**{parameter: value})
     return made
 
 
@@ -289,9 +298,10 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
     }
     for heading, _ in columns.values():
         shown.add_column(heading, justify="right", no_wrap=True)
-    for _, row in table.iterrows():
+    rough = [not settled for settled in table.get("converged", [True] * len(table))]
+    for (_, row), unsettled in zip(table.iterrows(), rough, strict=True):
         shown.add_row(
-            row["policy"],
+            row["policy"] + "*" * unsettled,
             *(
                 text.format(row[name], row.get(f"{name}_sd", 0))
                 for name, (_, text) in columns.items()
@@ -300,11 +310,13 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
     console = Console()
     console.print(shown)
     console.print(
-        "benefit: % of the Oracle's \u00b1 sd; bound: % of the most that any policy can add; never: share of people never helped;",
+        "benefit: % of the Oracle's \u00b1 sd; bound: % of the most that any policy can add; "
+        "never: share of people never helped;",
         style="dim",
     )
     console.print(
-        "wait: longest in decisions; unfair: % of pairs where who would gain less has the better chance",
+        "wait: longest in decisions; unfair: % of pairs where who would gain less has the better "
+        "chance" + ("; *: values had not settled" if any(rough) else ""),
         style="dim",
     )
 
@@ -313,16 +325,13 @@ def _draw(
     path: Path, curves: dict[str, pd.DataFrame], policies: pd.DataFrame | None = None
 ) -> None:
     """Benefit against fairness, as a picture in a file."""
-    import io
-
     from .figures import draw_frontier, new_figure
     from .files import write_whole
+    from .page import picture
 
     figure, axes = new_figure()
     draw_frontier(axes[0], curves, policies)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    write_whole(path, buffer.getvalue())
+    write_whole(path, picture(figure, dpi=150))
     print(path, file=sys.stderr)
 
 

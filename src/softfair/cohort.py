@@ -1,10 +1,11 @@
-"""The frozen Cohort: n arms (people), each a Markov chain whose moves depend on whether it is helped.
+"""The frozen Cohort: n arms (people), each a Markov chain whose moves depend on the help it gets.
 
-    P[i, a, s, s2]   chance that arm i moves from state s to s2 under action a (0 passive, 1 active)
-    reward[i, s2]    what the state reached is worth (the paper: 1 for the good state of two)
+    P[i, a, s, s2]   probability that arm i moves from state s to s2 under action a
+                     (0 passive, 1 active)
+    reward[i, s2]    worth of the state reached (the paper: 1 for the good state of two)
     start[i, s]      distribution of the state at decision 0
 
-Everything is checked here, once, at the border; nothing is normalised or repaired silently.
+All checks of a cohort are made here, once. Nothing is normalised or repaired silently.
 """
 
 from __future__ import annotations
@@ -23,21 +24,40 @@ __all__ = ["Cohort"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-ROW_SUM_TOLERANCE = 1e-8  # room for the rounding of a row that was computed, not for one that was typed in with three digits
+# A row of probabilities may miss a sum of 1 by this much. It allows for rounding in a row that was
+# computed, not for a row that was typed with three digits.
+ROW_SUM_TOLERANCE = 1e-8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cohort:
-    """n restless arms with S >= 2 states.
+    """n restless arms with S >= 2 states. A cohort cannot be changed once it is built.
 
     Parameters
     ----------
-    P : [n, 2, S, S], ``P[i, a, s, s2]``; rows sum to one.
-    reward : [S] or [n, S], worth of the state reached; default ``s2 / (S - 1)``.
-    ids : n distinct labels; default 0..n-1.
-    groups : n labels (region, language, ...), for per-group figures; default none.
-    start : None (uniform), states [n], or distributions [n, S].
+    P : array_like, [n, 2, S, S]
+        Transition probabilities ``P[i, a, s, s2]``. Each row sums to one.
+    reward : array_like, [S] or [n, S], optional
+        Worth of the state reached. By default ``s2 / (S - 1)``.
+    ids : sequence, [n], optional
+        Distinct labels of the arms. By default 0 to n - 1.
+    groups : sequence, [n], optional
+        Labels such as a region or language, for figures by group. By default there are none.
+    start : array_like, [n] or [n, S], optional
+        States at decision 0, or their distributions. By default uniform.
 
+    Attributes
+    ----------
+    reward_rows, start_rows : ndarray, [1, S] or [n, S]
+        What kernels read: a single row if all arms agree, otherwise one row an arm.
+
+    Raises
+    ------
+    InvalidInput
+        If an array has the wrong shape or an entry out of range, or if ids repeat.
+
+    Examples
+    --------
     >>> import softfair as sf
     >>> sf.Cohort.two_state([[[0.1, 0.6], [0.5, 0.9]]])
     Cohort(n=1, S=2)
@@ -48,7 +68,6 @@ class Cohort:
     ids: NDArray[Any] = None  # type: ignore[assignment]  # [n] once built
     groups: NDArray[Any] | None = None  # [n]
     start: Floats = None  # type: ignore[assignment]  # [n, S] once built
-    # What kernels read: one row that serves all arms, or a row an arm; O(1) memory where the arms agree.
     reward_rows: Floats = field(init=False)  # [1 or n, S]
     start_rows: Floats = field(init=False)  # [1 or n, S]
 
@@ -79,7 +98,8 @@ class Cohort:
             object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[type[Cohort], tuple[Any, ...]]:
-        # Through the front door again: arrays come back checked and read-only, and broadcast rows stay one row.
+        # Unpickling builds the cohort anew, so that arrays are checked and read-only again and a
+        # reward common to all arms stays a single row.
         reward = self.reward_rows if len(self.reward_rows) == self.n else self.reward_rows[0]
         return Cohort, (self.P, reward, self.ids, self.groups, self.start)
 
@@ -92,11 +112,37 @@ class Cohort:
         groups: Sequence[Any] | NDArray[Any] | None = None,
         start: ArrayLike | None = None,
     ) -> Cohort:
-        """The paper's arms: ``p[i, a, s]`` [n, 2, 2] is the chance of state 1 (good) next."""
+        """Build a cohort of the paper's arms, which have a bad and a good state.
+
+        Parameters
+        ----------
+        p : array_like, [n, 2, 2]
+            ``p[i, a, s]`` is the probability that arm i, in state s under action a, is in state 1
+            (good) next.
+        reward, ids, groups, start
+            As for :class:`Cohort`.
+
+        Returns
+        -------
+        Cohort
+            With S = 2.
+
+        Raises
+        ------
+        InvalidInput
+            If p has the wrong shape or an entry outside [0, 1], or as :class:`Cohort` raises it.
+
+        Examples
+        --------
+        >>> import softfair as sf
+        >>> sf.Cohort.two_state([[[0.1, 0.6], [0.5, 0.9]]]).P[0, 1, 0].tolist()
+        [0.5, 0.5]
+        """
         good = _array("p", p)
         if good.ndim != 3 or good.shape[1:] != (2, 2) or not len(good):
             raise InvalidInput(
-                f"p has shape {good.shape}, expected (n, 2, 2) with n >= 1: p[i, action, state] = chance of state 1 next"
+                f"p has shape {good.shape}, expected (n, 2, 2) with n >= 1: "
+                "p[i, action, state] = chance of state 1 next"
             )
         refuse(~((good >= 0) & (good <= 1)), good, "p", "give probabilities between 0 and 1")
         P = np.empty((*good.shape, 2))
@@ -117,23 +163,52 @@ class Cohort:
 
     @property
     def p(self) -> Floats:
-        """Two-state shorthand ``p[i, a, s] = P[i, a, s, 1]`` [n, 2, 2]; refused for more states."""
+        """Two-state shorthand ``p[i, a, s] = P[i, a, s, 1]`` [n, 2, 2].
+
+        Raises
+        ------
+        InvalidInput
+            If the arms have more than two states.
+        """
         if self.S != 2:
             raise InvalidInput(
-                f"this needs arms with two states, the cohort has {self.S}; choose a policy for S states"
+                f"this needs arms with two states, the cohort has {self.S}; "
+                "choose a policy for S states"
             )
         return self.P[..., 1]
 
     @property
     def immediate_gain(self) -> Floats:
-        """Delta [n, S]: what helping brings at the next step alone, sum_s2 (P[1] - P[0]) reward."""
+        """Gain of helping at the next step alone, Delta [n, S] = sum_s2 (P[1] - P[0]) reward."""
         gain: Floats = np.einsum("ist,it->is", self.P[:, 1], self.reward) - np.einsum(
             "ist,it->is", self.P[:, 0], self.reward
         )
         return gain
 
     def subset(self, arms: ArrayLike) -> Cohort:
-        """The cohort of the given arms (indices or mask), in that order."""
+        """The cohort of some of the arms.
+
+        Parameters
+        ----------
+        arms : array_like of int or bool
+            Indices of arms, in the order wanted, or a mask [n].
+
+        Returns
+        -------
+        Cohort
+            With the rewards, ids, groups and starts of these arms.
+
+        Raises
+        ------
+        InvalidInput
+            If ``arms`` is neither, or an index is out of range.
+
+        Examples
+        --------
+        >>> import softfair as sf
+        >>> sf.datasets.synthetic(n=5, seed=0).subset([3, 1]).ids.tolist()
+        [3, 1]
+        """
         pick = np.asarray(arms)
         if (
             pick.ndim != 1
@@ -141,7 +216,8 @@ class Cohort:
             or (pick.dtype == bool and len(pick) != self.n)
         ):
             raise InvalidInput(
-                f"arms has shape {pick.shape} and type {pick.dtype}; give indices of arms or a mask of {self.n}"
+                f"arms has shape {pick.shape} and type {pick.dtype}; "
+                f"give indices of arms or a mask of {self.n}"
             )
         if pick.dtype != bool:
             refuse(
@@ -164,6 +240,7 @@ class Cohort:
 
 
 def _array(name: str, values: ArrayLike) -> Floats:
+    """The values as an array of floats."""
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -173,7 +250,10 @@ def _array(name: str, values: ArrayLike) -> Floats:
 
 
 def _frozen(values: Floats) -> Floats:
-    """C-contiguous and read-only; a copy unless the caller's array already is both, with all that it is a view of."""
+    """The values as a C-contiguous array that nobody can change.
+
+    They are copied unless the array and every array that it is a view of are read-only already.
+    """
     owner: Any = values
     while isinstance(owner, np.ndarray) and not owner.flags.writeable:
         owner = owner.base
@@ -184,6 +264,7 @@ def _frozen(values: Floats) -> Floats:
 
 
 def _transitions(P: ArrayLike) -> Floats:
+    """P [n, 2, S, S], checked and frozen."""
     checked = _array("P", P)
     if (
         checked.ndim != 4
@@ -193,7 +274,8 @@ def _transitions(P: ArrayLike) -> Floats:
         or not len(checked)
     ):
         raise InvalidInput(
-            f"P has shape {checked.shape}, expected (n, 2, S, S) with n >= 1 and S >= 2: P[i, action, state, next state]"
+            f"P has shape {checked.shape}, expected (n, 2, S, S) with n >= 1 and S >= 2: "
+            "P[i, action, state, next state]"
         )
     refuse(
         np.isnan(checked),
@@ -207,23 +289,27 @@ def _transitions(P: ArrayLike) -> Floats:
     if bad.any():
         i, a, s = (int(j) for j in np.unravel_index(int(np.argmax(bad)), bad.shape))
         raise InvalidInput(
-            f"P[{i}, {a}, {s}] sums to {sums[i, a, s]:.12g}, not 1 ({np.count_nonzero(bad)} of {bad.size} rows are wrong); "
+            f"P[{i}, {a}, {s}] sums to {sums[i, a, s]:.12g}, not 1 "
+            f"({np.count_nonzero(bad)} of {bad.size} rows are wrong); "
             "if this is rounding, pass P / P.sum(axis=-1, keepdims=True, dtype=float)"
         )
     return _frozen(checked)
 
 
 def _reward(reward: ArrayLike | None, n: int, S: int) -> Floats:
+    """Rewards [1, S] or [n, S], checked and frozen."""
     values = np.arange(S) / (S - 1) if reward is None else _array("reward", reward)
     if values.shape not in {(S,), (n, S)}:
         raise InvalidInput(
-            f"reward has shape {values.shape}, expected ({S},) or ({n}, {S}): the worth of each state reached"
+            f"reward has shape {values.shape}, expected ({S},) or ({n}, {S}): "
+            "the worth of each state reached"
         )
     refuse(~np.isfinite(values), values, "reward", "give finite numbers")
     return _frozen(values.reshape(-1, S))
 
 
 def _start(start: ArrayLike | None, n: int, S: int) -> Floats:
+    """Start distributions [1, S] or [n, S], checked and frozen."""
     if start is None:
         return _frozen(np.full((1, S), 1 / S))
     values = _array("start", start)
@@ -249,6 +335,7 @@ def _start(start: ArrayLike | None, n: int, S: int) -> Floats:
 def _labels(
     name: str, labels: Sequence[Any] | NDArray[Any], n: int, *, distinct: bool
 ) -> NDArray[Any]:
+    """Labels [n], checked and frozen."""
     try:
         values = np.array(labels)
     except ValueError:
@@ -260,11 +347,12 @@ def _labels(
             f"{name} has shape {values.shape}, the cohort has {n} arms; give one label an arm"
         )
     if distinct:
-        order = _first_seen(values)  # [n]: where each label stands first
-        again = np.flatnonzero(order != np.arange(n))
+        first = _first_seen(values)  # [n]
+        again = np.flatnonzero(first != np.arange(n))
         if len(again):
             raise InvalidInput(
-                f"{name}[{again[0]}] repeats {name}[{order[again[0]]}] ({len(again)} of {n} {name} are duplicates); "
+                f"{name}[{again[0]}] repeats {name}[{first[again[0]]}] "
+                f"({len(again)} of {n} {name} are duplicates); "
                 "give each arm an id of its own"
             )
     values.flags.writeable = False
@@ -272,7 +360,10 @@ def _labels(
 
 
 def _first_seen(values: NDArray[Any]) -> Ints:
-    """The first place [n] of each label, missing labels refused; objects need not be comparable, only hashable."""
+    """The first place [n] at which each label stands; missing labels are refused.
+
+    Labels that are objects must be hashable. They need not have an order.
+    """
     if values.dtype == object:
         listed = values.tolist()
         missing = np.array([label is None or label != label for label in listed])

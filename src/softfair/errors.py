@@ -1,13 +1,17 @@
-"""What can be wrong with an input or a result, said with place, count and remedy.
+"""The errors and warnings of the package, and the checks that raise them.
 
-Every message is one line: what is wrong, where, how many, what to do. Doubt is typed and carries its number.
+Every message is one line: what is wrong, where, how many, what to do.
 """
 
 from __future__ import annotations
 
 import math
 import numbers
+import os
+import sys
+import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,20 +28,53 @@ __all__ = [
     "SoftFairError",
     "StoreError",
     "refuse",
+    "warn",
     "whole",
 ]
 
+PACKAGE = str(Path(__file__).parent) + os.sep
+
 
 class SoftFairError(Exception):
-    """The root of every error and warning that softfair raises on purpose."""
+    """The base class of every error and warning that softfair raises on purpose.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> try:
+    ...     sf.SoftFair(c=-1)
+    ... except sf.SoftFairError as error:
+    ...     print(error)
+    c is -1; give a number >= 0 (0: everybody alike, inf: the k who gain most)
+    """
 
 
 class InvalidInput(SoftFairError, ValueError):
-    """An input that cannot be used; the message names the place, counts the offenders and says what to do."""
+    """An input that cannot be used.
+
+    The message names the place, counts the bad entries and says what to do.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> sf.sampling.inclusion([0.0, 1.0], k=3)
+    Traceback (most recent call last):
+        ...
+    softfair.errors.InvalidInput: k is 3, the arms are 2; give a whole number between 0 and 2
+    """
 
 
 class Infeasible(InvalidInput):
-    """A request that no plan can meet; the message carries the inequality that fails."""
+    """A request that no plan can meet; the message carries the inequality that fails.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> sf.ProbFair(low=0.5).fit(sf.datasets.synthetic(n=10, seed=0), k=2, horizon=5)
+    Traceback (most recent call last):
+        ...
+    softfair.errors.Infeasible: n low <= k, but 10 * 0.5 > 2; take low=0.2 or less, or k=5 or more
+    """
 
 
 class NotIndexable(InvalidInput):
@@ -50,31 +87,64 @@ class StoreError(SoftFairError):
 
 @dataclass(frozen=True)
 class Fault:
-    """One bad entry of a file."""
+    """One bad entry of a file.
 
-    line: int  # as an editor counts them, the heading being line 1; for Parquet, the row
+    Parameters
+    ----------
+    line : int
+        Line of the file, the heading being line 1; for Parquet, the row.
+    column : str
+        Name of the column, or "".
+    value : str
+        The entry as it stands in the file.
+    problem : str
+        What is wrong with it and what to do.
+
+    Examples
+    --------
+    >>> from softfair.errors import Fault
+    >>> print(Fault(3, "p01", "1.2", "is not a probability; give one between 0 and 1"))
+    line 3, column p01: '1.2' is not a probability; give one between 0 and 1
+    """
+
+    line: int
     column: str
     value: str
-    problem: str  # and what to do
+    problem: str
 
     def __str__(self) -> str:
-        return (
-            f"line {self.line}"
-            + (f", column {self.column}" if self.column else "")
-            + f": {self.value!r} {self.problem}"
-        )
+        return f"{self.place}: {self.value!r} {self.problem}"
+
+    @property
+    def place(self) -> str:
+        """Line and column, as a message names them."""
+        return f"line {self.line}" + (f", column {self.column}" if self.column else "")
 
 
 class BadRows(InvalidInput):
-    """A file with bad entries, all of them in ``faults``; nothing of it was imported."""
+    """A file with bad entries, nothing of which was imported.
+
+    Parameters
+    ----------
+    where : str
+        Name of the file.
+    faults : list of Fault
+        All bad entries, at least one.
+
+    Examples
+    --------
+    >>> from softfair.errors import BadRows, Fault
+    >>> error = BadRows("people.csv", [Fault(2, "id", "", "is missing")])
+    >>> str(error).split(";")[0]
+    'people.csv: 1 bad entries in 1 rows, the first in line 2, column id'
+    """
 
     def __init__(self, where: str, faults: list[Fault]) -> None:
-        lines = len({fault.line for fault in faults})
-        place = f"line {faults[0].line}" + (
-            f", column {faults[0].column}" if faults[0].column else ""
-        )
-        super().__init__(  # without the entry itself, which may be a person's identifier
-            f"{where}: {len(faults)} bad entries in {lines} rows, the first in {place}; mend them and import again, nothing was imported"
+        rows = len({fault.line for fault in faults})
+        # Without the entry itself, which may be a person's identifier.
+        super().__init__(
+            f"{where}: {len(faults)} bad entries in {rows} rows, the first in {faults[0].place}; "
+            "mend them and import again, nothing was imported"
         )
         self.where, self.faults = where, faults
 
@@ -83,8 +153,28 @@ class BadRows(InvalidInput):
 
 
 class NotConverged(SoftFairError, UserWarning):
-    """A solver stopped short of its tolerance. It is issued as a warning; turn it into an error with
-    ``warnings.simplefilter("error", softfair.NotConverged)``."""
+    """A solver stopped short of its tolerance.
+
+    It is issued as a warning. ``warnings.simplefilter("error", softfair.NotConverged)`` turns it
+    into an error.
+
+    Parameters
+    ----------
+    what : str
+        What did not converge.
+    gap : float
+        The residual that is left.
+    tolerance : float
+        The residual that was wanted.
+    remedy : str
+        What to do.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> str(sf.NotConverged("values", 0.1, 0.01, "give more episodes"))
+    'values: the gap is 0.1, the tolerance 0.01; give more episodes'
+    """
 
     def __init__(self, what: str, gap: float, tolerance: float, remedy: str) -> None:
         super().__init__(f"{what}: the gap is {gap:.3g}, the tolerance {tolerance:.3g}; {remedy}")
@@ -93,28 +183,110 @@ class NotConverged(SoftFairError, UserWarning):
         self._args = (what, gap, tolerance, remedy)
 
     def __reduce__(self) -> tuple[type[NotConverged], tuple[str, float, float, str]]:
-        return type(
-            self
-        ), self._args  # a warning raised in a worker process must survive the trip home
+        # Exception's own would call __init__ with the message alone, in another process too.
+        return type(self), self._args
+
+
+def warn(message: Warning | str) -> None:
+    """Issue a warning that points at the first line outside the package that led to it.
+
+    Parameters
+    ----------
+    message : Warning or str
+        A str is issued as a UserWarning.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from softfair.errors import warn
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn("values are rough")
+    >>> caught[0].message
+    UserWarning('values are rough')
+    """
+    # `skip_file_prefixes` of warnings.warn does this from Python 3.12 on.
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
 
 
 def refuse(bad: NDArray[np.bool_], values: NDArray[Any], name: str, remedy: str) -> None:
-    """Raise if any entry is bad: the first place, how many there are, what to do."""
+    """Raise if any entry is bad: the first place, how many there are, what to do.
+
+    Parameters
+    ----------
+    bad : ndarray of bool
+        Which entries are bad.
+    values : ndarray, shape of bad
+        The entries.
+    name : str
+        What the caller calls them.
+    remedy : str
+        What to do.
+
+    Raises
+    ------
+    InvalidInput
+        An entry is bad.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softfair.errors import refuse
+    >>> p = np.array([0.5, 1.5])
+    >>> refuse(p > 1, p, "p", "give p <= 1")
+    Traceback (most recent call last):
+        ...
+    softfair.errors.InvalidInput: p[1] is 1.5 (1 of 2 entries are wrong); give p <= 1
+    """
     if not bad.any():
         return
     place = tuple(int(axis[0]) for axis in bad.nonzero())
     where = ", ".join(map(str, place))
     raise InvalidInput(
-        f"{name}[{where}] is {values[place]} ({bad.sum()} of {bad.size} entries are wrong); {remedy}"
+        f"{name}[{where}] is {values[place]} "
+        f"({bad.sum()} of {bad.size} entries are wrong); {remedy}"
     )
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None, beside: str = "") -> int:
-    """The value as an int, if it is a whole number of any type within the bounds; ``beside`` is what else the message should say."""
-    number = isinstance(value, numbers.Real)
-    if (
-        not number or not least <= value <= (math.inf if most is None else most) or value % 1 != 0
-    ):  # inf % 1 is no number
+    """The value as an int, if it is a whole number of any type within the bounds.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls it.
+    value : Any
+        What the caller gave.
+    least, most : int
+        The bounds; None means that there is no upper bound.
+    beside : str
+        What else the message should say.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InvalidInput
+        The value is no whole number, or outside the bounds.
+
+    Examples
+    --------
+    >>> from softfair.errors import whole
+    >>> whole("k", 3.0, 0)
+    3
+    >>> whole("k", 11, 0, 10, ", the arms are 10")
+    Traceback (most recent call last):
+        ...
+    softfair.errors.InvalidInput: k is 11, the arms are 10; give a whole number between 0 and 10
+    """
+    upper = math.inf if most is None else most
+    is_number = isinstance(value, numbers.Real)
+    if not is_number or not least <= value <= upper or value % 1 != 0:  # inf % 1 is nan
         bounds = f"of at least {least}" if most is None else f"between {least} and {most}"
         raise InvalidInput(f"{name} is {value!r}{beside}; give a whole number {bounds}")
     return int(value)

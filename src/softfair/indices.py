@@ -1,17 +1,31 @@
-"""Whittle indices: the subsidy m for a passive step at which helping an arm and leaving it are worth the same.
+"""Whittle indices of restless arms.
 
-    Q_h(s, a) = sum_s2 P[a](s, s2) (r(s2) + gamma V_{h-1}(s2)) + m (1 - a),     V_h = max_a Q_h(., a),     V_0 = 0,
-    W_h(s) = inf { m : Q_h(s, 0) >= Q_h(s, 1) }     with h decisions left.
+The Whittle index of an arm in a state is the subsidy m for a passive step at which helping the arm
+and leaving it alone are worth the same. With h decisions left,
 
-The index means something if the arm is indexable: passive at m, passive at every larger m. Two-state arms always are.
-With x_h = rho + gamma (V_h(1) - V_h(0)), rho = r(1) - r(0), acting in s gains Delta_s x_{h-1} - m. Take rho = 1 (for
-rho < 0 swap the states), m > 0, w = 1/m and z = x/m: then z_0 = w and z_h = w + gamma phi(z_{h-1}), where phi(0) = 0
-and phi is piecewise linear. Its slopes are l_0, l_1 (neither or both states active) and p[1,1] - p[0,0] or p[0,1] -
-p[1,0] (one active); those in use differ by a Delta, or by Delta_1 - Delta_0 with both positive: by at most 1. So for
-slopes a < 0 < b, gamma (b - a) <= 1 and dz_h/dw = 1 + gamma phi' dz_{h-1}/dw never leaves [0, 1 / (1 - gamma b)]. Hence
-z >= 0 falls as m grows, and the sign of Delta_s z - 1 changes once at most. For m < 0 exchange the two actions.
+    Q_h(s, a) = sum_s2 P[a](s, s2) (r(s2) + gamma V_{h-1}(s2)) + m (1 - a),
+    V_h(s) = max_a Q_h(s, a),     V_0 = 0,
+    W_h(s) = inf { m : Q_h(s, 0) >= Q_h(s, 1) }.
 
-Arms of more states are tested, and refused with :class:`~softfair.errors.NotIndexable`.
+The index is meaningful if the arm is indexable: a state that is passive at m is passive at every
+larger m. Arms of two states are always indexable. Arms of more states are tested, and those that
+fail are refused with :class:`~softfair.errors.NotIndexable`.
+
+Notes
+-----
+Proof that every two-state arm is indexable at every horizon. Let rho = r(1) - r(0) and
+x_h = rho + gamma (V_h(1) - V_h(0)), the worth of reaching state 1 rather than state 0. Acting in s
+gains Delta_s x_{h-1} - m.
+
+1. Take rho = 1 (for rho < 0 swap the states) and m > 0, and let w = 1/m and z = x/m. Then z_0 = w
+   and z_h = w + gamma phi(z_{h-1}), where phi is piecewise linear with phi(0) = 0.
+2. The slopes of phi are l_0 and l_1 (neither or both states active), p[1,1] - p[0,0] (state 1
+   active) and p[0,1] - p[1,0] (state 0 active). Two slopes that one arm uses differ by a Delta, or
+   by Delta_1 - Delta_0 with both positive, hence by at most 1.
+3. So gamma (b - a) <= 1 for slopes a < 0 < b, and dz_h/dw = 1 + gamma phi' dz_{h-1}/dw stays in
+   [0, 1 / (1 - gamma b)].
+4. Hence z >= 0 falls as m grows. Acting is better where Delta_s z - 1 > 0, and this expression
+   changes sign at most once. For m < 0 exchange the two actions.
 """
 
 from __future__ import annotations
@@ -30,32 +44,72 @@ __all__ = ["ThresholdTable", "sigmoid", "sigmoid_row", "threshold", "threshold_a
 
 Bools = NDArray[np.bool_]
 
-PART = 32 * subsidy.LANES  # arms a thread takes at a time
-WRONG_SIGN = 1e-9  # advantages of the wrong sign up to this share of the rewards' span are rounding, not a broken index
-NEVER = 1e-12  # a transition less likely than this does not connect two classes of states in double precision
+PART = 32 * subsidy.LANES  # arms that a thread takes at a time
+# An advantage of the wrong sign up to this share of the span of the rewards is rounding. A larger
+# one means that the arm is not indexable.
+WRONG_SIGN = 1e-9
+NEVER = 1e-12  # a transition less likely than this does not connect states in double precision
 
 
 def whittle(cohort: Cohort, gamma: float = 1.0, horizon: int | None = None) -> Floats:
-    """W [n, S] for ever, or exact W [horizon + 1, n, S], whose row h is the index with h decisions left.
+    """Whittle indices for an infinite horizon, or for every number of decisions left.
 
-    For ever, two states: with D_s = Delta_s (r(1) - r(0)), l_a = p[a,1] - p[a,0] and s* the state of the larger D,
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    gamma : float
+        Discount, 0 to 1. With an infinite horizon gamma = 1 means average reward.
+    horizon : int, optional
+        Number of decisions, at least 1. By default the horizon is infinite.
+
+    Returns
+    -------
+    ndarray
+        [n, S] for an infinite horizon; [horizon + 1, n, S] for a finite one, where row h is the
+        index with h decisions left. Row 0 is 0 and row 1 is the immediate gain.
+
+    Raises
+    ------
+    InvalidInput
+        If gamma or the horizon is out of range, or if gamma = 1, the horizon is infinite and some
+        policy splits the states of an arm (S > 2) into several recurrent classes.
+    NotIndexable
+        If an arm of more than two states has no Whittle index.
+
+    Notes
+    -----
+    Infinite horizon, two states. With D_s = Delta_s (r(1) - r(0)), l_a = p[a,1] - p[a,0] and s* the
+    state of the larger D,
 
         W(s*) = D(s*) / (1 - gamma l_0),     W(other) = D(other) / (1 - gamma l_1),
 
-    for every arm, helpful or not; gamma = 1 is the average-reward index. If gamma = 1 and l_a = 1 (action a keeps the
-    arm where it is for ever) the index is its limit: +inf where no subsidy outweighs acting once, -inf where none makes
-    acting worth while, 0 where acting changes nothing.
+    whether helping is good or bad for the arm. If gamma = 1 and l_a = 1, action a keeps the arm in
+    its state for ever, and the index is a limit: +inf where no subsidy outweighs acting once, -inf
+    where no subsidy makes acting worthwhile, 0 where acting changes nothing.
 
-    For ever, more states: raise m from -inf with every state active; the value of a policy is linear in m; the next
-    state to become indifferent turns passive. gamma = 1 solves for gain and bias, which needs one recurrent class under
-    every policy met on the way.
+    Infinite horizon, more states. The subsidy rises from -inf, where every state is active. The
+    value of a policy is linear in m, and the next state to become indifferent turns passive.
+    gamma = 1 solves for gain and bias, which needs one recurrent class under each of these
+    policies.
 
-    Finite (the subsidy is constant): row 0 is 0, row 1 the immediate gain. Two states:
-    D_s (1 - (gamma l)^h) / (1 - gamma l) with l = l_0 for s* if l_0 >= 0 and D >= 0, with l = l_1 for the other if
-    l_1 >= 0 and D <= 0; else the root of the piecewise linear advantage, to about 1e-13. Only at gamma = 1 with a
-    certain effect (some |Delta| = 1) can it be zero on an interval; the index is its lower end. Rows need not rise with
-    h: the paper's Theorem 1 fails for the state of the smaller D.
+    Finite horizon, two states (the subsidy is constant over time). The index is
 
+        D_s (1 - (gamma l)^h) / (1 - gamma l)
+
+    with l = l_0 for s* if l_0 >= 0 and D >= 0, and with l = l_1 for the other state if l_1 >= 0 and
+    D <= 0. Otherwise it is the root of the advantage of acting, which is piecewise linear in m,
+    found to about 1e-13. Only if gamma = 1 and some |Delta| = 1 can the advantage be zero on an
+    interval; then the index is the lower end. Rows need not rise with h: Theorem 1 of the paper
+    fails for the state of the smaller D, as the example shows.
+
+    References
+    ----------
+    P. Whittle, "Restless bandits: activity allocation in a changing world", Journal of Applied
+    Probability 25A (1988).
+
+    Examples
+    --------
     >>> import softfair as sf
     >>> arm = sf.Cohort.two_state([[[0.05, 0.35], [0.99, 0.995]]])
     >>> sf.indices.whittle(arm, gamma=0.9, horizon=3)[:, 0, 1].round(4)
@@ -74,24 +128,78 @@ def whittle(cohort: Cohort, gamma: float = 1.0, horizon: int | None = None) -> F
 
 
 def sigmoid(cohort: Cohort, gamma: float, horizon: int) -> Floats:
-    """The Oracle's approximate finite-horizon index (Mate et al. 2021), [horizon + 1, n, S], by :func:`sigmoid_row`."""
+    """Approximate finite-horizon indices, as the Oracle uses them.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    gamma : float
+        Discount, 0 to 1.
+    horizon : int
+        Number of decisions, at least 1.
+
+    Returns
+    -------
+    ndarray, [horizon + 1, n, S]
+        Row h is :func:`sigmoid_row` with h decisions left.
+
+    Raises
+    ------
+    InvalidInput
+        If gamma or the horizon is out of range.
+    NotIndexable
+        If an arm of more than two states has no Whittle index.
+
+    References
+    ----------
+    A. Mate, A. Biswas, C. Siebenbrunner, S. Ghosh, M. Tambe, "Efficient algorithms for finite
+    horizon and streaming restless multi-armed bandit problems" (2021).
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> arm = sf.Cohort.two_state([[[0.2, 0.6], [0.5, 0.8]]])
+    >>> sf.indices.sigmoid(arm, gamma=0.9, horizon=3)[:, 0, 0].round(4)
+    array([0.    , 0.3   , 0.4257, 0.4589])
+    """
     limit, gain = whittle(cohort, gamma), cohort.immediate_gain
     return np.stack([sigmoid_row(gain, limit, h) for h in range(whole("horizon", horizon, 1) + 1)])
 
 
 def sigmoid_row(gain: Floats, limit: Floats, h: int) -> Floats:
-    """One row [n, S] of W(h) = C1 / (1 + exp(-C2 h)) + C3 through W(0) = 0, W(1) = gain [n, S], W(inf) = limit [n, S].
+    """One row of :func:`sigmoid`, without the rest of the table.
 
-    C1 = 2 limit, C3 = -limit and C2 = 2 artanh(gain / limit), so W(h) = limit tanh(h artanh(gain / limit)). It needs
-    0 < gain < limit and is the gain elsewhere. An infinite limit leaves the straight line h gain. ``gain`` is
-    ``cohort.immediate_gain`` and ``limit`` is ``whittle(cohort, gamma)``: kept, they give any row without the table.
+    Parameters
+    ----------
+    gain : ndarray, [n, S]
+        Index with one decision left: ``cohort.immediate_gain``.
+    limit : ndarray, [n, S]
+        Index for an infinite horizon: ``whittle(cohort, gamma)``.
+    h : int
+        Number of decisions left.
+
+    Returns
+    -------
+    ndarray, [n, S]
+        The approximate index.
+
+    Notes
+    -----
+    The curve is W(h) = C1 / (1 + exp(-C2 h)) + C3 through W(0) = 0, W(1) = gain and
+    W(inf) = limit. Hence C1 = 2 limit, C3 = -limit, C2 = 2 artanh(gain / limit), and
+
+        W(h) = limit tanh(h artanh(gain / limit)).
+
+    It needs 0 < gain < limit. Elsewhere the index is the gain, except that with an infinite limit
+    and a positive gain the curve is the straight line h gain.
     """
     gain, limit = np.asarray(gain, dtype=np.float64), np.asarray(limit, dtype=np.float64)
     if h == 0:
         return np.zeros(gain.shape)
     curved = (gain > 0) & (gain < limit) & np.isfinite(limit)
     row = np.where((gain > 0) & (limit == np.inf), h * gain, gain)
-    # 1/2 log((limit + gain) / (limit - gain)), not artanh of a quotient that may round to 1
+    # artanh(gain / limit), written so that the quotient cannot round to 1.
     rate = 0.5 * np.log((limit[curved] + gain[curved]) / (limit[curved] - gain[curved]))
     row[curved] = limit[curved] * np.tanh(h * rate)
     return row
@@ -99,36 +207,83 @@ def sigmoid_row(gain: Floats, limit: Floats, h: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ThresholdTable:
-    """Indices of partly observed two-state arms, by what the last pull saw and how long ago it was."""
+    """Indices of partly observed two-state arms, by the state last seen and how long ago.
 
-    index: Floats  # [2, horizon, n]: (state seen, steps since - 1, arm)
-    belief: Floats  # [2, horizon, n]: the chance that the arm is in state 1 then
-    forward: Bools  # [n]: the path's subsidies never fall, so the indices are Whittle's
+    Parameters
+    ----------
+    index : ndarray, [2, horizon, n]
+        Index by (state seen, steps since then - 1, arm).
+    belief : ndarray, [2, horizon, n]
+        Probability that the arm is then in state 1.
+    forward : ndarray of bool, [n]
+        True where the subsidies found never fall, so that the indices are Whittle's.
+    """
+
+    index: Floats  # [2, horizon, n]
+    belief: Floats  # [2, horizon, n]
+    forward: Bools  # [n]
 
 
 def threshold(cohort: Cohort, horizon: int) -> ThresholdTable:
-    """Threshold Whittle (Mate et al. 2020) of two-state arms that show their state only when helped; average reward.
+    """Threshold Whittle indices of arms that show their state only when they are helped.
 
-    A pull that sees state w leaves the belief b_w(1) = p[1, w] one step later; a passive step maps b to
-    b p[0,1] + (1 - b) p[0,0]. The policy (X0, X1) pulls X_w steps after a pull that saw w. Its pulls see state 1 with
-    frequency f_1 = b_0(X0) / (b_0(X0) + 1 - b_1(X1)), state 0 with f_0 = 1 - f_1, and it earns
+    Parameters
+    ----------
+    cohort : Cohort
+        Arms with two states.
+    horizon : int
+        Longest time since an arm was seen, at least 1.
 
-        J_m = (R + m (D - 1)) / D,   R = sum_w f_w sum_{u <= X_w} rho b_w(u),   D = sum_w f_w X_w,   rho = r(1) - r(0).
+    Returns
+    -------
+    ThresholdTable
+        Index and belief for each state seen and each time since then.
 
-    Policies A and B are indifferent at m = (R_A D_B - R_B D_A) / (D_B - D_A). From (1, 1), the smaller of the subsidies
-    of (X0 + 1, X1) and (X0, X1 + 1) is the index of the belief it passes, (w, u = X_w); go on until both exceed the
-    horizon.
+    Raises
+    ------
+    InvalidInput
+        If the arms have more than two states, or the horizon is less than 1.
 
-    This assumes that forward threshold policies are optimal: once an arm is worth a pull it stays so while it goes
-    unseen. Then the subsidies on the path never fall, ``forward`` is True and the entries are the Whittle indices of
-    the belief chain (checked by brute force). Where they fall (57 % of the synthetic arms), or pulls see one state for
-    ever, the entries are indifferences of neighbouring policies, an index in name only; a step that brings no more
-    passive time has none and repeats the subsidy before it.
+    Notes
+    -----
+    The criterion is average reward. A pull that sees state w leaves the belief b_w(1) = p[1, w] one
+    step later. A passive step maps b to b p[0,1] + (1 - b) p[0,0]. The policy (X0, X1) pulls X_w
+    steps after a pull that saw w. Its pulls see state 1 with frequency
+    f_1 = b_0(X0) / (b_0(X0) + 1 - b_1(X1)) and state 0 with f_0 = 1 - f_1. With
+    rho = r(1) - r(0) it earns on average
+
+        J_m = (R + m (D - 1)) / D,   R = sum_w f_w sum_{u <= X_w} rho b_w(u),   D = sum_w f_w X_w.
+
+    Policies A and B earn the same at m = (R_A D_B - R_B D_A) / (D_B - D_A). The search starts from
+    (1, 1). At each step it compares the subsidies at which (X0 + 1, X1) and (X0, X1 + 1) earn the
+    same as (X0, X1). The smaller is the index of the belief that is passed, (w, u = X_w). The
+    search ends when both waits exceed the horizon.
+
+    This assumes that forward threshold policies are optimal: an arm that is worth a pull stays
+    worth it while it is not seen. Then the subsidies of the search never fall, ``forward`` is True
+    and the entries are the Whittle indices of the belief chain (tests check this by brute force).
+    ``forward`` is False where subsidies fall (57 % of the synthetic arms) or where pulls see one
+    state for ever. There an entry is only the subsidy at which two neighbouring policies earn the
+    same; a step that adds no passive time has no such subsidy and repeats the one before.
+
+    References
+    ----------
+    A. Mate, J. A. Killian, H. Xu, A. Perrault, M. Tambe, "Collapsing bandits and their application
+    to public health intervention" (2020).
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> arm = sf.Cohort.two_state([[[0.3, 0.5], [0.85, 0.9]]])
+    >>> table = sf.indices.threshold(arm, horizon=2)
+    >>> table.forward.tolist(), table.belief[:, :, 0].round(3).tolist()
+    ([True], [[0.85, 0.47], [0.9, 0.48]])
     """
     steps = whole("horizon", horizon, 1)
     if cohort.S != 2:
         raise InvalidInput(
-            f"threshold needs arms with two states, the cohort has {cohort.S}; whittle takes any number"
+            f"threshold needs arms with two states, the cohort has {cohort.S}; "
+            "whittle takes any number"
         )
     shape = (2, steps, cohort.n)
     table = ThresholdTable(np.empty(shape), np.empty(shape), np.empty(cohort.n, dtype=np.bool_))
@@ -140,9 +295,32 @@ def threshold(cohort: Cohort, horizon: int) -> ThresholdTable:
 
 
 def threshold_at(beliefs: ArrayLike, table: ThresholdTable) -> Floats:
-    """Index [n] at any belief [n] (an arm never seen has its start's): linear between the arm's own tabled beliefs.
+    """Threshold Whittle index of each arm at any belief.
 
-    The table knows the beliefs that follow a pull; beyond the least and the greatest of them the index is theirs.
+    Parameters
+    ----------
+    beliefs : array_like, [n]
+        Probability that the arm is in state 1, for example at the start of an arm never seen.
+    table : ThresholdTable
+        What :func:`threshold` gave.
+
+    Returns
+    -------
+    ndarray, [n]
+        The index, linear between the arm's own beliefs in the table. Below the least and above the
+        greatest of them it is constant.
+
+    Raises
+    ------
+    InvalidInput
+        If there is not one belief an arm, or one is not between 0 and 1.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> table = sf.indices.threshold(sf.Cohort.two_state([[[0.3, 0.5], [0.85, 0.9]]]), horizon=2)
+    >>> bool(sf.indices.threshold_at([0.85], table)[0] == table.index[0, 0, 0])
+    True
     """
     at = np.ascontiguousarray(beliefs, dtype=np.float64)
     n = table.index.shape[2]
@@ -157,7 +335,8 @@ def threshold_at(beliefs: ArrayLike, table: ThresholdTable) -> Floats:
 
 
 def _discount(gamma: float) -> float:
-    if not 0 <= gamma <= 1:  # a nan fails too
+    """The discount, checked."""
+    if not 0 <= gamma <= 1:  # nan fails this too
         raise InvalidInput(f"gamma is {gamma}; give a discount between 0 and 1")
     return float(gamma)
 
@@ -170,45 +349,50 @@ def _shorthand(cohort: Cohort) -> tuple[Floats, Floats, Floats, Floats]:
 
 
 def _two_state_forever(cohort: Cohort, gamma: float) -> Floats:
-    """The closed form, [n, 2]. Both states passive is best from m = max D / (1 - gamma l_0) up, both active up to
-    m = min D / (1 - gamma l_1), which is never above, because gamma (p[1,1] - p[0,0]) <= 1 (s* = 1; likewise for 0)."""
+    """The closed form [n, 2] for an infinite horizon.
+
+    Passive in both states is best from m = max D / (1 - gamma l_0) up, active in both states up to
+    m = min D / (1 - gamma l_1). The second is never above the first, because (for s* = 1, and
+    likewise for 0) gamma (p[1,1] - p[0,0]) <= 1.
+    """
     delta, l0, l1, rho = _shorthand(cohort)
-    gain = delta * rho[:, None]  # [n, 2]
-    leads = gain >= gain[:, ::-1]  # equal gains mean l_0 = l_1: either form will do
-    room = 1 - gamma * np.where(leads, l0[:, None], l1[:, None])  # [n, 2]
-    limit = np.where(gain == 0, 0.0, np.copysign(np.inf, gain))  # room = 0: see whittle
-    return np.divide(gain, room, out=limit, where=room > 0)
+    D = delta * rho[:, None]  # [n, 2]
+    # s* is the state of the larger D. Equal D mean l_0 = l_1, and either formula will do.
+    larger = np.greater_equal(D, D[:, ::-1])
+    divisor = 1 - gamma * np.where(larger, l0[:, None], l1[:, None])  # [n, 2]
+    limit = np.where(D == 0, 0.0, np.copysign(np.inf, D))  # for divisor = 0: see whittle
+    return np.divide(D, divisor, out=limit, where=divisor > 0)
 
 
 def _fill_two_state(cohort: Cohort, gamma: float, table: Floats) -> None:
-    """Rows 1.. of table [horizon + 1, n, 2]: each (arm, state) goes to the geometric sum or to the search."""
+    """Fill rows 1 to horizon of table [horizon + 1, n, 2].
+
+    Each (arm, state) goes to the geometric sum where that holds, otherwise to the search.
+    """
     delta, l0, l1, rho = _shorthand(cohort)
-    unit = np.where(rho[:, None] < 0, -delta, delta)  # gains per |r(1) - r(0)|, [n, 2]
+    unit = np.where(rho[:, None] < 0, -delta, delta)  # D per |r(1) - r(0)|, [n, 2]
     bad, good = np.where(rho < 0, unit[:, 1], unit[:, 0]), np.where(rho < 0, unit[:, 0], unit[:, 1])
-    gain = unit * np.abs(rho)[:, None]
-    rest_first = (
-        (unit >= unit[:, ::-1]) & (unit >= 0) & (l0 >= 0)[:, None]
-    )  # passive throughout, up to the index
-    act_first = (
-        (unit <= unit[:, ::-1]) & (unit <= 0) & (l1 >= 0)[:, None]
-    )  # active throughout, down to the index
-    ratio = gamma * np.where(rest_first, l0[:, None], l1[:, None])
-    # gamma |Delta| = 1 can leave an arm indifferent over an interval of subsidies; only bisection finds its lower end.
-    sharp = np.broadcast_to(gamma * np.abs(unit).max(axis=1, keepdims=True) < 1, unit.shape)
-    closed = (rest_first | act_first) & sharp
+    D = unit * np.abs(rho)[:, None]
+    # s* with l_0 >= 0, D >= 0: at a subsidy of the index, passive is best at every later step.
+    passive_after = (unit >= unit[:, ::-1]) & (unit >= 0) & (l0 >= 0)[:, None]
+    # The other state with l_1 >= 0, D <= 0: there active is best at every later step.
+    active_after = (unit <= unit[:, ::-1]) & (unit <= 0) & (l1 >= 0)[:, None]
+    ratio = gamma * np.where(passive_after, l0[:, None], l1[:, None])
+    # If gamma |Delta| = 1 an arm may be indifferent over an interval of subsidies, whose lower end
+    # only bisection finds.
+    one_root = np.broadcast_to(gamma * np.abs(unit).max(axis=1, keepdims=True) < 1, unit.shape)
+    closed = (passive_after | active_after) & one_root
     arm, state = np.nonzero(closed)
-    map_parts(
-        subsidy.geometric_rows, len(arm), PART, arm, state, gain[closed], ratio[closed], table
-    )
+    map_parts(subsidy.geometric_rows, len(arm), PART, arm, state, D[closed], ratio[closed], table)
     for newton in (True, False):
-        pick = ~closed & (sharp == newton)
-        arm, state = np.nonzero(pick)
-        lists = (gain[pick], unit[pick], bad[arm], good[arm], l0[arm])
+        searched = ~closed & (one_root == newton)
+        arm, state = np.nonzero(searched)
+        lists = (D[searched], unit[searched], bad[arm], good[arm], l0[arm])
         map_parts(subsidy.two_state_rows, len(arm), PART, arm, state, *lists, gamma, newton, table)
 
 
 def _fill(cohort: Cohort, gamma: float, table: Floats) -> None:
-    """Rows 1.. of table [horizon + 1, n, S], and the test that each advantage changes sign once."""
+    """Fill rows 1 to horizon of table [horizon + 1, n, S]; refuse arms that are not indexable."""
     fault = np.empty(cohort.n)
     arms = (cohort.n, subsidy.LANES, cohort.P, cohort.reward_rows)
     map_parts(subsidy.many_state_rows, *arms, gamma, table)
@@ -217,15 +401,18 @@ def _fill(cohort: Cohort, gamma: float, table: Floats) -> None:
 
 
 def _forever(cohort: Cohort, gamma: float) -> Floats:
-    """W [n, S] by parametric search, for any S (two-state arms come here for a cross-check only)."""
+    """W [n, S] for an infinite horizon by parametric search, for any S.
+
+    Two-state arms have a closed form; tests send them here as a cross-check.
+    """
     index = np.empty((cohort.n, cohort.S))
     fault, split = np.zeros(cohort.n, dtype=np.bool_), np.zeros(cohort.n, dtype=np.bool_)
-    part = max(1, 2**16 // cohort.S**2)  # a few matrices of half a megabyte at a time
+    part = max(1, 2**16 // cohort.S**2)  # arms whose matrices take half a megabyte each
     map_parts(_raise_subsidy, cohort.n, part, cohort.P, cohort.reward, gamma, index, fault, split)
     if split.any():
         raise InvalidInput(
-            f"{_arms(split)} more than one recurrent class of states under some policy, hence no average-reward index "
-            "(gamma = 1); use gamma < 1, for example gamma=0.999"
+            f"{_arms(split)} more than one recurrent class of states under some policy, hence no "
+            "average-reward index (gamma = 1); use gamma < 1, for example gamma=0.999"
         )
     _refuse_faulty(fault, f"at gamma = {gamma:g}")
     return index
@@ -241,45 +428,33 @@ def _raise_subsidy(
     fault: Bools,
     split: Bools,
 ) -> None:
-    """Fill index, fault and split of arms low..high: turn states passive one by one as the subsidy m rises from -inf.
+    """Fill index, fault and split of arms low..high - 1.
 
-    Values relative to state 0 solve v + g = P_policy (r + gamma v) + m 1{passive}, v(0) = 0: one system for the
-    discounted arm, g = (1 - gamma) V(0), and for gain and bias at gamma = 1.
+    States turn passive one by one as the subsidy m rises from -inf.
     """
     P, r = P[low:high], reward[low:high]  # [c, 2, S, S], [c, S]
     c, S = r.shape
     every = np.arange(c)
-    change = P[:, 1] - P[:, 0]  # [c, S, S]
-    span = np.ptp(r, axis=1)  # [c]
+    room = WRONG_SIGN * np.ptp(r, axis=1)  # [c]
     passive = np.zeros((c, S), dtype=np.bool_)
     m = np.full(c, -np.inf)
     for turned in range(S + 1):
         P_policy = np.where(passive[:, :, None], P[:, 0], P[:, 1])  # [c, S, S]
-        system = np.eye(S) - gamma * P_policy
-        system[:, :, 0] = 1.0  # the place of v(0) = 0 serves g
         if gamma == 1:
             split[low:high] |= ~_unichain(P_policy)
-            system[split[low:high]] = np.eye(S)
-        values = np.linalg.solve(
-            system, np.stack([np.einsum("ist,it->is", P_policy, r), passive], axis=2)
-        )  # [c, S, 2]
-        values[:, 0] = 0.0
-        # The advantage of acting is level + tilt m in each state, [c, S].
-        level = np.einsum("ist,it->is", change, r + gamma * values[:, :, 0])
-        tilt = gamma * np.einsum("ist,it->is", change, values[:, :, 1]) - 1.0
-        room = WRONG_SIGN * span
+        level, tilt = _advantage(P, r, gamma, P_policy, passive, split[low:high])
         if turned:
             fault[low:high] |= _any_active(level, tilt, m, passive, room)
         if turned == S:
             return
         crossing = np.full((c, S), np.inf)
         np.divide(-level, tilt, out=crossing, where=~passive & (tilt < 0))
-        crossing = np.where(
-            passive, np.inf, np.maximum(crossing, m[:, None])
-        )  # ties come out a rounding below m
+        # Two states that turn at the same m may cross a rounding below it.
+        crossing = np.where(passive, np.inf, np.maximum(crossing, m[:, None]))
         state = np.argmin(crossing, axis=1)
         upper = crossing[every, state]
-        # No subsidy turns the rest passive under this policy, yet a large one must: some passive state will turn back.
+        # If no subsidy turns the other states passive under this policy, although a large one must,
+        # some passive state will turn active again.
         fault[low:high] |= ~np.isfinite(upper)
         upper = np.where(np.isfinite(upper), upper, m)
         if turned:
@@ -289,32 +464,57 @@ def _raise_subsidy(
         passive[every, state] = True
 
 
+def _advantage(
+    P: Floats, r: Floats, gamma: float, P_policy: Floats, passive: Bools, split: Bools
+) -> tuple[Floats, Floats]:
+    """level and tilt [c, S]: the advantage of acting under the policy is level + tilt m.
+
+    Values relative to state 0 solve v + g = P_policy (r + gamma v) + m 1{passive}, v(0) = 0. The
+    same system serves the discounted arm, with g = (1 - gamma) V(0), and gain and bias at
+    gamma = 1. Arms in ``split`` have no solution; theirs is replaced and never used.
+    """
+    S = r.shape[1]
+    system = np.eye(S) - gamma * P_policy
+    system[:, :, 0] = 1.0  # the unknown v(0) is 0, so its column serves g
+    system[split] = np.eye(S)
+    right = np.stack([np.einsum("ist,it->is", P_policy, r), passive], axis=2)
+    values = np.linalg.solve(system, right)  # [c, S, 2]: constant and linear in m
+    values[:, 0] = 0.0
+    change = P[:, 1] - P[:, 0]  # [c, S, S]
+    level = np.einsum("ist,it->is", change, r + gamma * values[:, :, 0])
+    tilt = gamma * np.einsum("ist,it->is", change, values[:, :, 1]) - 1.0
+    return level, tilt
+
+
 def _any_active(level: Floats, tilt: Floats, m: Floats, passive: Bools, room: Floats) -> Bools:
-    """[c]: does a state held passive want to act at subsidy m?"""
+    """Whether acting is better at subsidy m in a state held passive, by more than rounding [c]."""
     advantage = level + tilt * m[:, None]
     wanted: Bools = np.any(passive & (advantage > (room + WRONG_SIGN * np.abs(m))[:, None]), axis=1)
     return wanted
 
 
 def _unichain(P: Floats) -> Bools:
-    """[c]: does P [c, S, S] have one recurrent class, that is, a state that every state can reach?"""
+    """Whether P [c, S, S] has one recurrent class: a state that every state can reach [c]."""
     S = P.shape[1]
-    reach = np.eye(S) + (P > NEVER)  # in one step or none
-    for _ in range((S - 1).bit_length()):  # then in two, four, ... steps
+    reach = np.eye(S) + (P > NEVER)  # in at most one step
+    for _ in range((S - 1).bit_length()):  # then in at most two, four, ... steps
         reach = np.where(reach @ reach > 0, 1.0, 0.0)
     one: Bools = np.any(np.all(reach > 0, axis=1), axis=1)
     return one
 
 
 def _arms(bad: Bools) -> str:
+    """How many arms are bad, which, and the verb: the beginning of a message."""
     places = np.flatnonzero(bad)
     first = ", ".join(map(str, places[:5])) + (", ..." if len(places) > 5 else "")
     return f"{len(places)} of {len(bad)} arms ({first}) {'has' if len(places) == 1 else 'have'}"
 
 
 def _refuse_faulty(bad: Bools, where: str) -> None:
+    """Raise if any arm is not indexable."""
     if bad.any():
         raise NotIndexable(
-            f"{_arms(bad)} no Whittle index {where}: a state passive at one subsidy turns active at a larger one; "
-            "leave those arms out (cohort.subset) or use a policy that needs no index, such as SoftFair or Myopic"
+            f"{_arms(bad)} no Whittle index {where}: a state passive at one subsidy turns active "
+            "at a larger one; leave those arms out (cohort.subset) or use a policy that needs no "
+            "index, such as SoftFair or Myopic"
         )

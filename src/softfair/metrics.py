@@ -1,7 +1,7 @@
-"""From counts, rewards and probabilities to figures: how much good was done, and how evenly help was spread.
+"""From counts, rewards and probabilities to figures: how much good was done, and how evenly.
 
-``counts [..., n]`` says how often each arm was selected. The last axis is always the arms: a single run [n] gives one
-number, many runs [runs, n] give an array [runs].
+``counts [..., n]`` says how often each arm was selected. The last axis is always the arms: a single
+run [n] gives one number, many runs [runs, n] give an array [runs].
 """
 
 from __future__ import annotations
@@ -29,30 +29,72 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-Figure = Any  # a number for [n], an array [...] for [..., n]: the type depends on the shape, which typing cannot see
+# A number for an input [n], an array [...] for an input [..., n]. Types cannot tell the two apart.
+Figure = Any
 
 
 def action_entropy(counts: ArrayLike) -> Figure:
-    """-sum_i P(i) log P(i), P(i) the arm's share of all selections; log n if all are equal, 0 if nobody is selected.
+    """Entropy of who is selected: the larger, the more evenly help is spread.
 
-    The paper divides by ``k n``. That is a slip for ``k T``, the number of selections: only then do shares sum to 1,
-    and only then is its own Table 2 possible (Random 4.56 at n = 100, where log n = 4.605).
+    Parameters
+    ----------
+    counts : array_like, [..., n]
+        Selections of each arm.
 
+    Returns
+    -------
+    float or ndarray, [...]
+        log n if all arms are selected equally often, 0 if one arm takes all selections or nobody
+        is selected.
+
+    Raises
+    ------
+    InvalidInput
+        If a count is negative or not finite, or there is no arm.
+
+    Notes
+    -----
+    The entropy is -sum_i P(i) log P(i), where P(i) is the arm's share of all selections. The paper
+    divides counts by ``k n``. That is a slip for ``k T``, the number of selections: only then do
+    the shares sum to 1, and only then is its own Table 2 possible (Random 4.56 at n = 100, where
+    log n = 4.605).
+
+    Examples
+    --------
     >>> import softfair as sf
     >>> float(sf.metrics.action_entropy([2, 2, 0, 0]).round(6))
     0.693147
     """
     share = _shares(_per_arm("counts", counts))
-    return (
-        -(share * np.log(np.where(share > 0, share, 1.0))).sum(axis=-1) + 0.0
-    )  # + 0.0: no entropy is 0, not -0
+    entropy = -(share * np.log(np.where(share > 0, share, 1.0))).sum(axis=-1)
+    return entropy + 0.0  # turns -0 into 0
 
 
 def intervention_benefit(reward: ArrayLike, none: ArrayLike, oracle: ArrayLike) -> Figure:
-    """100 (reward - none) / (oracle - none): 0 is doing nothing, 100 the Oracle; arrays broadcast.
+    """Benefit of a policy in percent: 0 is doing nothing, 100 is the Oracle.
 
-    Where the Oracle gains nothing (oracle == none) there is nothing to compare with: nan, without a warning.
+    Parameters
+    ----------
+    reward : array_like
+        Reward of the policy. The three arrays are broadcast against each other.
+    none : array_like
+        Reward without intervention.
+    oracle : array_like
+        Reward of the Oracle.
 
+    Returns
+    -------
+    float or ndarray
+        100 (reward - none) / (oracle - none), or nan where oracle equals none, since nothing can
+        then be compared.
+
+    Raises
+    ------
+    InvalidInput
+        If an argument is not an array of numbers.
+
+    Examples
+    --------
     >>> import softfair as sf
     >>> float(sf.metrics.intervention_benefit(reward=75.0, none=50.0, oracle=100.0))
     50.0
@@ -65,62 +107,136 @@ def intervention_benefit(reward: ArrayLike, none: ArrayLike, oracle: ArrayLike) 
 
 
 def never_selected(counts: ArrayLike) -> Figure:
-    """Share of arms that were not selected once."""
+    """Share of arms that were not selected once.
+
+    Parameters
+    ----------
+    counts : array_like, [..., n]
+        Selections of each arm.
+
+    Returns
+    -------
+    float or ndarray, [...]
+        Between 0 and 1.
+
+    Raises
+    ------
+    InvalidInput
+        If a count is negative or not finite, or there is no arm.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> float(sf.metrics.never_selected([0, 3, 1, 0]))
+    0.5
+    """
     return (_per_arm("counts", counts) == 0).mean(axis=-1)
 
 
 def gini(counts: ArrayLike) -> Figure:
-    """Gini coefficient, sum_ij |x_i - x_j| / (2 n sum_i x_i): 0 if all are equal (or all zero), below 1 always."""
+    """Gini coefficient of the selections: 0 if all arms have equally many.
+
+    Parameters
+    ----------
+    counts : array_like, [..., n]
+        Selections of each arm.
+
+    Returns
+    -------
+    float or ndarray, [...]
+        At least 0 and below 1; 0 also if nobody is selected.
+
+    Raises
+    ------
+    InvalidInput
+        If a count is negative or not finite, or there is no arm.
+
+    Notes
+    -----
+    The coefficient is sum_ij |x_i - x_j| / (2 n sum_i x_i). In the double sum x_i has twice the
+    weight (number of counts below it) - (number of counts above it), so that sorting is enough.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> float(sf.metrics.gini([0, 0, 0, 8]))
+    0.75
+    """
     ordered = np.sort(_per_arm("counts", counts), axis=-1)
     n = ordered.shape[-1]
-    rank_weight = (
-        2.0 * np.arange(1, n + 1) - n - 1
-    )  # [n]: arm by arm, how many lie below minus how many above
-    return np.maximum(
-        (rank_weight * _shares(ordered)).sum(axis=-1) / n, 0.0
-    )  # rounding alone can go below 0
+    rank_weight = 2.0 * np.arange(1, n + 1) - n - 1  # [n]: how many lie below, less how many above
+    coefficient = (rank_weight * _shares(ordered)).sum(axis=-1) / n
+    return np.maximum(coefficient, 0.0)  # rounding alone can go below 0
 
 
 def longest_wait(waits: ArrayLike) -> Figure:
-    """The longest wait of any arm, from each arm's longest wait [..., n]."""
+    """The longest wait of any arm.
+
+    Parameters
+    ----------
+    waits : array_like, [..., n]
+        Longest wait of each arm.
+
+    Returns
+    -------
+    float or ndarray, [...]
+        The largest of them.
+
+    Raises
+    ------
+    InvalidInput
+        If a wait is negative or not finite, or there is no arm.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> float(sf.metrics.longest_wait([3, 9, 1]))
+    9.0
+    """
     return _per_arm("waits", waits).max(axis=-1)
 
 
 def group_rates(
     counts: ArrayLike, groups: Sequence[Any] | NDArray[Any] | None, rounds: int
 ) -> pd.DataFrame:
-    """How each group of arms fared: a data frame with one row a group, in order of label.
-
-    ``arms`` is the size of the group, ``rate`` its selections per arm and round, ``share`` its part of all selections,
-    ``never_selected`` the share of its arms without one, ``relative_rate`` its rate over that of all arms together.
-    Each is a mean over runs; ``..._sd`` is the standard deviation over runs (of a sample; nan for a single run). Where
-    nobody is selected, ``share`` and ``relative_rate`` are nan.
+    """How often each group of arms was selected.
 
     Parameters
     ----------
-    counts : [n] or [runs, n], selections of each arm.
-    groups : [n], the label of each arm, such as ``cohort.groups``.
-    rounds : number of decisions that the counts are about.
-    """
-    import pandas as pd  # here: everything else in this module does without
+    counts : array_like, [n] or [runs, n]
+        Selections of each arm.
+    groups : sequence, [n]
+        Label of each arm, such as ``cohort.groups``. Arms without a label are a group too.
+    rounds : int
+        Number of decisions that the counts are about.
 
-    runs = _per_arm("counts", counts)
-    if runs.ndim > 2:
-        raise InvalidInput(f"counts has shape {runs.shape}, expected (n,) or (runs, n)")
-    runs = np.atleast_2d(runs)  # [runs, n]
-    n = runs.shape[1]
-    if groups is None:
-        raise InvalidInput("groups is None; give one label an arm, to the cohort or here")
-    labels = np.asarray(groups)
-    if labels.shape != (n,):
-        raise InvalidInput(
-            f"groups has shape {labels.shape}, counts is about {n} arms; give one label an arm"
-        )
+    Returns
+    -------
+    pandas.DataFrame
+        One row a group, in order of label. ``arms`` is the size of the group, ``rate`` its
+        selections per arm and round, ``share`` its part of all selections, ``never_selected`` the
+        share of its arms without a selection, ``relative_rate`` its rate over that of all arms.
+        Each is a mean over runs; ``..._sd`` is the standard deviation over runs (of a sample; nan
+        for a single run). Where nobody is selected, ``share`` and ``relative_rate`` are nan.
+
+    Raises
+    ------
+    InvalidInput
+        If counts, groups or rounds have the wrong shape or range.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> table = sf.metrics.group_rates([6, 1, 1], groups=["a", "b", "b"], rounds=10)
+    >>> table["rate"].to_dict()
+    {'a': 0.6, 'b': 0.1}
+    """
+    import pandas as pd  # here, because nothing else in this module needs it
+
+    runs, labels = _runs_and_labels(counts, groups)  # [runs, n], [n]
     if not rounds > 0:
         raise InvalidInput(f"rounds is {rounds}; give the number of decisions, at least 1")
-    code, names = pd.factorize(
-        labels, sort=True, use_na_sentinel=False
-    )  # an arm without a label is a group too
+    code, names = pd.factorize(labels, sort=True, use_na_sentinel=False)
     order = np.argsort(code, kind="stable")
     arms = np.bincount(code)  # [groups]
     first = np.concatenate([[0], np.cumsum(arms)[:-1]])  # where each group begins in that order
@@ -135,7 +251,7 @@ def group_rates(
         "rate": selections / (arms * rounds),
         "share": selections / total,
         "never_selected": per_group((runs == 0).astype(np.float64)) / arms,
-        "relative_rate": (selections / arms) / (total / n),
+        "relative_rate": (selections / arms) / (total / runs.shape[1]),
     }
     columns: dict[str, NDArray[Any]] = {"arms": arms}
     for name, values in figures.items():
@@ -147,35 +263,87 @@ def group_rates(
 
 
 def unfair_pairs(inclusion: ArrayLike, gains: ArrayLike, tolerance: float = 1e-12) -> Figure:
-    """Number of pairs in which an arm is favoured over one that would gain more: soft-fairness violations, arm by arm.
+    """Number of pairs in which an arm is favoured over one that would gain more.
 
-    A pair (i, j) counts if ``gains_i < gains_j`` and ``inclusion_i > inclusion_j``, each by more than ``tolerance``
-    times the largest magnitude of its kind, so that rounding is not taken for unfairness; ties are fair. O(n log n).
+    These are the violations of soft fairness, arm by arm.
+
+    Parameters
+    ----------
+    inclusion : array_like, [..., n]
+        Probability that each arm is selected.
+    gains : array_like, [..., n]
+        What each arm gains from being selected. Runs are broadcast.
+    tolerance : float
+        Differences up to this share of the largest magnitude of their kind are taken for rounding.
+
+    Returns
+    -------
+    int or ndarray of int64, [...]
+        Number of pairs (i, j) with ``gains_i < gains_j`` and ``inclusion_i > inclusion_j``, each by
+        more than the tolerance. Ties are fair.
+
+    Raises
+    ------
+    InvalidInput
+        If the two are about different arms or runs, an entry is not finite, or the tolerance is
+        negative.
+
+    Notes
+    -----
+    The time is O(n log n) a run.
+
+    Examples
+    --------
+    Arm 0 is favoured over arm 1 and over arm 2:
 
     >>> import softfair as sf
-    >>> int(sf.metrics.unfair_pairs(inclusion=[0.9, 0.1, 0.5], gains=[1.0, 2.0, 3.0]))  # arm 0 over 1, and over 2
+    >>> int(sf.metrics.unfair_pairs(inclusion=[0.9, 0.1, 0.5], gains=[1.0, 2.0, 3.0]))
     2
     """
     chance, gain = _pairs_of("inclusion", inclusion, "gains", gains, tolerance)
-    found = np.empty(chance.shape[:-1], dtype=np.int64)
-    for run in np.ndindex(found.shape):
-        found[run] = _count_unfair(chance[run], gain[run], tolerance)
-    return found[()]  # a number if there is a single run
+    pairs = np.empty(chance.shape[:-1], dtype=np.int64)
+    for run in np.ndindex(pairs.shape):
+        pairs[run] = _count_unfair(chance[run], gain[run], tolerance)
+    return pairs[()]  # a number if there is a single run
 
 
 def unfair_share(inclusion: ArrayLike, gains: ArrayLike, tolerance: float = 1e-12) -> Figure:
-    """:func:`unfair_pairs` as a share of all n (n - 1) / 2 pairs; 0 for a single arm."""
-    found = unfair_pairs(inclusion, gains, tolerance)
+    """:func:`unfair_pairs` as a share of all n (n - 1) / 2 pairs.
+
+    Parameters
+    ----------
+    inclusion, gains, tolerance
+        As for :func:`unfair_pairs`.
+
+    Returns
+    -------
+    float or ndarray, [...]
+        Between 0 and 1; 0 for a single arm.
+
+    Raises
+    ------
+    InvalidInput
+        As :func:`unfair_pairs` raises it.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> float(sf.metrics.unfair_share(inclusion=[0.9, 0.1], gains=[1.0, 2.0]))
+    1.0
+    """
+    pairs = unfair_pairs(inclusion, gains, tolerance)
     n = np.broadcast_shapes(np.shape(inclusion), np.shape(gains))[-1]
-    return found / max(n * (n - 1) // 2, 1)
+    return pairs / max(n * (n - 1) // 2, 1)
 
 
 def _count_unfair(chance: Floats, gain: Floats, tolerance: float) -> int:
-    """Pairs with gain_i < gain_j - slack and chance_i > chance_j + slack, by counting for each j.
+    """Number of pairs with gain_i < gain_j - slack and chance_i > chance_j + slack.
 
-    In order of gain the candidates i are a prefix, and "higher chance" is a rank from some bound on; so each j asks how
-    many of the first ``upto`` ranks are at least ``bound``. A wavelet matrix answers every j at once: the ranks are
-    split by their highest bit, stably, then by the next, and every question follows the bits of its bound down.
+    For each j the arms i with a smaller gain are a prefix of the arms in order of gain, of length
+    ``upto``. The arms i with a larger chance are those whose rank of chance is at least ``bound``.
+    So for each j we count the ranks >= bound among the first ``upto``. A wavelet matrix does this
+    for all j together: ranks are split by their highest bit in a stable way, then by the next bit,
+    and the prefix of each j is followed down the bits of its bound.
     """
     n = len(gain)
     by_gain = np.argsort(gain, kind="stable")
@@ -183,13 +351,12 @@ def _count_unfair(chance: Floats, gain: Floats, tolerance: float) -> int:
     rank = np.empty(n, dtype=np.int64)
     rank[by_chance] = np.arange(n)
     values = rank[by_gain]  # [n] ranks of chance in order of gain
-    upto = np.searchsorted(gain[by_gain], gain - tolerance * np.abs(gain).max(), side="left")  # [n]
-    bound = np.searchsorted(
-        chance[by_chance], chance + tolerance * np.abs(chance).max(), side="right"
-    )  # [n], up to n
-
-    found = 0
-    begin = np.zeros(n, dtype=np.int64)  # where the first `upto` values now stand: [begin, end)
+    slack = tolerance * np.abs(gain).max()
+    upto = np.searchsorted(gain[by_gain], gain - slack, side="left")  # [n]
+    slack = tolerance * np.abs(chance).max()
+    bound = np.searchsorted(chance[by_chance], chance + slack, side="right")  # [n], up to n
+    pairs = 0
+    begin = np.zeros(n, dtype=np.int64)  # the prefix of each j now stands in [begin, end)
     end = upto
     for bit in reversed(range(n.bit_length())):
         ones = (values >> bit & 1).astype(bool)
@@ -197,15 +364,35 @@ def _count_unfair(chance: Floats, gain: Floats, tolerance: float) -> int:
         zeros = n - int(ones_before[-1])
         begin_ones, end_ones = ones_before[begin], ones_before[end]
         bound_has_bit = (bound >> bit & 1).astype(bool)
-        # Where the bound lacks this bit, every value that has it is above and counts; the search goes on in the rest.
-        found += int((end_ones - begin_ones)[~bound_has_bit].sum())
+        # If the bound lacks this bit, every value that has it is larger and counts, and the search
+        # goes on among the others. If the bound has it, only values that have it are left.
+        pairs += int((end_ones - begin_ones)[~bound_has_bit].sum())
         begin = np.where(bound_has_bit, zeros + begin_ones, begin - begin_ones)
         end = np.where(bound_has_bit, zeros + end_ones, end - end_ones)
         values = np.concatenate([values[~ones], values[ones]])
-    return found + int((end - begin).sum())  # values equal to the bound
+    return pairs + int((end - begin).sum())  # the values left are equal to the bound
+
+
+def _runs_and_labels(
+    counts: ArrayLike, groups: Sequence[Any] | NDArray[Any] | None
+) -> tuple[Floats, NDArray[Any]]:
+    """Counts [runs, n] and the label of each arm [n]."""
+    runs = _per_arm("counts", counts)
+    if runs.ndim > 2:
+        raise InvalidInput(f"counts has shape {runs.shape}, expected (n,) or (runs, n)")
+    n = runs.shape[-1]
+    if groups is None:
+        raise InvalidInput("groups is None; give one label an arm, to the cohort or here")
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise InvalidInput(
+            f"groups has shape {labels.shape}, counts is about {n} arms; give one label an arm"
+        )
+    return np.atleast_2d(runs), labels
 
 
 def _numbers(name: str, values: ArrayLike) -> Floats:
+    """The values as an array of floats."""
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -239,7 +426,8 @@ def _pairs_of(
     one, other = _finite_per_arm(first, a), _finite_per_arm(second, b)
     if one.shape[-1] != other.shape[-1]:
         raise InvalidInput(
-            f"{first} is about {one.shape[-1]} arms, {second} about {other.shape[-1]}; give the same arms"
+            f"{first} is about {one.shape[-1]} arms, {second} about {other.shape[-1]}; "
+            "give the same arms"
         )
     if not tolerance >= 0:
         raise InvalidInput(f"tolerance is {tolerance}; give a number of at least 0")

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees of long work; everybody else (a pipe, a log, a worker process) sees nothing."""
+"""Progress bars and notes for a person at a terminal; a pipe, a log or a worker gets none."""
 
 from __future__ import annotations
 
@@ -19,16 +19,35 @@ _screen = threading.Lock()  # one bar at a time: of nested loops, the one that s
 
 
 def track(items: Iterable[Item], description: str, total: int | None = None) -> Iterator[Item]:
-    """Yield the items; once that has taken over two seconds, show a bar with the time left, gone when the work is done.
+    """Yield the items, and show a progress bar on a terminal.
 
-    ``total`` is how many there will be, where ``len(items)`` cannot tell.
+    The bar appears after two seconds, with the time left, and disappears when the work is done.
+
+    Parameters
+    ----------
+    items : iterable
+        What to yield.
+    description : str
+        What the bar says.
+    total : int, optional
+        How many items there are, where ``len(items)`` does not tell.
+
+    Yields
+    ------
+    The items.
+
+    Examples
+    --------
+    >>> from softfair.progress import track
+    >>> list(track(range(3), "counting"))
+    [0, 1, 2]
     """
     rest = iter(items)
     if not _watched(sys.stderr):
         yield from rest
         return
     if total is None:
-        total = length_hint(items) or None  # 0 is what an iterable says that does not know
+        total = length_hint(items) or None  # 0 where the length is not known
     begun = monotonic()
     done = 0
     for item in rest:
@@ -42,7 +61,7 @@ def track(items: Iterable[Item], description: str, total: int | None = None) -> 
         yield from rest
         return
     try:
-        # Here and not above: most work is over before this, and rich takes its time to load.
+        # Imported here, because most loops end before this point, and rich is slow to load.
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -58,7 +77,8 @@ def track(items: Iterable[Item], description: str, total: int | None = None) -> 
             MofNCompleteColumn(),
             TimeRemainingColumn(),
         )
-        # What the loop prints goes above the bar, unless it goes to a file: rich would divert that to the terminal too.
+        # What the loop prints goes above the bar, unless stdout is a file: rich would send that to
+        # the terminal too.
         console, redirect = Console(stderr=True), _watched(sys.stdout)
         with Progress(*columns, console=console, transient=True, redirect_stdout=redirect) as bar:
             task = bar.add_task(description, total=total, completed=done)
@@ -70,11 +90,22 @@ def track(items: Iterable[Item], description: str, total: int | None = None) -> 
 
 
 def say(message: str) -> None:
-    """One line on stderr, such as "compiling kernels, first use only ..."."""
+    """Print one line on stderr if it is a terminal.
+
+    Parameters
+    ----------
+    message : str
+        The line, such as "compiling kernels, first use only ...".
+
+    Examples
+    --------
+    >>> from softfair.progress import say
+    >>> say("compiling kernels, first use only ...")
+    """
     if _watched(sys.stderr):
         print(message, file=sys.stderr, flush=True)
 
 
 def _watched(stream: TextIO | None) -> bool:
-    """Whether a person looks at it; in a program without a console it is None."""
+    """Whether the stream is a terminal; it is None in a program without a console."""
     return stream is not None and stream.isatty()

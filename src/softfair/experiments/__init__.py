@@ -2,6 +2,6 @@
 
 from .catalogue import EXPERIMENTS, Experiment, find
 from .report import write_report
-from .running import load, run
+from .running import Outcome, load, run
 
-__all__ = ["EXPERIMENTS", "Experiment", "find", "load", "run", "write_report"]
+__all__ = ["EXPERIMENTS", "Experiment", "Outcome", "find", "load", "run", "write_report"]

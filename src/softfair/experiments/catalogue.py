@@ -1,15 +1,21 @@
 """Every figure and table of the paper as data: which cohorts, which policies, which sizes.
 
-What the paper does not state is stated here and recorded in every result: c (but for Figure 1's c = 2), the number of episodes, the CPAP
-cohort. c = 9 is about where the paper's coupled c stops paying on the synthetic cohort; all solvers get the same.
+What the paper does not state is stated here and recorded in every result: c (but for Figure 1's
+c = 2), the number of episodes, the CPAP cohort. c = 9 is about where the paper's coupled c stops
+paying on the synthetic cohort; all solvers get the same.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
+
+import numpy as np
 
 from .. import datasets
 from ..cohort import Cohort
@@ -26,14 +32,20 @@ from ..policies import (
 )
 from . import readings
 
-__all__ = ["EXPERIMENTS", "Experiment", "find"]
+__all__ = ["EXPERIMENTS", "Experiment", "find", "names_of_experiments"]
 
 C = 9.0
 READING_COHORTS = 5  # of each reading: enough to rank them, and the grid stays within a minute
+MOST_LISTED = 10  # parts of a figure that are listed one by one
+
+DATASETS: dict[str, Callable[..., Cohort]] = {
+    "synthetic": datasets.synthetic,
+    "cpap": datasets.cpap,
+}
 
 
 def softfair(c: float, c_value: float | None = None) -> dict[str, Policy]:
-    """SoftFair by all three solvers: the paper's two with its own sampling design, prices with the joint one."""
+    """SoftFair by all three solvers: the paper's with its own design, prices with the joint one."""
     return {
         "SoftFair (paper)": SoftFair(c=c, solver="paper", design="successive", c_value=c_value),
         "SoftFair (mean field)": SoftFair(
@@ -68,34 +80,64 @@ class Experiment:
     cohorts: int | None = None  # at most so many cohorts, where many experiments are compared
 
     def cohort(self, seed: int) -> Cohort:
-        make = datasets.synthetic if self.dataset == "synthetic" else datasets.cpap
-        return make(n=self.n, seed=seed, **self.parameters)
+        return DATASETS[self.dataset](n=self.n, seed=seed, **self.parameters)
 
     def small(self) -> Experiment:
-        """The same in little: fewer arms and decisions, in proportion, and as few episodes of Algorithm 1 as its values need."""
-        n, horizon = min(self.n, 40 if self.n <= 100 else 80), max(5, round(0.3 * self.horizon))
+        """Give the same with only as many episodes of Algorithm 1 as a reward needs to travel back.
+
+        Returns
+        -------
+        Experiment
+            With the paper's own sizes, and T episodes; their values have not settled.
+        """
         policies = {
-            label: replace(policy, episodes=6 * horizon)
+            label: replace(policy, episodes=self.horizon)
             if isinstance(policy, SoftFair) and policy.solver == "paper"
             else policy
             for label, policy in self.policies.items()
         }
-        return replace(
-            self, n=n, k=max(1, round(self.k * n / self.n)), horizon=horizon, policies=policies
-        )
+        return replace(self, policies=policies)
 
     def settings(self) -> dict[str, Any]:
-        """Every choice, as plain data: what is recorded, and what decides whether an earlier result still stands."""
+        """Every choice in force as plain data, defaults included."""
+        make = inspect.signature(DATASETS[self.dataset])
+        bound = make.bind_partial(**self.parameters)
+        bound.apply_defaults()
+        parameters = {
+            name: _plain(value)
+            for name, value in bound.arguments.items()
+            if name not in ("n", "seed")
+        }
         return {
             "id": self.id,
             "dataset": self.dataset,
-            "parameters": dict(self.parameters),
+            "parameters": parameters,
             "n": self.n,
             "k": self.k,
             "horizon": self.horizon,
             "gamma": 1.0,
-            "policies": {label: repr(policy) for label, policy in self.policies.items()},
+            "cohorts": self.cohorts,
+            "policies": {label: _choices(policy) for label, policy in self.policies.items()},
         }
+
+
+def _choices(policy: Policy) -> dict[str, Any]:
+    """A policy's kind and all its parameters; c_value as it is in force."""
+    choices = {field.name: _plain(getattr(policy, field.name)) for field in fields(policy)}  # type: ignore[arg-type]
+    if isinstance(policy, SoftFair) and policy.c_value is None:
+        choices["c_value"] = choices["c"]
+    return {"policy": type(policy).__name__, **choices}
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON can hold it."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_plain(part) for part in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _figure_1() -> list[Experiment]:
@@ -203,14 +245,55 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
-def find(names: list[str]) -> list[Experiment]:
-    """The experiments of these ids; ``fig2a`` stands for all its parts, nothing for everything."""
+def find(names: Iterable[str] = ()) -> list[Experiment]:
+    """Give experiments by name.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Ids (``fig2a/100``), parts of a figure (``fig2a``) or figures (``fig2``: its three parts).
+        No names mean everything.
+
+    Returns
+    -------
+    list of Experiment
+        Each once, in the order of the names.
+
+    Raises
+    ------
+    InvalidInput
+        If a name is empty or unknown, or ``names`` is one text instead of a list.
+    """
+    known = f"the known ones are {', '.join(names_of_experiments())}"
+    if isinstance(names, str):
+        raise InvalidInput(f"names is the text {names!r}; give a list, such as [{names!r}]")
     chosen: dict[str, Experiment] = {}
-    for name in names or list(EXPERIMENTS):
-        parts = [e for e in EXPERIMENTS.values() if name in (e.id, e.figure)]
+    for name in list(names) or list(EXPERIMENTS):
+        if not name.strip():
+            raise InvalidInput(f"the name of an experiment is empty; {known}")
+        parts = [e for e in EXPERIMENTS.values() if name in (e.id, e.figure, _whole(e.figure))]
         if not parts:
-            raise InvalidInput(
-                f"there is no experiment {name!r}; the known ones are {', '.join(EXPERIMENTS)}"
-            )
+            raise InvalidInput(f"there is no experiment {name!r}; {known}")
         chosen |= {e.id: e for e in parts}
     return list(chosen.values())
+
+
+def names_of_experiments() -> list[str]:
+    """Give the names to choose from: ids, and one name for a figure of very many parts.
+
+    Returns
+    -------
+    list of str
+    """
+    sizes = Counter(experiment.figure for experiment in EXPERIMENTS.values())
+    return list(
+        dict.fromkeys(
+            experiment.id if sizes[experiment.figure] <= MOST_LISTED else experiment.figure
+            for experiment in EXPERIMENTS.values()
+        )
+    )
+
+
+def _whole(figure: str) -> str:
+    """The figure that a part belongs to: fig2 of fig2a, table2 of table2-readings."""
+    return re.sub(r"^(fig\d+)[a-z]$|-readings$", r"\1", figure)

@@ -22,35 +22,25 @@ import numpy as np
 
 from ..datasets import CPAP_MIX, EffectBy, EffectKind, NoiseOn
 from ..errors import InvalidInput
-from ..figures import COLOURS, FAINT, INK, new_figure
+from .paper import PAPER_TABLE_2
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 __all__ = [
     "CHOICES",
     "DEFAULT",
     "FIGURE_1_COHORTS",
-    "PAPER_TABLE_2",
-    "Outcome",
+    "STANDS_FOR",
+    "Distance",
+    "Effect",
     "Reading",
-    "draw_starved",
-    "draw_table_2",
+    "distance_of",
     "grid",
     "main_effects",
     "nearest",
-    "outcome",
     "starved",
 ]
-
-#: Table 2 of the paper: (benefit, its sd), (entropy, its sd).
-PAPER_TABLE_2 = {
-    "Random": ((79.0, 13.0), (4.56, 0.0056)),
-    "Myopic": ((98.0, 3.3), (2.67, 0.0)),
-    "FairMyopic": ((83.0, 11.0), (4.5, 0.0089)),
-    "SoftFair": ((93.0, 7.6), (4.27, 0.019)),
-}
 
 #: The policy of an experiment that stands for each line of Table 2. The mean field is the fixed
 #: point of the paper's algorithm, and takes a thousandth of its time.
@@ -146,8 +136,8 @@ def grid(
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What one reading gives, beside Table 2."""
+class Distance:
+    """What one reading gives, and how far that is from Table 2."""
 
     benefit: Mapping[str, float]  # mean over cohorts, by line of Table 2
     entropy: Mapping[str, float]
@@ -161,7 +151,7 @@ class Outcome:
         return self.distance <= 1
 
 
-def outcome(rows: pd.DataFrame) -> Outcome:
+def distance_of(rows: pd.DataFrame) -> Distance:
     """Hold the rows of one reading's experiment against Table 2.
 
     Parameters
@@ -171,25 +161,25 @@ def outcome(rows: pd.DataFrame) -> Outcome:
 
     Returns
     -------
-    Outcome
+    Distance
     """
     means = rows.groupby(["instance", "policy"])[["benefit", "entropy"]].mean()
     benefit = means["benefit"].unstack()[list(STANDS_FOR.values())]  # [cohorts, 4]
     entropy = means["entropy"].unstack()[list(STANDS_FOR.values())]
     paper, sd = (np.array([line[0][i] for line in PAPER_TABLE_2.values()]) for i in (0, 1))
-    distances = np.abs(benefit.to_numpy() - paper) / sd  # [cohorts, 4]
-    return Outcome(
+    deviations = np.abs(benefit.to_numpy() - paper) / sd  # [cohorts, 4]
+    return Distance(
         benefit=dict(zip(STANDS_FOR, benefit.mean().tolist(), strict=True)),
         entropy=dict(zip(STANDS_FOR, entropy.mean().tolist(), strict=True)),
         distance=float(np.max(np.abs(benefit.mean().to_numpy() - paper) / sd)),
         cohorts=len(benefit),
-        cohorts_within=int(np.count_nonzero((distances <= 1).all(axis=1))),
+        cohorts_within=int(np.count_nonzero((deviations <= 1).all(axis=1))),
     )
 
 
-def nearest(outcomes: Mapping[Reading, Outcome], count: int) -> list[tuple[Reading, Outcome]]:
+def nearest(distances: Mapping[Reading, Distance], count: int) -> list[tuple[Reading, Distance]]:
     """Give the readings of least distance, nearest first, and the default if it is not there."""
-    ordered = sorted(outcomes.items(), key=lambda item: item[1].distance)
+    ordered = sorted(distances.items(), key=lambda item: item[1].distance)
     shown = ordered[:count]
     return shown + [item for item in ordered[count:] if item[0] == DEFAULT]
 
@@ -206,15 +196,15 @@ class Effect:
     distance: float  # mean distance
 
 
-def main_effects(outcomes: Mapping[Reading, Outcome]) -> list[Effect]:
+def main_effects(distances: Mapping[Reading, Distance]) -> list[Effect]:
     """Average over the readings that share a value, for each value of each choice.
 
     The difference between the values of a choice says how much that choice matters.
     """
     effects = []
     for choice in CHOICES:
-        for value in dict.fromkeys(getattr(reading, choice) for reading in outcomes):
-            shared = [o for reading, o in outcomes.items() if getattr(reading, choice) == value]
+        for value in dict.fromkeys(getattr(reading, choice) for reading in distances):
+            shared = [o for reading, o in distances.items() if getattr(reading, choice) == value]
             effects.append(
                 Effect(
                     choice,
@@ -226,34 +216,6 @@ def main_effects(outcomes: Mapping[Reading, Outcome]) -> list[Effect]:
                 )
             )
     return effects
-
-
-def draw_table_2(outcomes: Mapping[Reading, Outcome]) -> Figure:
-    """Draw the distance of every reading from Table 2, once for each choice.
-
-    A panel shows all readings, sorted by the values of one choice; a bar marks the mean of a value.
-    A choice matters as much as its bars differ. The star is the default reading.
-    """
-    figure, axes = new_figure(columns=len(CHOICES), width=2.3, height=3.4)
-    effects = main_effects(outcomes)
-    most = max(o.distance for o in outcomes.values())
-    for ax, (choice, title) in zip(axes, CHOICES.items(), strict=True):
-        values = list(dict.fromkeys(getattr(reading, choice) for reading in outcomes))
-        named = [effect for effect in effects if effect.choice == choice]
-        for place, (value, effect) in enumerate(zip(values, named, strict=True)):
-            shared = {r: o.distance for r, o in outcomes.items() if getattr(r, choice) == value}
-            # Spread by golden steps: neighbours do not hide each other, and no luck is involved.
-            aside = 0.3 * ((np.arange(len(shared)) * 0.618) % 1 - 0.5)
-            ax.scatter(place + aside, list(shared.values()), s=8, color=COLOURS[0], alpha=0.5)
-            ax.plot([place - 0.3, place + 0.3], [effect.distance] * 2, color=INK, linewidth=1.5)
-            if DEFAULT in shared:
-                ax.plot(place, shared[DEFAULT], marker="*", color=COLOURS[1], markersize=11)
-        ax.axhline(1, color=FAINT, linestyle=":", linewidth=1)
-        ax.set_xticks(range(len(values)), [effect.value for effect in named], fontsize=8)
-        ax.set_title(title, fontsize=9, color=INK)
-        ax.set_ylim(0, 1.05 * most)
-    axes[0].set_ylabel("distance from Table 2 (in its sd)")
-    return figure
 
 
 #: Cohorts on which Figure 1 is tried: those that the paper itself uses, by name.
@@ -290,21 +252,3 @@ def starved(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, tuple[flo
                 float(of_policy.max()),
             )
     return shares
-
-
-def draw_starved(shares: Mapping[str, Mapping[str, tuple[float, float]]]) -> Figure:
-    """Draw the share of arms never helped, from the lowest to the highest instance."""
-    figure, (ax,) = new_figure(columns=1, width=7.2, height=3.6)
-    width = 0.8 / len(shares)
-    for number, (policy, cohorts) in enumerate(shares.items()):
-        places = np.arange(len(cohorts)) + (number - (len(shares) - 1) / 2) * width
-        low, high = (np.array([ends[i] for ends in cohorts.values()]) for i in (0, 1))
-        colour = COLOURS[number % len(COLOURS)]
-        ax.bar(places, high - low, 0.9 * width, bottom=low, color=colour, label=policy)
-    ax.axhline(50, color=INK, linestyle=":", linewidth=1)
-    ax.set_xticks(range(len(next(iter(shares.values())))), list(next(iter(shares.values()))))
-    ax.set_ylim(0, 100)
-    ax.set_ylabel("arms never helped, %")
-    ax.set_xlabel("cohort (p10: chance that help in the bad state brings the good one)")
-    figure.legend(loc="outside upper center", ncols=len(shares), frameon=False, fontsize=8)
-    return figure

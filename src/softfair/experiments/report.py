@@ -1,680 +1,315 @@
-"""Figures in the paper's layout, and one page that sets each beside the paper's word and says in words how they compare."""
+"""One page that sets each figure and table beside the paper's word, with how it was made."""
 
 from __future__ import annotations
 
-import base64
 import html
-import io
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+import os
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ..figures import COLOURS, INK, MARKERS, draw_histograms, new_figure
+from .. import page
 from ..files import write_whole
-from .catalogue import EXPERIMENTS
+from ..theory import Verdict
+from ..theory import table as verdict_rows
+from .drawings import (
+    draw_figure_1,
+    draw_figure_2,
+    draw_figure_3a,
+    draw_figure_3b,
+    draw_frontiers,
+    draw_table_2,
+)
+from .intervals import FEWEST_COHORTS
+from .judgements import (
+    judge_figure_1,
+    judge_figure_2,
+    judge_figure_3a,
+    judge_figure_3b,
+    judge_frontiers,
+    judge_table_2,
+    table_2,
+)
+from .paper import REFERENCES
+from .reading_sections import READING_SECTIONS
+from .sections import Judgement, Results, Section, Table, describe, parts, unsettled_note
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+__all__ = ["SECTIONS", "write_report"]
 
-__all__ = ["PAPER_TABLE_2", "Judgement", "summary", "write_report"]
-
-Rows = Mapping[str, "pd.DataFrame"]  # by id of the experiment
-
-#: Table 2 of the paper: (benefit, its sd), (entropy, its sd).
-PAPER_TABLE_2 = {
-    "Random": ((79.0, 13.0), (4.56, 0.0056)),
-    "Myopic": ((98.0, 3.3), (2.67, 0.0)),
-    "FairMyopic": ((83.0, 11.0), (4.5, 0.0089)),
-    "SoftFair": ((93.0, 7.6), (4.27, 0.019)),
-}
-
-STYLE: dict[str, tuple[str, str]] = {  # colour and marker of each policy, the same in every figure
-    "Random": ("#999999", "v"),
-    "Myopic": ("#7570b3", "D"),
-    "FairMyopic": ("#b3a2d8", "P"),
-    "Oracle": (INK, "x"),
-    "SoftFair (paper)": (COLOURS[1], MARKERS[1]),
-    "SoftFair (mean field)": ("#f2a35e", "<"),
-    "SoftFair (priced)": (COLOURS[0], MARKERS[0]),
-    "SoftFair (c_value = 1)": (COLOURS[2], MARKERS[2]),
-}
-SOLVERS = ("SoftFair (paper)", "SoftFair (mean field)", "SoftFair (priced)")
-
-
-@dataclass(frozen=True)
-class Line:
-    """A figure of one policy: mean, sd over all simulations, half-width of the 95 % interval of the mean over instances."""
-
-    mean: float
-    sd: float
-    half: float
+TITLE = "Towards Soft Fairness in Restless Multi-Armed Bandits, reproduced"
+INTERVALS = "Whiskers: 95 % intervals of the mean over cohorts."
+AT_INFINITY = (
+    "At c = \u221e the top k are drawn of values learnt with c = 1 (caption of the paper's "
+    "Figure 3), another recipe than one c for both: those points are not joined to the others, "
+    "but for the policy that learns with c_value = 1 throughout."
+)
 
 
-def summary(rows: pd.DataFrame, column: str) -> dict[str, Line]:
-    """By policy."""
-    return {str(policy): _line(rows, str(policy), column) for policy in rows["policy"].unique()}
-
-
-def _line(rows: pd.DataFrame, policy: str, column: str) -> Line:
-    """Runs on one instance are alike, so the interval is made from the means of instances (Student's t); with one instance it is that
-    of its runs."""
-    chosen = (rows["policy"] == policy).to_numpy()
-    values = rows[column].to_numpy(np.float64)[chosen]
-    instances = rows["instance"].to_numpy()[chosen]
-    means = np.array([values[instances == instance].mean() for instance in np.unique(instances)])
-    means = means if len(means) > 1 else values
-    half = (
-        _student(len(means) - 1) * float(means.std(ddof=1)) / math.sqrt(len(means))
-        if len(means) > 1
-        else math.nan
-    )
-    return Line(
-        float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else math.nan, half
-    )
-
-
-def _student(freedom: int) -> float:
-    """97.5 % point of Student's t (Cornish and Fisher's expansion from the normal's 1.96; within .01 from 4 degrees on)."""
-    exact = {1: 12.706, 2: 4.303, 3: 3.182}
-    z, v = 1.959963984540054, freedom
-    if v in exact:
-        return exact[v]
+def _caption_1(results: Results) -> str:
+    outcomes = parts(results, "fig1")
     return (
-        z
-        + (z**3 + z) / (4 * v)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * v**3)
+        f"{describe(outcomes)}. Drawn: the first run on the first cohort; judged: all."
+        + unsettled_note(outcomes)
     )
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """The paper's word, ours with its interval, and how they compare."""
-
-    paper: str
-    ours: str
-    verdict: str
+def _caption_2(results: Results) -> str:
+    panels = {name: parts(results, name) for name in ("fig2a", "fig2b", "fig2c")}
+    said = [f"({name[-1]}) {describe(found)}." for name, found in panels.items() if found]
+    outcomes = [outcome for found in panels.values() for outcome in found]
+    return f"{' '.join(said)} {INTERVALS} Dotted: the Oracle.{unsettled_note(outcomes)}"
 
 
-@dataclass(frozen=True)
-class _Section:
-    key: str
-    title: str
-    draw: Callable[[Rows], Figure]
-    judge: Callable[[Rows], list[Judgement]]
-    needs: tuple[str, ...]  # the figures of the catalogue that it is made of
-
-
-def _value(rows: pd.DataFrame, policy: str, column: str) -> tuple[float, float]:
-    line = _line(rows, policy, column)
-    return line.mean, line.half
-
-
-def _text(value: tuple[float, float], digits: int = 0) -> str:
-    return f"{value[0]:.{digits}f} \u00b1 {value[1]:.{digits}f}"
-
-
-def _parts(rows: Rows, figure: str) -> list[str]:
-    return [name for name in rows if EXPERIMENTS[name].figure == figure]
-
-
-# -- Figure 1
-
-
-def _draw_figure_1(rows: Rows) -> Figure:
-    table = rows["fig1"]
-    labels = ["Threshold Whittle", "Whittle", *SOLVERS]
-    figure, axes = new_figure(columns=len(labels), width=2.3, height=2.4)
-    first = table[(table["instance"] == 0) & (table["run"] == 0)].set_index("policy")
-    counts = {
-        label: np.array(str(first.loc[label, "counts"]).split(), dtype=int) for label in labels
-    }
-    draw_histograms(axes, counts)
-    for ax in axes:
-        ax.set_title(ax.get_title().replace(": ", "\n"), fontsize=9)
-    return figure
-
-
-def _judge_figure_1(rows: Rows) -> list[Judgement]:
-    never = {
-        policy: _value(
-            rows["fig1"].assign(never_selected=100 * rows["fig1"]["never_selected"]),
-            policy,
-            "never_selected",
-        )
-        for policy in ("Threshold Whittle", "Whittle", *SOLVERS)
-    }
-    starved = min(never["Threshold Whittle"][0], never["Whittle"][0])
-    fair = max(never[solver][0] for solver in SOLVERS)
-    ours = ", ".join(f"{policy} {_text(value)} %" for policy, value in never.items())
-    if starved > 35 and fair < 10:
-        verdict = (
-            "Reproduced: index policies leave around half of the arms or more without any help, SoftFair with c = 2 next to none. "
-            "The exact histogram depends on an instance that the paper does not give."
-        )
-    else:
-        verdict = "Not reproduced at this size: see the shares."
-    return [
-        Judgement(
-            '"almost 50% of the arms never get activated" by Threshold Whittle; SoftFair (c = 2) spreads help.',
-            ours,
-            verdict,
-        )
-    ]
-
-
-# -- Figure 2
-
-
-def _bars(ax: Axes, rows: Rows, figure: str, column: str, label: str) -> None:
-    names = _parts(rows, figure)
-    policies = [p for p in STYLE if p in set(rows[names[0]]["policy"]) and p != "Oracle"]
-    width = 0.8 / len(policies)
-    for j, policy in enumerate(policies):
-        values = [_value(rows[name], policy, column) for name in names]
-        places = np.arange(len(names)) + (j - (len(policies) - 1) / 2) * width
-        heights, halves = (
-            [v[0] for v in values],
-            [0.0 if math.isnan(v[1]) else v[1] for v in values],
-        )
-        ax.bar(
-            places,
-            heights,
-            width,
-            yerr=halves,
-            color=STYLE[policy][0],
-            label=policy,
-            error_kw={"elinewidth": 0.8},
-        )
-    ax.set_xticks(range(len(names)), [f"{EXPERIMENTS[name].x:g}" for name in names])
-    ax.set_xlabel(label)
-    ax.axhline(100, color=INK, linewidth=0.8, linestyle=":")
-
-
-def _draw_figure_2(rows: Rows) -> Figure:
-    wanted = [
-        (f, label)
-        for f, label in (
-            ("fig2a", "arms n, k = 10 %"),
-            ("fig2b", "k of 100 arms"),
-            ("fig2c", "decisions T"),
-        )
-        if _parts(rows, f)
-    ]
-    figure, axes = new_figure(columns=len(wanted), width=3.6, height=3.4)
-    for ax, (name, label) in zip(axes, wanted, strict=True):
-        _bars(ax, rows, name, "benefit", label)
-    axes[0].set_ylabel("intervention benefit, % of the Oracle's")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(
-        handles,
-        labels,
-        loc="outside upper center",
-        ncols=min(len(labels), 3 * len(wanted)),
-        frameon=False,
-        fontsize=8,
+def _caption_3a(results: Results) -> str:
+    outcomes = parts(results, "fig3a")
+    return f"{describe(outcomes)}. {INTERVALS} Dotted: the Oracle. {AT_INFINITY}" + unsettled_note(
+        outcomes
     )
-    return figure
 
 
-def _trend(values: list[tuple[float, float]]) -> str:
-    first, last = values[0], values[-1]
-    noise = math.hypot(first[1], last[1])
-    if abs(last[0] - first[0]) <= noise or math.isnan(noise):
-        return "no change beyond the noise"
-    return "a rise" if last[0] > first[0] else "a fall"
+def _caption_3b(results: Results) -> str:
+    outcomes = parts(results, "fig3b")
+    return f"{describe(outcomes)}. {INTERVALS}{unsettled_note(outcomes)}"
 
 
-def _judge_figure_2(rows: Rows) -> list[Judgement]:
-    judgements = []
-    names = [name for figure in ("fig2a", "fig2b", "fig2c") for name in _parts(rows, figure)]
-    wins: dict[str, int] = dict.fromkeys(SOLVERS, 0)
-    for name in names:
-        best = max(
-            _value(rows[name], rival, "benefit")[0] for rival in ("Random", "Myopic", "FairMyopic")
-        )
-        for solver in SOLVERS:
-            wins[solver] += _value(rows[name], solver, "benefit")[0] > best
-    ours = ", ".join(
-        f"{solver} leads in {won} of {len(names)} settings" for solver, won in wins.items()
+def _caption_table_2(results: Results) -> str:
+    outcomes = parts(results, "table2")
+    parameters = outcomes[0].experiment.settings()["parameters"]
+    choices = "; ".join(
+        f"{name.replace('_', ' ')} {_words(value)}"
+        for name, value in parameters.items()
+        if name != "matrices"
     )
-    everywhere = [solver for solver, won in wins.items() if won == len(names)]
-    verdict = (
-        f"Order reproduced by {', '.join(everywhere)}." if everywhere else "Not in every setting."
+    return (
+        f"CPAP cohort; {describe(outcomes)}. Choices that the paper leaves open: {choices}. "
+        f"{INTERVALS}{unsettled_note(outcomes)}"
     )
-    if len(everywhere) < len(SOLVERS):
-        verdict += " The paper does not state its c; ours is recorded with the results."
-    judgements.append(
-        Judgement("SoftFair consistently outperforms Random, Myopic and FairMyopic.", ours, verdict)
+
+
+def _words(value: object) -> str:
+    """A parameter of a data set for a reader."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_words(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        return " to ".join(map(_words, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _caption_frontiers(results: Results) -> str:
+    outcomes = parts(results, "fig3a")
+    return f"The experiments of Figure 3a: {describe(outcomes)}. Means. {AT_INFINITY}" + (
+        unsettled_note(outcomes)
     )
-    claims = (
-        ("fig2b", "A gradual increase of the benefit as k grows.", "a rise"),
-        ("fig2c", "A smaller T leads to better performance (slightly).", "a fall"),
-    )
-    for figure, claim, wanted in claims:
-        names = _parts(rows, figure)
-        if len(names) < 2:
-            continue
-        trends = {}
-        texts = []
-        for solver in SOLVERS:
-            values = [_value(rows[name], solver, "benefit") for name in names]
-            trends[solver] = _trend(values)
-            texts.append(
-                f"{solver}: "
-                + ", ".join(
-                    f"{_text(v)} at {EXPERIMENTS[n].x:g}"
-                    for v, n in zip(values, names, strict=True)
-                )
-            )
-        same = [solver for solver, trend in trends.items() if trend == wanted]
-        if len(same) == len(SOLVERS):
-            verdict = "Reproduced by all three solvers."
-        elif same:
-            others = "; ".join(
-                f"{solver} shows {trend}" for solver, trend in trends.items() if solver not in same
-            )
-            verdict = f"Reproduced by {', '.join(same)}; {others}."
-        else:
-            verdict = (
-                "Not reproduced: "
-                + "; ".join(f"{solver} shows {trend}" for solver, trend in trends.items())
-                + "."
-            )
-        judgements.append(Judgement(claim, "; ".join(texts), verdict))
-    return judgements
-
-
-# -- Figure 3
-
-
-def _lines(ax: Axes, rows: Rows, figure: str, column: str, policies: list[str]) -> list[float]:
-    names = _parts(rows, figure)
-    places = [EXPERIMENTS[name].x for name in names]
-    finite = [float(x) for x in places if math.isfinite(float(x))]
-    xs = [float(x) if math.isfinite(float(x)) else 2 * max(finite) for x in places]
-    for policy in policies:
-        colour, marker = STYLE[policy]
-        values = [_value(rows[name], policy, column) for name in names]
-        halves = [0.0 if math.isnan(v[1]) else v[1] for v in values]
-        ax.errorbar(
-            xs,
-            [v[0] for v in values],
-            yerr=halves,
-            color=colour,
-            marker=marker,
-            markersize=5,
-            elinewidth=0.8,
-            label=policy,
-        )
-    ax.set_xticks(xs, ["\u221e" if math.isinf(float(x)) else f"{x:g}" for x in places])
-    return xs
-
-
-def _draw_figure_3a(rows: Rows) -> Figure:
-    figure, axes = new_figure(columns=1, width=5.2, height=3.8)
-    ax = axes[0]
-    ax.set_xscale("log")
-    _lines(ax, rows, "fig3a", "benefit", [*SOLVERS, "SoftFair (c_value = 1)"])
-    ax.minorticks_off()
-    ax.axhline(100, color=INK, linewidth=0.8, linestyle=":")
-    ax.set_xlabel("multiplier c")
-    ax.set_ylabel("intervention benefit, % of the Oracle's")
-    ax.legend(frameon=False, fontsize=8)
-    return figure
-
-
-def _judge_figure_3a(rows: Rows) -> list[Judgement]:
-    names = _parts(rows, "fig3a")
-    rises = []
-    for policy in (*SOLVERS, "SoftFair (c_value = 1)"):
-        rises.append((policy, [_value(rows[name], policy, "benefit") for name in names]))
-    ours = "; ".join(
-        f"{policy}: " + ", ".join(_text(v) for v in values) for policy, values in rises
-    )
-    steady = [
-        policy for policy, values in rises if all(b > a - 1 for (a, _), (b, _) in pairwise(values))
-    ]
-    judgements = [
-        Judgement(
-            "Benefit grows with c.",
-            f"at c = {', '.join(f'{EXPERIMENTS[n].x:g}' for n in names)}: {ours}",
-            f"Steady growth (to within a point) with {', '.join(steady) or 'none'}.",
-        )
-    ]
-    if "fig3a/inf" in rows:
-        top = _value(rows["fig3a/inf"], "SoftFair (c_value = 1)", "benefit")
-        verdict = (
-            "Reproduced to within two points of the Oracle."
-            if top[0] > 98
-            else "Near, but below the Oracle by more than two points."
-        )
-        judgements.append(
-            Judgement(
-                "Choosing the top k by \u03bb (c = \u221e, values learnt with c = 1) achieves the optimal result.",
-                _text(top, 1) + " %",
-                verdict,
-            )
-        )
-    return judgements
-
-
-def _draw_figure_3b(rows: Rows) -> Figure:
-    figure, axes = new_figure(columns=1, width=5.2, height=3.8)
-    _lines(
-        axes[0], rows, "fig3b", "entropy", ["Random", "FairMyopic", *SOLVERS, "Myopic", "Oracle"]
-    )
-    axes[0].set_xlabel("chance p[1, 0] that help in the bad state brings the good one")
-    axes[0].set_ylabel("action entropy")
-    figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=8)
-    return figure
-
-
-def _judge_figure_3b(rows: Rows) -> list[Judgement]:
-    names = _parts(rows, "fig3b")
-    highest, above = 0, dict.fromkeys(SOLVERS, 0)
-    for name in names:
-        entropy = {policy: line.mean for policy, line in summary(rows[name], "entropy").items()}
-        highest += max(entropy, key=lambda policy: entropy[policy]) == "Random"
-        for solver in SOLVERS:
-            above[solver] += entropy[solver] > entropy["Oracle"]
-    ours = f"Random highest in {highest} of {len(names)}; above the Oracle: " + ", ".join(
-        f"{s} {n} of {len(names)}" for s, n in above.items()
-    )
-    good = highest == len(names) and above["SoftFair (priced)"] == len(names)
-    verdict = (
-        "Order reproduced."
-        if good and min(above.values()) == len(names)
-        else "Order reproduced in part, see the counts."
-    )
-    return [
-        Judgement(
-            "Random has the highest entropy, SoftFair always a higher one than the Oracle.",
-            ours,
-            verdict,
-        )
-    ]
-
-
-# -- Table 2
-
-
-def _draw_table_2(rows: Rows) -> Figure:
-    figure, axes = new_figure(columns=1, width=5.2, height=3.8)
-    ax = axes[0]
-    table = rows["table2"]
-    benefit, entropy = summary(table, "benefit"), summary(table, "entropy")
-    for policy, (colour, marker) in STYLE.items():
-        if policy in benefit:
-            ax.errorbar(
-                entropy[policy].mean,
-                benefit[policy].mean,
-                xerr=entropy[policy].half,
-                yerr=benefit[policy].half,
-                color=colour,
-                marker=marker,
-                linestyle="",
-                label=policy,
-            )
-    for policy, ((mean, _), (spread, _)) in PAPER_TABLE_2.items():
-        ax.annotate(
-            f"{policy}, paper",
-            (spread, mean),
-            (4, 4),
-            textcoords="offset points",
-            fontsize=7,
-            color="#c0392b",
-        )
-        ax.plot(spread, mean, marker="*", color="#c0392b", markersize=8, linestyle="")
-    ax.set_xlabel("action entropy")
-    ax.set_ylabel("intervention benefit, % of the Oracle's")
-    ax.legend(frameon=False, fontsize=7, loc="lower left")
-    return figure
-
-
-def _judge_table_2(rows: Rows) -> list[Judgement]:
-    table = rows["table2"]
-    benefit, entropy = summary(table, "benefit"), summary(table, "entropy")
-    judgements = []
-    for policy, (paper_benefit, paper_entropy) in PAPER_TABLE_2.items():
-        for name in SOLVERS if policy == "SoftFair" else (policy,):
-            b, e = benefit[name], entropy[name]
-            near = [
-                what
-                for what, ours, (theirs, sd) in (
-                    ("benefit", b, paper_benefit),
-                    ("entropy", e, paper_entropy),
-                )
-                if abs(ours.mean - theirs) <= max(sd, ours.sd)
-            ]
-            judgements.append(
-                Judgement(
-                    f"{policy}: benefit {paper_benefit[0]:g} \u00b1 {paper_benefit[1]:g}, "
-                    f"entropy {paper_entropy[0]:g} \u00b1 {paper_entropy[1]:g}",
-                    f"{name}: benefit {b.mean:.0f} \u00b1 {b.sd:.0f} (mean to \u00b1 {b.half:.0f}), "
-                    f"entropy {e.mean:.2f} \u00b1 {e.sd:.2f} (mean to \u00b1 {e.half:.2f})",
-                    f"{' and '.join(near).capitalize() or 'Neither'} within a standard deviation.",
-                )
-            )
-    judgements.append(
-        Judgement(
-            "The absolute figures",
-            "every choice is recorded, and a parameter of the cohort or of SoftFair",
-            "Not recoverable from the text, because the mix of patients, the meaning of 5-50 %, the noise, c and the number of episodes "
-            "are not stated.",
-        )
-    )
-    for column, order in (
-        ("benefit", ("Myopic", "SoftFair", "FairMyopic", "Random")),
-        ("entropy", ("Random", "FairMyopic", "SoftFair", "Myopic")),
-    ):
-        means = summary(table, column)
-        held = []
-        for solver in SOLVERS:
-            line = [means[solver if policy == "SoftFair" else policy].mean for policy in order]
-            held.append((solver, all(a > b for a, b in pairwise(line))))
-        yes = [solver for solver, ok in held if ok]
-        verdict = (
-            "Order reproduced."
-            if len(yes) == len(SOLVERS)
-            else f"Order reproduced with {', '.join(yes) or 'no solver'}."
-        )
-        a, b = means["Random"], means["FairMyopic"]
-        if abs(a.mean - b.mean) <= math.hypot(a.half, b.half):
-            verdict += (
-                " Random and FairMyopic are nearer to each other than their intervals tell apart."
-            )
-        judgements.append(
-            Judgement(
-                f"Order of {column}: {' > '.join(order)}",
-                ", ".join(f"{solver}: {'the same' if ok else 'different'}" for solver, ok in held),
-                verdict,
-            )
-        )
-    return judgements
-
-
-# -- Beyond the paper
-
-
-def _draw_beyond(rows: Rows) -> Figure:
-    figure, axes = new_figure(columns=2, width=4.6, height=4.0)
-    names = _parts(rows, "fig3a")
-    for ax, (column, label) in zip(
-        axes,
-        (("entropy", "action entropy"), ("never_selected", "share of arms never helped")),
-        strict=True,
-    ):
-        for policy in (*SOLVERS, "SoftFair (c_value = 1)"):
-            colour, marker = STYLE[policy]
-            points = [
-                (_value(rows[n], policy, column)[0], _value(rows[n], policy, "benefit")[0])
-                for n in names
-            ]
-            ax.plot(
-                *zip(*points, strict=True), color=colour, marker=marker, markersize=5, label=policy
-            )
-        for policy in ("Random", "Myopic", "FairMyopic", "Oracle"):
-            colour, marker = STYLE[policy]
-            ax.plot(
-                _value(rows[names[0]], policy, column)[0],
-                _value(rows[names[0]], policy, "benefit")[0],
-                color=colour,
-                marker=marker,
-                linestyle="",
-                label=policy,
-            )
-        ax.set_xlabel(label)
-    axes[0].set_ylabel("intervention benefit, % of the Oracle's")
-    axes[0].legend(frameon=False, fontsize=7, loc="lower left")
-    return figure
-
-
-def _judge_beyond(rows: Rows) -> list[Judgement]:
-    names = _parts(rows, "fig3a")
-    coupled = [
-        (
-            _value(rows[n], "SoftFair (paper)", "entropy")[0],
-            _value(rows[n], "SoftFair (paper)", "benefit")[0],
-        )
-        for n in names
-    ]
-    priced = [
-        (
-            _value(rows[n], "SoftFair (priced)", "entropy")[0],
-            _value(rows[n], "SoftFair (priced)", "benefit")[0],
-        )
-        for n in names
-    ]
-    priced.sort()
-    gains = []
-    for entropy, benefit in coupled:
-        if priced[0][0] <= entropy <= priced[-1][0]:
-            gains.append(
-                float(np.interp(entropy, [e for e, _ in priced], [b for _, b in priced])) - benefit
-            )
-    bound = _value(rows[names[-1]], "SoftFair (priced)", "of_bound")
-    ours = (
-        f"at the same entropy, prices bring {min(gains):.0f} to {max(gains):.0f} points more"
-        if gains
-        else "no common entropy"
-    )
-    if gains and max(gains) > 1:
-        verdict = "The paper's recipe is beaten: prices, or values learnt with c = 1, dominate the coupled c on the frontier."
-    else:
-        verdict = "No clear gain at this size."
-    return [
-        Judgement(
-            "(beyond the paper) One c for learning and drawing against prices, and against c_value = 1.",
-            ours,
-            verdict,
-        ),
-        Judgement(
-            "(beyond the paper) A certificate.",
-            f"priced, largest c: {_text(bound, 1)} % of what no policy can exceed",
-            "True for every policy that helps at most k.",
-        ),
-    ]
 
 
 SECTIONS = (
-    _Section("fig1", "Figure 1: who is ever helped", _draw_figure_1, _judge_figure_1, ("fig1",)),
-    _Section(
+    Section(
+        "fig1", "Figure 1: who is ever helped", ("fig1",), _caption_1, draw_figure_1, judge_figure_1
+    ),
+    Section(
         "fig2",
-        "Figure 2: benefit by size, budget and horizon",
-        _draw_figure_2,
-        _judge_figure_2,
+        "Figure 2: benefit by (a) number of arms, (b) budget, (c) horizon",
         ("fig2a", "fig2b", "fig2c"),
+        _caption_2,
+        draw_figure_2,
+        judge_figure_2,
     ),
-    _Section(
+    Section(
         "fig3a",
-        "Figure 3a: benefit by the multiplier c",
-        _draw_figure_3a,
-        _judge_figure_3a,
+        "Figure 3 (a): benefit by the multiplier c",
         ("fig3a",),
+        _caption_3a,
+        draw_figure_3a,
+        judge_figure_3a,
     ),
-    _Section("fig3b", "Figure 3b: action entropy", _draw_figure_3b, _judge_figure_3b, ("fig3b",)),
-    _Section("table2", "Table 2: the CPAP cohort", _draw_table_2, _judge_table_2, ("table2",)),
-    _Section("frontier", "Beyond the paper: the frontier", _draw_beyond, _judge_beyond, ("fig3a",)),
+    Section(
+        "fig3b",
+        "Figure 3 (b): action entropy",
+        ("fig3b",),
+        _caption_3b,
+        draw_figure_3b,
+        judge_figure_3b,
+    ),
+    Section(
+        "table2",
+        "Table 2: the CPAP cohort",
+        ("table2",),
+        _caption_table_2,
+        draw_table_2,
+        judge_table_2,
+        table_2,
+    ),
+    Section(
+        "frontier",
+        "Beyond the paper: benefit against (a) entropy, (b) the share never helped",
+        ("fig3a",),
+        _caption_frontiers,
+        draw_frontiers,
+        judge_frontiers,
+    ),
+    *READING_SECTIONS,
 )
 
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>softfair: the paper, reproduced</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0 auto; max-width: 60rem; padding: 1rem; }}
-h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.2rem; margin-top: 2.5rem; }}
-.figure {{ overflow-x: auto; }} img {{ width: 100%; height: auto; }}
-dl {{ border-left: 3px solid #1f6fb4; padding-left: .8rem; margin: 1rem 0; }}
-dt {{ font-size: .8rem; color: #666; }} dd {{ margin: 0 0 .4rem 0; overflow-wrap: anywhere; }} dd.verdict {{ font-weight: 600; }}
-footer {{ margin-top: 3rem; font-size: .85rem; color: #666; overflow-wrap: anywhere; }}
-</style></head><body>
-<h1>Towards Soft Fairness in Restless Multi-Armed Bandits, reproduced</h1>
-<p>{intro}</p>
-{sections}
-<footer>{footer}</footer>
-</body></html>
-"""
 
+def write_report(
+    results: Results,
+    out: Path,
+    seed: int = 0,
+    quick: bool = False,
+    verdicts: Sequence[Verdict] = (),
+) -> Path:
+    """Write the report of the experiments that were run.
 
-def write_report(rows: Rows, out: Path, runs: int, seed: int, quick: bool = False) -> Path:
-    """Figures as PNG and SVG under ``out/figures`` and ``out/report.html``, of the sections whose experiments are there; its path."""
-    parts = []
-    for section in SECTIONS:
-        if not any(_parts(rows, figure) for figure in section.needs):
-            continue
-        figure = section.draw(rows)
-        images = {}
-        for kind in ("png", "svg"):
-            buffer = io.BytesIO()
-            figure.savefig(
-                buffer, format=kind, dpi=130, metadata={"Date": None} if kind == "svg" else None
-            )
-            images[kind] = buffer.getvalue()
-            write_whole(out / "figures" / f"{section.key}.{kind}", images[kind])
-        picture = base64.b64encode(images["png"]).decode()
-        body = "".join(
-            f"<dl><dt>the paper</dt><dd>{html.escape(j.paper)}</dd><dt>here</dt><dd>{html.escape(j.ours)}</dd>"
-            f'<dt>verdict</dt><dd class="verdict">{html.escape(j.verdict)}</dd></dl>'
-            for j in section.judge(rows)
-        )
-        title = html.escape(section.title)
-        inches = figure.get_figwidth()
-        # Panels side by side stay legible on a phone and are pushed along; a single one fits.
-        width = (
-            f"min-width:{5 * inches:g}rem"
-            if len(figure.axes) > 1
-            else f"max-width:{8 * inches:g}rem"
-        )
-        image = f'<img style="{width}" alt="{title}" src="data:image/png;base64,{picture}">'
-        parts.append(f'<section><h2>{title}</h2><div class="figure">{image}</div>{body}</section>')
-    rough = sorted({name for name, table in rows.items() if not table["converged"].all()})
-    notes = (
-        f" A solver stopped short of its tolerance in {', '.join(rough)}: the column <code>residual</code> there says by how much."
-        if rough
-        else ""
-    )
-    intro = (
-        f"{runs} simulations of each policy in each setting, seed {seed}. Not only the runs but the instances vary: five runs on each "
-        "cohort. After \u00b1 stands the 95 % interval of the mean over instances; in Table 2 the standard deviation over all "
-        "simulations comes first, as in the paper."
-    )
-    if quick:
-        intro = (
-            "A small version with fewer arms, decisions, episodes and runs than the paper's: for a first look, not for its numbers. "
-            + intro
-        )
-    footer = (
-        "Every setting, seed and version is recorded beside the rows in <code>results/</code>. gamma = 1; SoftFair's c is 9 unless said "
-        "otherwise (2 in Figure 1); Algorithm 1 runs 6 T episodes, at least 300." + notes
+    Parameters
+    ----------
+    results : mapping of str to Outcome
+        What :func:`run` returned. Sections without any of their experiments are left out.
+    out : Path
+        Folder. Pictures go to ``out/figures`` as PNG and SVG.
+    seed : int
+        With which the experiments were run.
+    quick : bool
+        Whether they were the small version.
+    verdicts : sequence of Verdict
+        What :func:`softfair.theory.verdicts` found; empty leaves the section out.
+
+    Returns
+    -------
+    Path
+        Of the page, ``out/report.html``, which needs no other file.
+    """
+    written = [
+        _section(section, results, out)
+        for section in SECTIONS
+        if any(parts(results, figure) for figure in section.needs)
+    ]
+    if verdicts:
+        written.append(_claims(verdicts, quick))
+    body = "\n".join(
+        [
+            f"<h1>{TITLE}</h1>",
+            *(f"<p>{paragraph}</p>" for paragraph in _introduction(quick)),
+            *written,
+            _making(seed),
+            _sources(),
+        ]
     )
     path = out / "report.html"
-    write_whole(path, PAGE.format(intro=intro, sections="\n".join(parts), footer=footer).encode())
+    write_whole(path, page.page("softfair: the paper, reproduced", body))
     return path
+
+
+def _section(section: Section, results: Results, out: Path) -> str:
+    """Picture, tables and judgements of one section; the picture also as files."""
+    figure = section.draw(results)
+    png = page.picture(figure, "png")
+    figure.set_layout_engine("none")  # as it was laid out for the first picture
+    for kind, content in (("png", png), ("svg", page.picture(figure, "svg"))):
+        write_whole(out / "figures" / f"{section.key}.{kind}", content)
+    body = [page.image(figure, section.title, png=png)]
+    body.append(f'<p class="lead">{html.escape(section.caption(results))}</p>')
+    body += [_table(table) for table in section.tables(results)]
+    body += [_judgement(judgement) for judgement in section.judge(results)]
+    return page.section(section.title, "".join(body))
+
+
+def _table(table: Table) -> str:
+    note = f'<p class="lead">{html.escape(table.note)}</p>' if table.note else ""
+    return page.table(table.headings, table.rows, table.text) + note
+
+
+def _judgement(judgement: Judgement) -> str:
+    return (
+        f"<dl><dt>the paper</dt><dd>{html.escape(judgement.paper)}</dd>"
+        f"<dt>here</dt><dd>{html.escape(judgement.ours)}</dd>"
+        f'<dt>verdict</dt><dd class="verdict">{html.escape(judgement.verdict)}</dd></dl>'
+    )
+
+
+def _introduction(quick: bool) -> list[str]:
+    """What the reader needs to know before the first figure."""
+    first = (
+        "Every setting has several cohorts, each made from its own seed, and on each of them every "
+        "policy runs several times with the same luck. In brackets stands the 95 % interval of the "
+        "mean over cohorts. Verdicts rest on such intervals, those between policies on differences "
+        "paired by cohort: where an interval does not decide, the verdict says so; with fewer than "
+        f"{FEWEST_COHORTS} cohorts there is none. An asterisk, a hatched bar or a hollow marker "
+        "shows figures made with values that had not settled. gamma = 1."
+    )
+    if not quick:
+        return [first]
+    return [
+        "The small version: the paper's own sizes, with fewer cohorts than the full report and "
+        "only the first episodes of Algorithm 1, whose values then have not settled, and without "
+        "other readings of Table 2 and Figure 1. "
+        "<code>softfair reproduce</code> makes the full one.",
+        first,
+    ]
+
+
+def _claims(verdicts: Sequence[Verdict], quick: bool) -> str:
+    """The verdicts on the paper's claims as a table."""
+    rows = [
+        (row.claim, row.statement, row.verdict, row.corrected, row.margin, f"{row.instances:,}")
+        for row in verdict_rows(verdicts)
+    ]
+    headings = ("claim", "statement", "verdict", "what holds instead", "margin", "tried")
+    command = "softfair verify --quick" if quick else "softfair verify"
+    return page.section(
+        "The paper's claims",
+        page.table(headings, rows, text=True),
+        f"What {command} finds; with --json it also gives the witness of each verdict.",
+    )
+
+
+def _making(seed: int) -> str:
+    """When, with what and on what machine the page was made."""
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "numba"))
+    rows = [
+        ("date", datetime.now(UTC).date().isoformat()),
+        ("softfair", version("softfair")),
+        ("seed", str(seed)),
+        ("Python", platform.python_version()),
+        ("libraries", versions),
+        ("processor", f"{_processor()}, {os.cpu_count()} cores"),
+        ("system", f"{platform.system()}, {platform.machine()}"),
+    ]
+    return page.section(
+        "How this page was made",
+        page.table(("what", "which"), rows, text=True),
+        "Every choice in force, the seed and the software are recorded beside the rows in "
+        "results/; a result made by other software or with other choices is not used again.",
+    )
+
+
+def _processor() -> str:
+    """The processor's model, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or "unknown"
+
+
+def _sources() -> str:
+    """References with links, and how to cite."""
+    items = []
+    for reference in REFERENCES:
+        title = (
+            page.link(reference.link, reference.title)
+            if reference.link
+            else html.escape(reference.title)
+        )
+        items.append(
+            f"<li>{html.escape(reference.authors)}: {title}. {html.escape(reference.use)}.</li>"
+        )
+    cite = (
+        f"The softfair developers: softfair, version {version('softfair')}; and the paper itself. "
+        "CITATION.cff in the repository has the same for reference managers."
+    )
+    return page.section("References", f"<ul>{''.join(items)}</ul>") + page.section(
+        "How to cite", f"<p>{html.escape(cite)}</p>"
+    )

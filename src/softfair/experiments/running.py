@@ -1,12 +1,18 @@
-"""Run experiments, keep what lasts.
+"""Run experiments, and keep their results.
 
-An experiment has some instances (cohorts, each from its own seed) and on each some runs; a row of the result is one run of one policy.
-A result is two files, ``<id>.csv`` and ``<id>.json`` with every setting, the seed, the versions and a hash of the rows; it is complete
-when the second is there. Each instance is kept as soon as it is done, so that an interrupted run goes on where it stopped.
+An experiment has some cohorts, each from its own seed, and on each some runs; a row of the result
+is one run of one policy. Experiments of the same data set and sizes share their cohorts, and what
+several of them ask of the same policy is computed once.
+
+A result is two files, ``<id>.csv`` with the rows and ``<id>.json`` with every choice in force, the
+software, the seed and a hash of the rows; it is complete when the second is there. It is used again
+only if all of these are the same. Each cohort is kept as soon as it is done, so that an
+interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import io
 import json
@@ -15,33 +21,66 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numba.core import event
 
-from .. import datasets, metrics
+from .. import datasets
+from ..comparison import Figures, Yardsticks, figures_of
 from ..errors import InvalidInput
 from ..files import write_whole
 from ..kernels.threads import get_threads
-from ..policies import NoIntervention, Oracle, SoftFair, ThresholdWhittle
+from ..policies import NoIntervention, Oracle, Policy, SoftFair, ThresholdWhittle
 from ..progress import track
-from ..simulation import simulate
+from ..simulation import Result, simulate
 from ..solvers import upper_bound
 from .catalogue import Experiment
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RUNS_AN_INSTANCE", "load", "run"]
+    from ..solvers.values import Info
 
-Part = dict[str, Any]  # what one instance brings: its rows, and the seconds that each policy took
+__all__ = ["RUNS_A_COHORT", "Outcome", "load", "run", "source_hash"]
 
-RUNS_AN_INSTANCE = 5  # of the 50 simulations: ten cohorts, five runs on each
+Part = dict[str, Any]  # what one cohort adds: its rows, and the seconds that each policy took
+Task = tuple[tuple[Experiment, ...], int]  # experiments of one data set and size, and the cohort
+
+RUNS_A_COHORT = 5  # of the 50 simulations: ten cohorts, five runs on each
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """An experiment as it was run.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        With the sizes and policies that were run.
+    rows : DataFrame
+        One row for each run of each policy: ``policy``, ``instance`` (the cohort's number),
+        ``run``, the figures, ``converged``, ``residual`` and ``passes`` of the policy's solver, and
+        ``counts`` where the experiment keeps them.
+    """
+
+    experiment: Experiment
+    rows: pd.DataFrame
+
+    @property
+    def cohorts(self) -> int:
+        """Number of cohorts."""
+        return int(self.rows["instance"].nunique())
+
+    @property
+    def runs_a_cohort(self) -> int:
+        """Runs on each cohort (the last may have fewer)."""
+        return int(self.rows["run"].max()) + 1
 
 
 def run(
@@ -51,66 +90,128 @@ def run(
     seed: int = 0,
     jobs: int | None = None,
     again: bool = False,
-) -> dict[str, pd.DataFrame]:
-    """Rows of each experiment by id, from an earlier run where its settings are the same (unless ``again``)."""
+) -> dict[str, Outcome]:
+    """Run experiments, or take their results from an earlier run of the same software.
+
+    Parameters
+    ----------
+    experiments : list of Experiment
+        What to run.
+    out : Path
+        Folder; results go to ``out/results``.
+    runs : int
+        Simulations of each policy: `RUNS_A_COHORT` on each cohort, on no more cohorts than an
+        experiment's own limit.
+    seed : int
+        The same seed gives the same rows, with any number of jobs.
+    jobs : int, optional
+        Cohorts at a time; default as many as there are threads.
+    again : bool
+        Whether to run what is already there.
+
+    Returns
+    -------
+    dict of str to Outcome
+        By id, in the order of the experiments.
+
+    Raises
+    ------
+    InvalidInput
+        If ``runs`` is below 1, the folder cannot be written or an earlier result is damaged.
+    """
     if runs < 1:
         raise InvalidInput(f"runs is {runs}; give at least 1")
-    done: dict[str, pd.DataFrame] = {}
-    todo: list[tuple[Experiment, int]] = []
-    counts = _instances(runs)
+    done: dict[str, Outcome] = {}
     for experiment in experiments:
         earlier = None if again else load(experiment, out, runs, seed)
         if earlier is not None:
             done[experiment.id] = earlier
-        else:
-            todo += [(experiment, i) for i in range(len(counts))]
-    left = {experiment.id: len(counts) for experiment, _ in todo}
-    parts: dict[str, dict[int, Part]] = {name: {} for name in left}
-
-    def work(task: tuple[Experiment, int]) -> tuple[Experiment, int, Part]:
-        experiment, instance = task
-        kept = _part(experiment, out, runs, seed, instance)
-        if not again and kept.exists():
-            try:
-                earlier = json.loads(kept.read_text())
-                return experiment, instance, {name: earlier[name] for name in ("rows", "seconds")}
-            except (ValueError, KeyError, TypeError):
-                pass  # cut short by other hands than ours, or of another make: do it again
-        part = _simulate_instance(experiment, counts[instance], instance, seed)
-        write_whole(kept, json.dumps(part).encode())
-        return experiment, instance, part
-
+    todo = [experiment for experiment in experiments if experiment.id not in done]
     if todo:
         probe = out / "results" / "parts" / ".writable"
-        write_whole(probe, b"")  # refused now and not after the first of many minutes
+        write_whole(probe, b"")  # an unwritable folder is refused before any work
         probe.unlink()
         _compile_side_by_side()
+        done |= _run_all(todo, out, runs, seed, jobs or get_threads(), again)
+    return {experiment.id: done[experiment.id] for experiment in experiments}
+
+
+def _run_all(
+    experiments: list[Experiment], out: Path, runs: int, seed: int, jobs: int, again: bool
+) -> dict[str, Outcome]:
+    """Run the experiments side by side; each is written when the last of its cohorts is done."""
+    runs_of = _runs_of_cohorts(runs)
+    tasks: list[Task] = [
+        (alike, cohort)
+        for alike in _alike(experiments)
+        for cohort in range(_cohorts(alike[0], runs_of))
+    ]
+    parts: dict[str, dict[int, Part]] = {experiment.id: {} for experiment in experiments}
+    done: dict[str, Outcome] = {}
+
+    def work(task: Task) -> tuple[Task, dict[str, Part]]:
+        alike, cohort = task
+        kept = {} if again else _kept_parts(alike, out, runs, seed, cohort)
+        missing = [experiment for experiment in alike if experiment.id not in kept]
+        if missing:
+            made = _simulate_cohort(missing, runs_of[cohort], cohort, seed)
+            for experiment in missing:
+                content = json.dumps(made[experiment.id]).encode()
+                write_whole(_part_file(experiment, out, runs, seed, cohort), content)
+            kept |= made
+        return task, kept
+
     # Threads, not processes: kernels release the lock, and nothing needs to be started or sent.
-    with ThreadPoolExecutor(jobs or get_threads()) as pool:
-        results: Iterator[tuple[Experiment, int, Part]] = pool.map(
-            work, sorted(todo, key=_cost, reverse=True)
+    with ThreadPoolExecutor(jobs) as pool:
+        results: Iterator[tuple[Task, dict[str, Part]]] = pool.map(
+            work, sorted(tasks, key=_cost, reverse=True)
         )
         try:
-            for experiment, instance, part in track(results, "experiments", total=len(todo)):
-                name = experiment.id
-                parts[name][instance] = part
-                left[name] -= 1
-                if not left[name]:
-                    done[name] = _finish(experiment, out, runs, seed, parts.pop(name))
+            for (alike, cohort), made in track(results, "experiments", total=len(tasks)):
+                for experiment in alike:
+                    of_experiment = parts[experiment.id]
+                    of_experiment[cohort] = made[experiment.id]
+                    if len(of_experiment) == _cohorts(experiment, runs_of):
+                        done[experiment.id] = _finish(experiment, out, runs, seed, of_experiment)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return {experiment.id: done[experiment.id] for experiment in experiments}
+    return done
+
+
+def _alike(experiments: list[Experiment]) -> list[tuple[Experiment, ...]]:
+    """The experiments grouped by data set and sizes: those of a group have the same cohorts."""
+    groups: dict[str, list[Experiment]] = {}
+    for experiment in experiments:
+        settings = experiment.settings()
+        world = {name: value for name, value in settings.items() if name not in ("id", "policies")}
+        groups.setdefault(json.dumps(world, sort_keys=True), []).append(experiment)
+    return [tuple(group) for group in groups.values()]
+
+
+def _kept_parts(
+    experiments: Sequence[Experiment], out: Path, runs: int, seed: int, cohort: int
+) -> dict[str, Part]:
+    """What an interrupted run has kept of this cohort; a file that cannot be read is left out."""
+    kept: dict[str, Part] = {}
+    for experiment in experiments:
+        try:
+            part = json.loads(_part_file(experiment, out, runs, seed, cohort).read_text())
+            kept[experiment.id] = {name: part[name] for name in ("rows", "seconds")}
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # absent or damaged: this cohort is run again
+    return kept
 
 
 ALGORITHM_1 = (
     "import softfair as sf\n"
-    "sf.SoftFair(solver='paper', design='successive', episodes=1).fit(sf.datasets.synthetic(4), k=1, horizon=2)"
+    "policy = sf.SoftFair(solver='paper', design='successive', episodes=2)\n"
+    "policy.fit(sf.datasets.synthetic(4), k=1, horizon=2)\n"
 )
 
 
 class _SecondCompiler(event.Listener):
-    """Starts a process that compiles Algorithm 1, which is half of all there is to compile, as soon as anything is compiled here."""
+    """Starts a process that compiles Algorithm 1, half of all kernels, on the first compilation."""
 
     child: subprocess.Popen[bytes] | None = None
 
@@ -127,7 +228,10 @@ class _SecondCompiler(event.Listener):
 
 
 def _compile_side_by_side() -> None:
-    """On first use, compile the kernels on two cores: a process compiles one at a time, and finds the other's in the cache on disk."""
+    """On first use, compile the kernels on two cores.
+
+    A process compiles one kernel at a time, and finds what another has compiled in the cache.
+    """
     if get_threads() < 2:
         return
     second, cohort = _SecondCompiler(), datasets.synthetic(4)
@@ -140,10 +244,24 @@ def _compile_side_by_side() -> None:
         second.child.wait()
 
 
-def load(experiment: Experiment, out: Path, runs: int, seed: int) -> pd.DataFrame | None:
-    """An earlier result with the same settings; None if there is none, an error if its files were damaged."""
-    import pandas as pd
+def load(experiment: Experiment, out: Path, runs: int, seed: int) -> Outcome | None:
+    """Give an earlier result that was made by the same software with the same choices.
 
+    Parameters
+    ----------
+    experiment, out, runs, seed
+        As for :func:`run`.
+
+    Returns
+    -------
+    Outcome or None
+        None if there is no such result.
+
+    Raises
+    ------
+    InvalidInput
+        If its files are damaged.
+    """
     table, about = _files(experiment, out)
     if not about.exists():
         return None
@@ -157,60 +275,130 @@ def load(experiment: Experiment, out: Path, runs: int, seed: int) -> pd.DataFram
         raise InvalidInput(f"the earlier result {about} is damaged; delete it, or run with --again")
     if record["settings"] != _settings(experiment, runs, seed):
         return None
-    return pd.read_csv(io.BytesIO(content), dtype={"policy": str})
+    return _outcome(experiment, content)
 
 
-def _instances(runs: int) -> list[int]:
-    """Runs on each instance."""
-    whole, rest = divmod(runs, RUNS_AN_INSTANCE)
-    return [RUNS_AN_INSTANCE] * whole + [rest] * (rest > 0)
+def _outcome(experiment: Experiment, content: bytes) -> Outcome:
+    import pandas as pd
+
+    return Outcome(experiment, pd.read_csv(io.BytesIO(content), dtype={"policy": str}))
 
 
-def _cost(task: tuple[Experiment, int]) -> float:
-    experiment, _ = task
-    return experiment.n * experiment.horizon**2  # episodes of Algorithm 1 grow with the horizon
+def _runs_of_cohorts(runs: int) -> list[int]:
+    """Runs on each cohort."""
+    whole, rest = divmod(runs, RUNS_A_COHORT)
+    return [RUNS_A_COHORT] * whole + [rest] * (rest > 0)
 
 
-def _simulate_instance(experiment: Experiment, runs: int, instance: int, seed: int) -> Part:
-    """A row for each policy and run on one cohort, and the seconds of a core that each policy took."""
-    cohort_seed = 1000 * seed + instance
-    cohort = experiment.cohort(cohort_seed)
-    setting: dict[str, Any] = {"k": experiment.k, "horizon": experiment.horizon, "gamma": 1.0}
-    none = simulate(NoIntervention().fit(cohort, **setting), runs, cohort_seed).totals
-    oracle = float(simulate(Oracle().fit(cohort, **setting), runs, cohort_seed).totals.mean())
-    headroom = upper_bound(cohort, **setting) - upper_bound(cohort, 0, experiment.horizon, 1.0)
-    rows, seconds = [], {}
-    for label, policy in experiment.policies.items():
-        begun = time.thread_time()
-        fitted = policy.fit(cohort, **setting, seed=cohort_seed)
-        result = simulate(fitted, runs, cohort_seed)
-        gained = result.totals - none
-        figures = {
-            "reward": result.totals,
-            "benefit": metrics.intervention_benefit(gained, 0.0, oracle - float(none.mean())),
-            "of_bound": metrics.intervention_benefit(gained, 0.0, headroom),
-            "entropy": metrics.action_entropy(result.counts),
-            "never_selected": metrics.never_selected(result.counts),
-            "longest_wait": metrics.longest_wait(result.waits),
-        }
-        for r in range(runs):
-            row: dict[str, Any] = {"policy": label, "instance": instance, "run": r}
-            row |= {name: float(np.asarray(values)[r]) for name, values in figures.items()}
-            row["residual"] = float("nan") if fitted.info is None else fitted.info.residual
-            row["converged"] = fitted.info is None or fitted.info.converged
-            if experiment.keep_counts:
-                row["counts"] = " ".join(map(str, result.counts[r]))
-            rows.append(row)
-        seconds[label] = time.thread_time() - begun
-    return {"rows": rows, "seconds": seconds}
+def _cohorts(experiment: Experiment, runs_of: list[int]) -> int:
+    """How many cohorts an experiment has, of those that the number of runs asks for."""
+    most = len(runs_of) if experiment.cohorts is None else experiment.cohorts
+    return min(most, len(runs_of))
+
+
+def _cost(task: Task) -> float:
+    alike, _ = task
+    # Episodes of Algorithm 1 grow with the horizon.
+    return sum(experiment.n * experiment.horizon**2 for experiment in alike)
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """One policy on one cohort."""
+
+    figures: Figures
+    result: Result
+    info: Info | None
+
+
+def _simulate_cohort(
+    experiments: Sequence[Experiment], runs: int, cohort: int, seed: int
+) -> dict[str, Part]:
+    """Rows and seconds of each experiment by id on one cohort, which is the same for all of them.
+
+    The seconds of a policy that several experiments share are those of the first.
+    """
+    first = experiments[0]
+    cohort_seed = 1000 * seed + cohort
+    people = first.cohort(cohort_seed)
+    setting: dict[str, Any] = {"k": first.k, "horizon": first.horizon, "gamma": 1.0}
+    none = simulate(NoIntervention().fit(people, **setting), runs, cohort_seed).totals
+    oracle = simulate(Oracle().fit(people, **setting), runs, cohort_seed).totals
+    headroom = upper_bound(people, **setting) - upper_bound(people, 0, first.horizon, 1.0)
+    yardsticks = Yardsticks(none, oracle, headroom)
+    measured: dict[Policy, _Measured] = {}
+    parts: dict[str, Part] = {}
+    for experiment in experiments:
+        rows, seconds = [], {}
+        for label, policy in experiment.policies.items():
+            seconds[label] = 0.0
+            if policy not in measured:
+                begun = time.thread_time()
+                fitted = policy.fit(people, **setting, seed=cohort_seed)
+                result = simulate(fitted, runs, cohort_seed)
+                figures = figures_of(result, yardsticks)
+                seconds[label] = time.thread_time() - begun
+                measured[policy] = _Measured(figures, result, fitted.info)
+            rows += _rows(label, cohort, measured[policy], experiment.keep_counts)
+        parts[experiment.id] = {"rows": rows, "seconds": seconds}
+    return parts
+
+
+def _rows(label: str, cohort: int, measured: _Measured, keep_counts: bool) -> list[dict[str, Any]]:
+    """A row for each run of one policy on one cohort."""
+    info = measured.info
+    of_runs = {
+        field.name: getattr(measured.figures, field.name) for field in dataclasses.fields(Figures)
+    }
+    rows = []
+    for r in range(len(measured.figures.reward)):
+        row: dict[str, Any] = {"policy": label, "instance": cohort, "run": r}
+        row |= {name: float(values[r]) for name, values in of_runs.items()}
+        row["residual"] = float("nan") if info is None else info.residual
+        row["passes"] = 0 if info is None else info.passes
+        row["converged"] = info is None or bool(info.converged)
+        if keep_counts:
+            row["counts"] = " ".join(map(str, measured.result.counts[r]))
+        rows.append(row)
+    return rows
+
+
+def source_hash(package: Path) -> str:
+    """Hash the source files of a package, by name and content.
+
+    Parameters
+    ----------
+    package : Path
+        Its folder.
+
+    Returns
+    -------
+    str
+        The same as long as no source file is changed, added, removed or renamed.
+    """
+    total = hashlib.sha256()
+    for file in sorted(package.rglob("*.py")):
+        content = hashlib.sha256(file.read_bytes()).hexdigest()
+        total.update(f"{file.relative_to(package).as_posix()} {content}\n".encode())
+    return total.hexdigest()
+
+
+@cache
+def _software() -> dict[str, str]:
+    """What made a result: the version, and the very source files."""
+    package = Path(__file__).parents[1]
+    return {"softfair": version("softfair"), "source": source_hash(package)[:16]}
 
 
 def _settings(experiment: Experiment, runs: int, seed: int) -> dict[str, Any]:
+    """All that decides the rows of a result."""
     settings = {
         **experiment.settings(),
         "runs": runs,
-        "runs an instance": RUNS_AN_INSTANCE,
+        "runs on each cohort": RUNS_A_COHORT,
         "seed": seed,
+        "seed of a cohort": "1000 seed + its number",
+        "software": _software(),
     }
     plain: dict[str, Any] = json.loads(json.dumps(settings))  # as they come back from a file
     return plain
@@ -221,19 +409,19 @@ def _files(experiment: Experiment, out: Path) -> tuple[Path, Path]:
     return out / "results" / f"{name}.csv", out / "results" / f"{name}.json"
 
 
-def _part(experiment: Experiment, out: Path, runs: int, seed: int, instance: int) -> Path:
+def _part_file(experiment: Experiment, out: Path, runs: int, seed: int, cohort: int) -> Path:
     settings = json.dumps(_settings(experiment, runs, seed), sort_keys=True)
     stamp = hashlib.sha256(settings.encode()).hexdigest()[:12]
-    return out / "results" / "parts" / f"{experiment.id.replace('/', '_')}-{stamp}-{instance}.json"
+    return out / "results" / "parts" / f"{experiment.id.replace('/', '_')}-{stamp}-{cohort}.json"
 
 
 def _finish(
     experiment: Experiment, out: Path, runs: int, seed: int, parts: dict[int, Part]
-) -> pd.DataFrame:
-    """Write the rows, then the record that makes them count, then drop the parts."""
+) -> Outcome:
+    """Write the rows, then the record that completes them, then delete the parts."""
     import pandas as pd
 
-    rows = pd.DataFrame([row for instance in sorted(parts) for row in parts[instance]["rows"]])
+    rows = pd.DataFrame([row for cohort in sorted(parts) for row in parts[cohort]["rows"]])
     seconds: Counter[str] = Counter()
     for part in parts.values():
         seconds.update(part["seconds"])
@@ -245,17 +433,16 @@ def _finish(
         "seconds": seconds,  # of a core, by policy
         "versions": {
             "python": platform.python_version(),
-            **{name: version(name) for name in ("softfair", "numpy", "numba")},
+            **{name: version(name) for name in ("softfair", "numpy", "numba", "scipy")},
         },
     }
-    about.unlink(
-        missing_ok=True
-    )  # rows without a record are no result: never the old record with new rows
+    # Without its record a table is no result; an old record must never stand beside new rows.
+    about.unlink(missing_ok=True)
     write_whole(table, content)
     write_whole(about, json.dumps(record, indent=1).encode())
-    for instance in parts:
-        _part(experiment, out, runs, seed, instance).unlink(missing_ok=True)
+    for cohort in parts:
+        _part_file(experiment, out, runs, seed, cohort).unlink(missing_ok=True)
     folder = out / "results" / "parts"
     if folder.exists() and not any(folder.iterdir()):
         folder.rmdir()
-    return pd.read_csv(io.BytesIO(content), dtype={"policy": str})
+    return _outcome(experiment, content)

@@ -1,6 +1,6 @@
-"""Compiled functions of arrays: arrays in, arrays out, no randomness of their own, no input changed.
+"""Compiled functions of arrays, without randomness of their own.
 
-Kernels are compiled on first use and cached on disk; a person at a terminal is told when that happens, once.
+Kernels are compiled on first use and cached on disk. A person at a terminal is told so, once.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ __all__: list[str] = []
 
 
 class _SayOnce(event.Listener):
+    """Prints one line when the first kernel of the package is compiled."""
+
     said = False
 
     def on_start(self, compiling: event.Event) -> None:

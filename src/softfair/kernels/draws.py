@@ -1,6 +1,7 @@
-"""Exact draws of k of n arms: the k best with random ties, the two designs, and rounding of given probabilities.
+"""Exact draws of k of n arms: the k best, the two designs, and rounding of given probabilities.
 
-Every function fills chosen [n] (0 or 1) with exactly k ones. Chance is a pure function of (key, counter), see `elementary`.
+Every function fills chosen [n] (0 or 1) with exactly k ones. Random numbers are a pure function of
+(key, counter), see `elementary`.
 """
 
 from __future__ import annotations
@@ -11,20 +12,25 @@ import numpy as np
 from numba import njit
 
 from .elementary import COMPILE, exp_, log_, mix, uniform
-from .inclusion import JOINT, SUCCESSIVE, guess_shift, shift
 from .lanes import lanes
 from .order import clip_decided, kth_smallest
+from .rules import RuleCode
+from .shift import guess_shift, shift
 
-__all__ = ["ROUNDED", "TOP", "draw_joint", "draw_rounded", "draw_successive", "draw_top", "select"]
+__all__ = ["draw_joint", "draw_rounded", "draw_successive", "draw_top", "select"]
 
 
-SAMPLED = 512  # values from which on a sample tells where the k-th smallest must lie
+SAMPLED = 512  # number of values from which on a sample brackets the k-th smallest
 
 
 @njit(**COMPILE)
-def _cut(values, k, scratch):
-    """The k-th smallest of values. From SAMPLED values on, a sample tells two bounds that it must lie between, and only what lies
-    there is searched (Floyd and Rivest's idea); if the sample misled, all is. Loops over all values have no branch to mispredict."""
+def _kth(values, k, scratch):
+    """The k-th smallest of values, which are left as they are.
+
+    From SAMPLED values on, a sample gives two bounds between which it lies in all likelihood, and
+    only the values between them are searched (Floyd and Rivest's idea). If the bounds turn out to
+    be wrong, all values are searched. The loop over all values has no branch to mispredict.
+    """
     n = len(values)
     if n >= SAMPLED:
         stride = n // 128 if n < 65536 else n // 1024
@@ -36,9 +42,8 @@ def _cut(values, k, scratch):
         margin = 3.0 * math.sqrt(size * share * (1.0 - share)) + 2.0
         upper, lower = math.ceil(size * share + margin), math.floor(size * share - margin)
         high = kth_smallest(scratch[:size], upper) if upper <= size else np.inf
-        low = (
-            kth_smallest(scratch[: min(upper, size)], lower) if lower >= 1 else -np.inf
-        )  # the smallest stand in front by now
+        # After the call above the smallest ``upper`` stand in front.
+        low = kth_smallest(scratch[: min(upper, size)], lower) if lower >= 1 else -np.inf
         below, between = 0, 0
         for i in range(n):
             scratch[between] = values[i]
@@ -53,24 +58,24 @@ def _cut(values, k, scratch):
 
 @njit(**COMPILE)
 def _select_smallest(values, k, key, scratch, chosen):
-    """The k smallest values; among those equal to the k-th, chance decides, each as likely as the others."""
+    """Choose the k smallest values; those equal to the k-th are equally likely to be chosen."""
     n = len(values)
     if k == 0:
         chosen[:] = 0
         return
-    cut = _cut(values, k, scratch)
-    met = 0
+    cut = _kth(values, k, scratch)
+    reached = 0  # how many values are at most cut
     for i in range(n):
         chosen[i] = values[i] <= cut
-        met += chosen[i]
-    if met == k:
+        reached += chosen[i]
+    if reached == k:
         return
     equal = 0
     for i in range(n):
         equal += values[i] == cut
-    places = k - (met - equal)
+    places = k - (reached - equal)
     for i in range(n):
-        if values[i] == cut:  # selection sampling: places left over candidates left
+        if values[i] == cut:  # selection sampling: the chance is places left / candidates left
             chosen[i] = uniform(key, i) * equal < places
             places -= chosen[i]
             equal -= 1
@@ -78,7 +83,7 @@ def _select_smallest(values, k, key, scratch, chosen):
 
 @njit(**COMPILE)
 def draw_top(scores, k, key, scratch, chosen):
-    """The k highest scores, ties at random."""
+    """Choose the k highest scores, ties at random."""
     n = len(scores)
     for i in range(n):
         scratch[n + i] = -scores[i]
@@ -87,9 +92,10 @@ def draw_top(scores, k, key, scratch, chosen):
 
 @njit(**COMPILE)
 def draw_successive(log_weights, k, key, scratch, chosen):
-    """One arm after another with probability w / (sum of the w left): the first k clocks of rate w to ring.
+    """Choose one arm after another with probability w / (sum of the w left).
 
-    In logarithms, log(-log U) - log w, so that no spread of weights over- or underflows.
+    Equivalently, the first k of independent exponential clocks of rate w. The times are compared by
+    their logarithms, log(-log U) - log w, so that no spread of weights over- or underflows.
     """
     n = len(log_weights)
     rings = scratch[n:]
@@ -100,17 +106,18 @@ def draw_successive(log_weights, k, key, scratch, chosen):
     _select_smallest(rings, k, key, scratch[:n], chosen)
 
 
-LEAF = 64  # arms of a leaf: drawn one by one; above the leaves, counts are split in two
-SIDE = 8  # leaves that are worked on side by side
-ONE_TABLE = 16384  # entries of a table that stays in the second cache: as long as it does, all arms are one leaf
-DUST = 1e-20  # what a leaf's or a branch's law may lose at each end: far below anything that a draw could show
+LEAF = 64  # arms of a leaf, which are drawn one by one; above the leaves counts are split in two
+SIDE = 8  # leaves whose laws are computed side by side
+ONE_TABLE = 16384  # entries of a table that stays in the second cache; up to there, one leaf
+DUST = 1e-20  # rows of a law that hold less at either end are dropped: no draw could show it
 
 
 @njit(**COMPILE)
 def _leaf_laws(q, first, law):
-    """Poisson-binomial laws of SIDE leaves from arm ``first`` on, side by side: law[j, leaf] = Pr(j); returns the rows above dust.
+    """Fill law[j, leaf] = Pr(j of the leaf's arms are in) for SIDE leaves from arm ``first`` on.
 
-    Side by side, because the steps of one leaf wait for each other.
+    Returns the number of rows above DUST. The leaves run side by side, because each step of one
+    leaf depends on the step before.
     """
     law[:] = 0.0
     law[0] = 1.0
@@ -135,7 +142,7 @@ def _leaf_laws(q, first, law):
 
 @njit(**COMPILE)
 def _trim(law, low, high):
-    """The part of law[low:high] that is above dust."""
+    """(low, high) of the part of law[low:high] that is above DUST."""
     while high - low > 1 and law[low] < DUST:
         low += 1
     while high - low > 1 and law[high - 1] < DUST:
@@ -145,43 +152,40 @@ def _trim(law, low, high):
 
 @njit(**COMPILE)
 def _draw_leaf(q, k, key, counter, table, chosen):
-    """k of the m arms of a leaf, Pr(set) proportional to the product of q/(1-q): arm by arm, by the law of those still to come.
+    """Choose k of the m arms of a leaf, Pr(set) proportional to the product of q / (1 - q).
 
-    table [m + 1, k + 10 at least] is scratch: one column of zeros in front, eight of slack behind.
+    Arms are decided one after another, by the law of the count of the arms after them. table
+    [m + 1, k + 10 at least] is scratch: one column of zeros in front, eight of slack behind.
     """
     m = len(q)
     table[m] = 0.0
     table[m, 1] = 1.0
     for i in range(m - 1, -1, -1):  # table[i, 1 + j] = Pr(j of arms i, ..., m - 1), as far as k
         table[i, 0] = 0.0
-        p, here, after = q[i], table[i], table[i + 1]
-        for block in range(
-            1, k + 2, 8
-        ):  # eight at a time: loops this short do not vectorise by themselves
+        p, row, after = q[i], table[i], table[i + 1]
+        for block in range(1, k + 2, 8):  # loops of a fixed length of eight are vectorised
             for j in range(8):
-                here[block + j] = (1.0 - p) * after[block + j] + p * after[block + j - 1]
+                row[block + j] = (1.0 - p) * after[block + j] + p * after[block + j - 1]
     left = k
     for i in range(m):
         take = 0
         if left == m - i:
             take = 1
         elif left > 0:
-            take = (
-                1
-                if uniform(key, counter + i) * table[i, 1 + left] < q[i] * table[i + 1, left]
-                else 0
-            )
+            goal = uniform(key, counter + i) * table[i, 1 + left]
+            take = 1 if goal < q[i] * table[i + 1, left] else 0
         chosen[i] = take
         left -= take
 
 
 @njit(**COMPILE)
 def draw_joint(log_weights, k, key, scratch, chosen):
-    """A set of k arms with probability proportional to the product of its weights (conditional Poisson), exactly.
+    """Choose a set of k arms with probability proportional to the product of its weights.
 
-    Arms are tilted to independent coins q that sum to k, which leaves the conditional law as it is. A tree over leaves of LEAF arms
-    holds the law of each branch's count; from the root down, the count of a branch is split between its halves, and at a leaf arms
-    are drawn one by one. O(n) work at the leaves, O(V log n) above.
+    All weights are multiplied by a common factor so that independent arms of chance q would sum to
+    about k, which leaves the conditional law as it is. A tree over leaves of LEAF arms holds the
+    law of the count of each branch. From the root down, the count of a branch is split between its
+    halves; at a leaf arms are drawn one by one. The work is O(n) at the leaves, O(V log n) above.
     """
     n = len(log_weights)
     chosen[:] = 0
@@ -195,9 +199,8 @@ def draw_joint(log_weights, k, key, scratch, chosen):
     for i in range(n):
         top = max(top, log_weights[i])
     guess = guess_shift(log_weights, top, float(k))
-    u = shift(
-        log_weights, top, float(k), np.int64(JOINT), guess, 0.1
-    )  # near is enough: any tilt serves
+    # A rough solution is enough: any u leaves the law as it is.
+    u = shift(log_weights, top, float(k), np.int64(RuleCode.JOINT), guess, 0.1)
     for i in range(n):
         x = (log_weights[i] - top) + u
         e = exp_(-abs(x))
@@ -210,7 +213,8 @@ def draw_joint(log_weights, k, key, scratch, chosen):
     levels = 0
     while (1 << levels) < leaves:
         levels += 1
-    # law of the count of branch b of level h (2^h leaves): laws[starts[h, b] + j - lows[h, b]] = Pr(count = j), j in [lows, highs)
+    # Law of the count of branch b of level h (2^h leaves):
+    # laws[starts[h, b] + j - lows[h, b]] = Pr(count = j) for j in [lows[h, b], highs[h, b])
     starts = np.zeros((levels, leaves), np.int64)
     lows = np.zeros((levels, leaves), np.int64)
     highs = np.zeros((levels, leaves), np.int64)
@@ -241,27 +245,19 @@ def draw_joint(log_weights, k, key, scratch, chosen):
             if 2 * b + 1 == branches:
                 starts[h, b], lows[h, b], highs[h, b] = start_a, low_a, high_a
                 continue
-            low_b, high_b, start_b = (
-                lows[h - 1, 2 * b + 1],
-                highs[h - 1, 2 * b + 1],
-                starts[h - 1, 2 * b + 1],
-            )
-            left, right = (
-                laws[start_a : start_a + high_a - low_a],
-                laws[start_b : start_b + high_b - low_b],
-            )
+            low_b, high_b = lows[h - 1, 2 * b + 1], highs[h - 1, 2 * b + 1]
+            start_b = starts[h - 1, 2 * b + 1]
+            left = laws[start_a : start_a + high_a - low_a]
+            right = laws[start_b : start_b + high_b - low_b]
             both = laws[used : used + len(left) + len(right) - 1]
             both[:] = 0.0
             for i in range(len(left)):
                 for j in range(len(right)):
                     both[i + j] += left[i] * right[j]
             low, high = _trim(both, 0, len(both))
-            starts[h, b], lows[h, b], highs[h, b] = (
-                used + low,
-                low_a + low_b + low,
-                low_a + low_b + high,
-            )
-            used += high  # dust below stays unused
+            starts[h, b] = used + low
+            lows[h, b], highs[h, b] = low_a + low_b + low, low_a + low_b + high
+            used += high  # the rows dropped at the low end stay unused
         branches = parents
     counts, next_counts = np.zeros(leaves, np.int64), np.zeros(leaves, np.int64)
     counts[0] = k
@@ -269,7 +265,7 @@ def draw_joint(log_weights, k, key, scratch, chosen):
     branches = 1
     for h in range(levels - 1, -1, -1):
         size = (leaves + (1 << h) - 1) >> h  # branches of level h
-        arms = LEAF << h  # of a branch, but for the last
+        arms = LEAF << h  # of each branch except the last
         for b in range(branches):
             if 2 * b + 1 == size:
                 next_counts[2 * b] = counts[b]
@@ -294,7 +290,7 @@ def draw_joint(log_weights, k, key, scratch, chosen):
                 split = j
                 if goal < 0.0:
                     break
-            # Whatever rounding made of the laws, neither half is to give more arms than it has.
+            # Rounding of the laws must not ask either half for more arms than it has.
             split = max(0, wanted - min(arms, n - right * arms), min(split, arms, wanted))
             next_counts[left] = split
             next_counts[right] = wanted - split
@@ -307,9 +303,10 @@ def draw_joint(log_weights, k, key, scratch, chosen):
 
 @njit(**COMPILE)
 def draw_rounded(probabilities, key, scratch, chosen):
-    """Dependent rounding: arm i with probability probabilities[i], which sum to k, and exactly k in all (pivotal method).
+    """Choose exactly k arms, arm i with probability probabilities[i]; these sum to k.
 
-    Two arms at a time settle between them who keeps the probability of both; arms meet in random order.
+    This is the pivotal method (dependent rounding): two arms at a time, in random order, exchange
+    probability until one of them has 0 or 1, which leaves every arm's expectation as it is.
     """
     n = len(probabilities)
     p = scratch[:n]
@@ -334,32 +331,29 @@ def draw_rounded(probabilities, key, scratch, chosen):
             p[holder], p[other] = (1.0, total - 1.0) if winner else (total - 1.0, 1.0)
         if p[holder] == 0.0 or p[holder] == 1.0:
             holder = other
-    for i in range(
-        n
-    ):  # all are 0 or 1 by now but the last holder, which rounding may have left a hair away
+    # All are 0 or 1 except perhaps the last holder, which differs from 0 or 1 by rounding alone.
+    for i in range(n):
         chosen[i] = 1 if p[i] > 0.5 else 0
-
-
-TOP, ROUNDED = 2, 3  # beside SUCCESSIVE and JOINT: the rules by which scores become a selection
 
 
 @njit(**COMPILE)
 def select(scores, c, rule, k, key, scratch, chosen):
-    """k arms by the rule into chosen [n]: c scores are log-weights of a design, scores as they are rank (TOP) or are chances (ROUNDED).
+    """Choose k arms by the rule.
 
-    scratch [3 n] is overwritten.
+    c scores are the log-weights of a design; TOP ranks by the scores themselves, and with ROUNDED
+    they are chances. scratch [3 n] is overwritten.
     """
     n = len(scores)
-    if rule == TOP:
+    if rule == RuleCode.TOP:
         draw_top(scores, k, key, scratch[: 2 * n], chosen)
-    elif rule == ROUNDED:
+    elif rule == RuleCode.ROUNDED:
         draw_rounded(scores, key, scratch[:n], chosen)
     else:
         log_weights = scratch[2 * n :]
         for i in range(n):
             log_weights[i] = c * scores[i]
         clip_decided(log_weights, k, scratch[:n])
-        if rule == SUCCESSIVE:
+        if rule == RuleCode.SUCCESSIVE:
             draw_successive(log_weights, k, key, scratch[: 2 * n], chosen)
         else:
             draw_joint(log_weights, k, key, scratch[: 2 * n], chosen)

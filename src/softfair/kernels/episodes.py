@@ -1,7 +1,7 @@
-"""Many steps of many arms with chance in them: runs of a policy side by side, and the episodes of Algorithm 1.
+"""Many steps of many arms with chance in them: runs of a policy, and the episodes of Algorithm 1.
 
-Chance at (run, step, arm) is a pure function of the run's key, so any policy meets the same luck (common random numbers), on any
-number of threads.
+Chance at (run, step, arm) is a pure function of the run's key, so any policy meets the same luck
+(common random numbers), on any number of threads.
 """
 
 from __future__ import annotations
@@ -9,12 +9,27 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .draws import TOP, select
+from .draws import select
 from .elementary import COMPILE, mix, uniform
-from .inclusion import SUCCESSIVE, guess_shift, joint_inclusion, successive_inclusion
+from .inclusion import joint_inclusion, successive_inclusion
 from .order import clip_decided, kth_smallest
+from .rules import RuleCode
+from .shift import guess_shift
 
-__all__ = ["episodes", "run_window", "start_runs"]
+__all__ = [
+    "CHANCE",
+    "GAIN",
+    "JUMP",
+    "LATEST",
+    "PRODUCT",
+    "episodes",
+    "run_window",
+    "start_runs",
+]
+
+# What `episodes` adds up at each visit: the inclusion probability, the gain, their product, and the
+# square of the gain's jump since the visit before; LATEST holds the gain itself.
+CHANCE, GAIN, PRODUCT, JUMP, LATEST = 0, 1, 2, 3, 4
 
 
 @njit(inline="always")
@@ -69,9 +84,10 @@ def run_window(
 ):
     """Decisions first_step, ..., first_step + steps - 1 of runs [low, high).
 
-    scores [1 or runs, 1 or steps, n, S or 1]: what each arm scores in each state; an axis of 1 serves all. A policy without memory has
-    one table for all runs, one with memory a row a run. states, counts, waits, longest [runs, n] go on from where they are; rewards
-    [runs, T] and chosen [runs, n] (the last selection) are filled.
+    scores [1 or runs, 1 or steps, n, S or 1]: what each arm scores in each state; an axis of 1
+    serves all. A policy without memory has one table for all runs, one with memory a row a run.
+    states, counts, waits, longest [runs, n] go on from where they are; rewards [runs, T] and chosen
+    [runs, n] (the last selection) are filled.
     """
     n, S = P.shape[0], P.shape[3]
     values, scratch = np.empty(n), np.empty(3 * n)
@@ -113,6 +129,7 @@ def run_window(
 
 @njit(**COMPILE)
 def _inclusion_of_top(scores, k, out):
+    """Chances of the k largest, ties shared, into out; returns the k-th largest score."""
     cut = kth_smallest(scores.copy(), len(scores) - k + 1)
     above, tied = 0, 0
     for i in range(len(scores)):
@@ -120,14 +137,37 @@ def _inclusion_of_top(scores, k, out):
         tied += scores[i] == cut
     for i in range(len(scores)):
         out[i] = 1.0 if scores[i] > cut else (k - above) / tied if scores[i] == cut else 0.0
+    return cut
 
 
 @njit(**COMPILE)
-def episodes(first, last, P, reward, start, k, c, gamma, rule, tolerance, key, series, V, visits):
-    """Algorithm 1 of the paper, episodes first .. last - 1, to the letter: V [T + 1, n, S] and visits [T, n, S] are updated in place.
+def episodes(
+    first,
+    last,
+    P,
+    reward,
+    start,
+    k,
+    c,
+    gamma,
+    rule,
+    tolerance,
+    key,
+    series,
+    V,
+    shifts,
+    visits,
+    sums,
+    clocks,
+):
+    """Episodes first .. last - 1 of Algorithm 1, forward in t.
 
-    Forward in t, only the value of the visited state is overwritten (Eq. 5), with V_{t+1} as the previous episode left it. Inclusion
-    probabilities are those of the design, within ``tolerance`` relative.
+    V [T + 1, n, S] and shifts [T] go on from where they are: of the values, only that of the state
+    visited is overwritten (Eq. 5), with V_{t+1} as the previous episode left it. Inclusion
+    probabilities are those of the design, within ``tolerance`` relative. What happened is added to
+    visits [T, n, S], to sums [T, n, S, 5] (columns CHANCE, GAIN, PRODUCT, JUMP and LATEST) and to
+    clocks [T], the shifts: an arm of gain g has a chance of about 1 - exp(-exp(c g + shift)) in the
+    successive design, sigmoid(c g + shift) in the joint one, [g + shift >= 0] for the best k.
     """
     T, n, S = visits.shape
     state, picked = np.empty(n, np.int32), np.empty(n, np.uint8)
@@ -138,7 +178,6 @@ def episodes(first, last, P, reward, start, k, c, gamma, rule, tolerance, key, s
         np.empty(n),
         np.empty(3 * n),
     )
-    shifts = np.full(T, np.nan)  # the clock at each step, from the episode before
     for episode in range(first, last):
         luck = mix(key, 3 * episode * T)
         for i in range(n):
@@ -156,8 +195,8 @@ def episodes(first, last, P, reward, start, k, c, gamma, rule, tolerance, key, s
                 passive[i], gain[i] = q0, q1 - q0
             if k == 0 or k == n:
                 chance[:] = 1.0 if k else 0.0
-            elif rule == TOP:
-                _inclusion_of_top(gain, k, chance)
+            elif rule == RuleCode.TOP:
+                shifts[t] = -_inclusion_of_top(gain, k, chance)
             else:
                 for i in range(n):
                     log_weights[i] = c * gain[i]
@@ -170,7 +209,7 @@ def episodes(first, last, P, reward, start, k, c, gamma, rule, tolerance, key, s
                     if np.isnan(shifts[t])
                     else shifts[t] + top
                 )
-                if rule == SUCCESSIVE:
+                if rule == RuleCode.SUCCESSIVE:
                     u, _ = successive_inclusion(
                         log_weights, top, k, tolerance, guess, series, chance
                     )
@@ -183,6 +222,14 @@ def episodes(first, last, P, reward, start, k, c, gamma, rule, tolerance, key, s
             for i in range(n):
                 V[t, i, state[i]] = passive[i] + chance[i] * gain[i]  # Eq. 5
                 visits[t, i, state[i]] += 1
+                record = sums[t, i, state[i]]
+                record[CHANCE] += chance[i]
+                record[GAIN] += gain[i]
+                record[PRODUCT] += chance[i] * gain[i]
+                if visits[t, i, state[i]] > 1:
+                    record[JUMP] += (gain[i] - record[LATEST]) ** 2
+                record[LATEST] = gain[i]
+            clocks[t] += shifts[t]
             if S == 2:
                 for i in range(n):
                     state[i] = uniform(luck, i) >= P[i, picked[i], state[i], 0]

@@ -1,8 +1,8 @@
 """Scratch for a block of arms that runs through SIMD lanes together.
 
-A compiler vectorises a loop over arrays only if it can prove that they do not overlap. Heap arrays need a run-time check for each
-pair, and beyond a handful of arrays it gives up; arrays on the stack are known to be apart. That is a factor of seven for the
-recursions of `recursion.py`.
+A compiler vectorises a loop over arrays only if it can prove that they do not overlap. Heap arrays
+need a run-time check for each pair, and beyond a handful of arrays it gives up; arrays on the stack
+are known to be apart. That is a factor of seven for the recursions of `recursion.py`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from numba.extending import intrinsic
 
 __all__ = ["LANES", "lanes"]
 
-LANES = 64  # arms of a block: enough to fill the pipelines, few enough for a block's scratch to stay in the first cache
+# Arms of a block: enough to fill the pipelines, few enough for its scratch to stay in cache.
+LANES = 64
 
 
 @intrinsic
 def _stack(typingctx):
+    """A pointer to LANES float64 on the stack of the calling function."""
+
     def codegen(context, builder, signature, args):
-        # Use vectors as wide as the machine has; compilers shy from 512 bits for the sake of old processors that slowed down.
-        set.add(
-            builder.function.attributes, '"prefer-vector-width"="512"'
-        )  # llvmlite lists only the attributes it knows
+        # Use vectors as wide as the machine has. By default LLVM avoids 512 bits, because some old
+        # processors slowed down. set.add, because llvmlite's own add knows few attributes.
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
         block = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), LANES))
         block.align = 64  # a vector of 512 bits that straddles two cache lines takes two loads
         return builder.bitcast(block, ir.DoubleType().as_pointer())

@@ -1,15 +1,16 @@
-"""The recursions of one arm, for every arm: values backward, state distributions forward, given one number theta_t a step.
+"""Values backward and state distributions forward for every arm, given one number theta_t a step.
 
-With Q_t(s, a) = sum_s2 P[a, s, s2] (r(s2) + gamma V_{t+1}(s2)), lambda_t(s) = Q_t(s, 1) - Q_t(s, 0) and x = c lambda_t(s) - theta_t,
-a rule says how likely the arm is to be active and what its state is worth:
+With Q_t(s, a) = sum_s2 P[a, s, s2] (r(s2) + gamma V_{t+1}(s2)), the gain
+lambda_t(s) = Q_t(s, 1) - Q_t(s, 0) (Eq. 4) and x = c lambda_t(s) - theta_t, a rule gives the chance
+pi that the arm is active and the value V_t(s) = Q_t(s, 0) + extra of its state:
 
-    PRICED      pi = sigmoid(x)            V_t(s) = Q_t(s, 0) + softplus(x) / c       (theta = c m, the soft Bellman equation)
-    JOINT       pi = sigmoid(x)            V_t(s) = Q_t(s, 0) + pi lambda_t(s)        (mean field of the joint design)
-    SUCCESSIVE  pi = 1 - exp(-exp(x))      V_t(s) = Q_t(s, 0) + pi lambda_t(s)        (mean field of the successive design)
-    HARD        pi = [x > 0], c = 1        V_t(s) = Q_t(s, 0) + max(x, 0)             (theta = m, the dual bound)
+    PRICED      pi = sigmoid(x)         extra = softplus(x) / c   theta = c m, soft Bellman equation
+    JOINT       pi = sigmoid(x)         extra = pi lambda_t(s)    mean field of the joint design
+    SUCCESSIVE  pi = 1 - exp(-exp(x))   extra = pi lambda_t(s)    mean field of `successive`
+    HARD        pi = [x > 0], c = 1     extra = max(x, 0)         theta = m, the dual bound
 
-Given theta, arms do not see each other: memory is O(n), a pass reads P once, and parts of the cohort can be anywhere.
-Two states run through SIMD lanes; any number of states one arm at a time.
+Given theta, arms are independent: memory is O(n), and a pass reads P once. Two-state arms run
+through SIMD lanes; arms with more states run one at a time.
 """
 
 from __future__ import annotations
@@ -19,25 +20,16 @@ from numba import njit
 
 from .elementary import COMPILE, INSIDE, exp_, log1p_, rise_
 from .lanes import LANES, lanes
+from .rules import RuleCode
 
-__all__ = [
-    "HARD",
-    "JOINT",
-    "PART",
-    "PRICED",
-    "SUCCESSIVE",
-    "score_rows",
-    "score_rows_two",
-    "sweep",
-    "sweep_two",
-]
+__all__ = ["PART", "score_rows", "score_rows_two", "sweep", "sweep_two"]
 
-PRICED, JOINT, SUCCESSIVE, HARD = 0, 1, 2, 3
 PART = 8192  # arms a task: long enough to hide the hand-over to a thread, short enough to balance
 
 
 @njit(**INSIDE)
 def _sigmoid(x):
+    """1 / (1 + e^-x), to relative precision."""
     u = exp_(-abs(x))
     w = 1.0 / (1.0 + u)
     return w if x >= 0.0 else u * w
@@ -45,6 +37,7 @@ def _sigmoid(x):
 
 @njit(**INSIDE)
 def _priced(c, gain, theta):
+    """(pi, extra) of PRICED."""
     x = c * gain - theta
     u = exp_(-abs(x))
     w = 1.0 / (1.0 + u)
@@ -53,39 +46,43 @@ def _priced(c, gain, theta):
 
 @njit(**INSIDE)
 def _joint(c, gain, theta):
+    """(pi, extra) of JOINT."""
     pi = _sigmoid(c * gain - theta)
     return pi, pi * gain
 
 
 @njit(**INSIDE)
 def _successive(c, gain, theta):
+    """(pi, extra) of SUCCESSIVE."""
     pi = rise_(exp_(c * gain - theta))
     return pi, pi * gain
 
 
 @njit(**INSIDE)
 def _hard(c, gain, theta):
+    """(pi, extra) of HARD."""
     x = c * gain - theta
     return (1.0 if x > 0.0 else 0.0), (x if x > 0.0 else 0.0)
 
 
 @njit(**INSIDE)
 def _respond(rule, c, gain, theta):
-    """(pi, what the choice adds to Q(s, 0)) of one state."""
-    if rule == PRICED:
+    """(pi, extra) of one state."""
+    if rule == RuleCode.PRICED:
         return _priced(c, gain, theta)
-    if rule == JOINT:
+    if rule == RuleCode.JOINT:
         return _joint(c, gain, theta)
-    if rule == SUCCESSIVE:
+    if rule == RuleCode.SUCCESSIVE:
         return _successive(c, gain, theta)
     return _hard(c, gain, theta)
 
 
 @njit(inline="always")
 def _step_back_two(respond, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1):
-    """One decision earlier for a block of two-state arms: V0, V1 [LANES] are overwritten, pi0, pi1 [LANES] filled.
+    """One decision earlier for a block of two-state arms.
 
-    ``p10`` is p[action 1, state 0] and so on; ``respond`` is one of the rules, because a choice inside the loop would end SIMD.
+    V0, V1 [LANES] are overwritten, and pi0, pi1 [LANES] are filled. ``p10`` is p[action 1, state 0]
+    and so on. ``respond`` is the function of one rule: a choice inside the loop would prevent SIMD.
     """
     for j in range(LANES):
         reach = dr[j] + gamma * (V1[j] - V0[j])  # worth of reaching state 1 rather than 0
@@ -98,11 +95,12 @@ def _step_back_two(respond, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1,
 
 @njit(inline="always")
 def _step_back_by_rule(rule, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1):
-    if rule == PRICED:
+    """`_step_back_two` by the function that belongs to the rule."""
+    if rule == RuleCode.PRICED:
         _step_back_two(_priced, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1)
-    elif rule == JOINT:
+    elif rule == RuleCode.JOINT:
         _step_back_two(_joint, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1)
-    elif rule == SUCCESSIVE:
+    elif rule == RuleCode.SUCCESSIVE:
         _step_back_two(_successive, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1)
     else:
         _step_back_two(_hard, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1)
@@ -110,7 +108,7 @@ def _step_back_by_rule(rule, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1
 
 @njit(inline="always")
 def _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, V0, V1):
-    """Arms [first, first + LANES) into lanes; lanes beyond ``high`` repeat the first arm, to be weighed zero."""
+    """Arms [first, first + LANES) into lanes; lanes from ``high`` on repeat the first arm."""
     for j in range(LANES):
         i = first + j if first + j < high else first
         row = i if len(reward) > 1 else 0
@@ -128,8 +126,8 @@ def _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, V0, V1):
 def sweep_two(low, high, P, reward, start, theta, c, gamma, rule):
     """One pass over two-state arms [low, high): [2, T + 1].
 
-    Row 0: expected active arms at each step, and at T the expected value from the start. Row 1: sum of mu pi (1 - pi), the response
-    of row 0 to -theta_t.
+    Row 0 holds the expected active arms at each step and, at T, the expected value from the start.
+    Row 1 holds the sum of mu pi (1 - pi), the response of row 0 to -theta_t.
     """
     T = len(theta)
     pi = np.empty((T, 2, LANES))
@@ -169,7 +167,7 @@ def sweep_two(low, high, P, reward, start, theta, c, gamma, rule):
 
 @njit(**COMPILE)
 def score_rows_two(low, high, P, reward, theta, c, gamma, rule, first_step, rows):
-    """lambda_t(s) of two-state arms [low, high) at steps first_step, first_step + 1, ... into rows [steps, n, 2]."""
+    """Fill rows [steps, n, 2] with lambda_t(s) of two-state arms [low, high) from first_step on."""
     pi0, pi1 = lanes(), lanes()
     p00, p01, p10, p11, r0, dr = lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
     V0, V1 = lanes(), lanes()

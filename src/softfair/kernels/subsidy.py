@@ -1,17 +1,22 @@
-"""Kernels of :mod:`softfair.indices`: one arm under a subsidy m for passive steps, h decisions left.
+"""Kernels of :mod:`softfair.indices`: one arm under a subsidy m for passive steps.
 
-Two states, in units of r(good) - r(bad): with x_h = 1 + gamma (V_h(good) - V_h(bad)), what reaching the good state is
-worth, the advantage of acting in s is d_s x_{h-1} - m, and the whole recursion is one number:
+Two states, in units of r(good) - r(bad). Let x_h = 1 + gamma (V_h(good) - V_h(bad)) be the worth of
+reaching the good state with h decisions left, and d_s the immediate gain of acting in state s. The
+advantage of acting in s is d_s x_{h-1} - m, and the whole recursion is about one number:
 
     x_0 = 1,   x_h = 1 + gamma [ l_0 x + (d_good x - m)^+ - (d_bad x - m)^+ ],   x = x_{h-1}.
 
-S states: A_h(s) = G(s) + gamma sum_s2 (P[1] - P[0])(s, s2) V_{h-1}(s2) - m and V_h(s) = Q_h(s, 0) + A_h(s)^+, kept
-relative to state 0 (a constant cancels in A).
+S states: A_h(s) = G(s) + gamma sum_s2 (P[1] - P[0])(s, s2) V_{h-1}(s2) - m is the advantage of
+acting, and V_h(s) = Q_h(s, 0) + A_h(s)^+. Values are kept relative to state 0, because a constant
+cancels in A.
 
-Both are piecewise linear in m, so Newton's step lands on the root itself once it starts on the right piece. Every
-kernel takes [low, high) of its list first, for :func:`softfair.kernels.threads.map_parts`, and fills arrays it is
-given. Arms are worked in blocks of LANES side by side; a lane that has settled is frozen, so no result depends on the
-neighbours.
+Both advantages are piecewise linear in m, so that Newton's step finds the root exactly once it
+starts on the right piece.
+
+Every kernel takes a range low..high - 1 of its list first, for
+:func:`softfair.kernels.threads.map_parts`, and fills arrays that it is given. Arms are processed in
+blocks of LANES side by side. An arm whose search has ended is not changed any more, so that no
+result depends on the other arms of its block.
 """
 
 from __future__ import annotations
@@ -19,28 +24,34 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-LANES = 64  # arms side by side: eight AVX-512 registers, and a block's ten rows of 512 bytes stay in the first cache
-SETTLED = (
-    1e-14  # a move this small (relative) ends the search: on one linear piece the step was exact
-)
-BISECT_EVERY = (
-    4  # every fourth try halves the bracket, whatever Newton says, so that a search always ends
-)
-MOST_TRIES = (
-    220  # BISECT_EVERY x the 54 halvings that exhaust a double; two or three tries are usual
-)
-FARTHEST = (
-    500  # steps beyond the horizon that a wait may grow to while the other wait is still within it
-)
-FADED = 1e-9  # enough of them: what was seen has faded from the belief to this share
-RARE = 1e-8  # floor of the chance that a pull sees the other state, so that rounding leaves something of its cycles
+from .elementary import COMPILE
+from .lanes import LANES
 
-_compile = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+__all__ = [
+    "LANES",
+    "forward_threshold",
+    "geometric_rows",
+    "interpolate",
+    "many_state_faults",
+    "many_state_rows",
+    "two_state_rows",
+]
+
+SETTLED = 1e-14  # a relative move this small ends a search: on one linear piece the step was exact
+BISECT_EVERY = 4  # every fourth try halves the bracket instead, so that a search always ends
+MOST_TRIES = 220  # BISECT_EVERY times the 54 halvings that exhaust a double; two or three are usual
+# A wait may grow this many steps beyond the horizon while the other wait is still within it. Fewer
+# are enough where the state last seen has faded from the belief to the share FADED.
+FARTHEST = 500
+FADED = 1e-9
+# Least probability that a pull sees the other state. A smaller one would leave only rounding of
+# what its cycles earn.
+RARE = 1e-8
 
 
-@_compile
+@njit(**COMPILE)
 def geometric_rows(low, high, arm, state, gain, ratio, out):
-    """out[h, arm, state] = gain (1 + ratio + ... + ratio^(h-1)) for problems low..high."""
+    """out[h, arm, state] = gain (1 + ratio + ... + ratio^(h-1)) for problems low..high - 1."""
     horizon = out.shape[0] - 1
     total = np.empty(LANES)
     for first in range(low, high, LANES):
@@ -52,9 +63,12 @@ def geometric_rows(low, high, arm, state, gain, ratio, out):
                 out[h, arm[first + j], state[first + j]] = gain[first + j] * total[j]
 
 
-@_compile
+@njit(**COMPILE)
 def _follow_two(steps, a, bad, good, own, t, x, slope):
-    """x_steps and its slope in t at the subsidy m = d t; a, bad, good, own are gamma times l_0, d_bad, d_good, d."""
+    """x_steps and its slope in t at the subsidy m = d t.
+
+    a, bad, good and own are gamma times l_0, d_bad, d_good and d.
+    """
     for j in range(LANES):
         x[j] = 1.0
         slope[j] = 0.0
@@ -69,16 +83,16 @@ def _follow_two(steps, a, bad, good, own, t, x, slope):
             x[j] = 1.0 + a[j] * x[j] + max(act_good, 0.0) - max(act_bad, 0.0)
 
 
-@_compile
+@njit(**COMPILE)
 def two_state_rows(
     low, high, arm, state, gain, own_unit, bad_unit, good_unit, l0, gamma, sharp, out
 ):
-    """out[h, arm, state] = gain * t_h, t_h the root of x_{h-1}(m = d t) = t, for problems low..high.
+    """out[h, arm, state] = gain * t_h for problems low..high - 1, where x_{h-1}(m = d t_h) = t_h.
 
-    t = index / immediate gain lies in [0, 1 + gamma + ... + gamma^(h-1)], and x_{h-1}(d t) / t never rises in t (the
-    proof heads softfair.indices), so the sign of x - t says on which side the root is. If gamma |d| = 1 in either
-    state, x may equal t on an interval: with sharp = False the search only bisects, to that interval's end of smallest
-    m.
+    t = index / immediate gain lies in [0, 1 + gamma + ... + gamma^(h-1)], and x_{h-1}(d t) / t
+    never rises in t (the proof heads softfair.indices). So the sign of x - t says on which side of
+    t the root is. If gamma |d| = 1 in either state, x may equal t on an interval. Then ``sharp``
+    must be False, and the search only bisects, to the end of that interval with the smallest m.
     """
     horizon = out.shape[0] - 1
     a, bad, good, own = np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
@@ -99,7 +113,8 @@ def two_state_rows(
         for h in range(2, horizon + 1):
             most = 1.0 + gamma * most
             for j in range(LANES):
-                # x_{h-2}(t) = t at the last root: one step more is x_{h-1}(t), and Newton's first move costs nothing.
+                # x_{h-2}(t) = t at the last root, so one more step gives x_{h-1}(t) there, and
+                # with it the first step of Newton's method.
                 act_bad = bad[j] * t[j] - own[j] * t[j]
                 act_good = good[j] * t[j] - own[j] * t[j]
                 turn = a[j] * root_slope[j]
@@ -120,14 +135,16 @@ def two_state_rows(
                 halve = attempt % BISECT_EVERY == BISECT_EVERY - 1
                 unsettled = 0
                 for j in range(LANES):
-                    # On a tie go to the smaller m: down in t, or up if the gain is negative.
+                    # On a tie the root with the smaller m is sought: the smaller t, or the larger
+                    # t if the gain is negative.
                     below = (x[j] > t[j]) | ((x[j] == t[j]) & (own[j] < 0.0))
                     left[j] = t[j] if below else left[j]
                     right[j] = right[j] if below else t[j]
                     step = (x[j] - slope[j] * t[j]) / (1.0 - slope[j])
                     inside = sharp & (step >= left[j]) & (step <= right[j])
                     close = SETTLED * (1.0 + t[j])
-                    # Not "inside &": rounding may put the last step an ulp outside the bracket.
+                    # A small step settles the search even if it is not inside: rounding may put
+                    # it just outside the bracket.
                     settled = (sharp & (abs(step - t[j]) <= close)) | (right[j] - left[j] <= close)
                     other = t[j] if settled else 0.5 * (left[j] + right[j])
                     step = step if inside & (settled | (not halve)) else other
@@ -141,9 +158,13 @@ def two_state_rows(
                 out[h, arm[first + j], state[first + j]] = gain[first + j] * t[j]
 
 
-@_compile
+@njit(**COMPILE)
 def _load(first, lanes, P, reward, gamma, rest, gain, stay, change, span):
-    """Lay a block of arms side by side: stay = gamma P[0], change = gamma (P[1] - P[0]), rest and gain: their worth."""
+    """Copy a block of arms to lanes.
+
+    stay = gamma P[0] and change = gamma (P[1] - P[0]); rest and gain are the immediate reward of a
+    passive step and what acting adds to it, rewards being counted from the least.
+    """
     S = P.shape[2]
     for j in range(LANES):
         i = first + min(j, lanes - 1)
@@ -164,7 +185,7 @@ def _load(first, lanes, P, reward, gamma, rest, gain, stay, change, span):
             gain[s, j] = extra
 
 
-@_compile
+@njit(**COMPILE)
 def _advantages(m, gain, change, value, slope, advantage, turn):
     """advantage(s) = G + gamma (P[1] - P[0]) V - m, and turn(s) its slope in m."""
     S = gain.shape[0]
@@ -178,9 +199,9 @@ def _advantages(m, gain, change, value, slope, advantage, turn):
                 turn[s, j] += change[s, s2, j] * slope[s2, j]
 
 
-@_compile
+@njit(**COMPILE)
 def _back_up(rest, stay, advantage, turn, value, slope, old_value, old_slope):
-    """V_h from V_{h-1} and the advantages at h, less V_h(0); the subsidy of a passive step cancels with it."""
+    """V_h - V_h(0) from V_{h-1} and the advantages at h; the subsidy of a passive step cancels."""
     S = rest.shape[0]
     for s in range(S):
         for j in range(LANES):
@@ -200,11 +221,12 @@ def _back_up(rest, stay, advantage, turn, value, slope, old_value, old_slope):
             slope[s, j] -= slope[0, j]
 
 
-@_compile
+@njit(**COMPILE)
 def many_state_rows(low, high, P, reward, gamma, out):
-    """out[h, arm, s] = the root in m of the advantage of acting in s with h decisions left, for arms low..high.
+    """out[h, arm, s] = the m at which acting in s has no advantage, for arms low..high - 1.
 
-    Beyond +- span (1 + gamma + ... + gamma^(h-1)) one action is best in every state at every step: the root is between.
+    The root lies within +- span (1 + gamma + ... + gamma^(h-1)), because beyond that one action is
+    best in every state at every step.
     """
     horizon = out.shape[0] - 1
     S = P.shape[2]
@@ -233,9 +255,8 @@ def many_state_rows(low, high, P, reward, gamma, out):
                 for j in range(LANES):
                     left[j] = -most * span[j]
                     right[j] = most * span[j]
-                    guess = min(
-                        max(2.0 * m[j] - last[j], left[j]), right[j]
-                    )  # the last two rows, prolonged
+                    # The search starts on the straight line through the last two rows.
+                    guess = min(max(2.0 * m[j] - last[j], left[j]), right[j])
                     last[j] = m[j]
                     m[j] = guess
                     open_lane[j] = True
@@ -267,12 +288,13 @@ def many_state_rows(low, high, P, reward, gamma, out):
                     out[h, first + j, target] = m[j]
 
 
-@_compile
+@njit(**COMPILE)
 def many_state_faults(low, high, P, reward, gamma, index, tolerance, fault):
-    """fault[arm] = the largest advantage of the wrong sign at a subsidy index[h', arm, s'], 0 if within the tolerance.
+    """fault[arm] = the largest advantage of the wrong sign at any of the arm's indices.
 
-    If all is well below h, the policy changes only at the indices below h and the advantage at h is linear between
-    them, so its sign at those points tells whether it crosses zero once.
+    It is 0 if all are within the tolerance. If the indices are right for fewer than h decisions,
+    the policy changes only at those indices, and the advantage at h is linear between them. So its
+    sign at these points tells whether it crosses zero once.
     """
     horizon = index.shape[0] - 1
     S = P.shape[2]
@@ -309,12 +331,14 @@ def many_state_faults(low, high, P, reward, gamma, index, tolerance, fault):
             fault[first + j] = worst[j]
 
 
-@_compile
+@njit(**COMPILE)
 def forward_threshold(low, high, P, reward, tolerance, index, belief_out, forward):
-    """Fill index and belief [2, horizon, n] (seen state, steps since - 1, arm) and forward [n] for arms low..high.
+    """Fill index and belief [2, horizon, n] and forward [n] for arms low..high - 1.
 
-    A pull sees bad and good as to_bad to to_good, their sum is Z. Up to the factor Z, a cycle of waits (X0, X1) earns N
-    and lasts L; one step more of one wait adds dN, dL, dZ, and is indifferent at m = (N dL - L dN) / (Z dL - L dZ).
+    Axes are (state seen, steps since - 1, arm). Pulls see the bad and the good state in proportion
+    to_bad : to_good; Z is the sum of the two. Up to the factor Z, a cycle of waits (X0, X1) earns N
+    and lasts L. One more step of one wait adds dN, dL and dZ, and both policies earn the same at
+    m = (N dL - L dN) / (Z dL - L dZ).
     """
     horizon = index.shape[1]
     belief, worth = np.empty((2, horizon + FARTHEST + 1)), np.empty((2, horizon + FARTHEST + 1))
@@ -334,13 +358,12 @@ def forward_threshold(low, high, P, reward, tolerance, index, belief_out, forwar
                 if u < horizon:
                     belief_out[seen, u, i] = b
                 b = b * P[i, 0, 1, 1] + (1.0 - b) * P[i, 0, 0, 1]
-        wait0, wait1 = 1, 1  # may pass the horizon, up to reach, while the other has not
+        wait0, wait1 = 1, 1  # one may exceed the horizon, up to reach, while the other does not
         m, fell = -np.inf, 0.0
         while wait0 <= horizon or wait1 <= horizon:
             to_good, to_bad = belief[0, wait0 - 1], 1.0 - belief[1, wait1 - 1]
-            if (
-                min(to_good, to_bad) < RARE
-            ):  # pulls see one state for ever: the average no longer hears of the other
+            # Pulls see one state for ever, and the average reward does not depend on the other.
+            if min(to_good, to_bad) < RARE:
                 to_good, to_bad, fell = max(to_good, RARE), max(to_bad, RARE), np.inf
             N = to_bad * worth[0, wait0 - 1] + to_good * worth[1, wait1 - 1]
             L = to_bad * wait0 + to_good * wait1
@@ -357,9 +380,8 @@ def forward_threshold(low, high, P, reward, tolerance, index, belief_out, forwar
                 dL = to_good + dZ * wait0
                 m1 = (N * dL - L * dN) / (Z * dL - L * dZ) if Z * dL > L * dZ else np.inf
             smaller = min(m0, m1)
-            if (
-                smaller == np.inf
-            ):  # waiting longer brings no more passive time: no subsidy decides, the last stands
+            # A longer wait adds no passive time, so no subsidy decides: repeat the last one.
+            if smaller == np.inf:
                 smaller, fell = (m if m > -np.inf else 0.0), np.inf
             fell = max(fell, m - smaller)
             m = smaller
@@ -374,9 +396,12 @@ def forward_threshold(low, high, P, reward, tolerance, index, belief_out, forwar
         forward[i] = fell <= tolerance * abs(rho)
 
 
-@_compile
+@njit(**COMPILE)
 def interpolate(low, high, at, belief, index, out):
-    """out[i] = index at belief at[i], linear between the arm's nearest tabled beliefs, clamped beyond them."""
+    """out[i] = index at belief at[i], linear between the nearest beliefs of the arm's table.
+
+    Beyond the least and the greatest belief of the table the index is constant.
+    """
     below, above = np.full(high - low, -np.inf), np.full(high - low, np.inf)
     index_below, index_above = np.zeros(high - low), np.zeros(high - low)
     for seen in range(belief.shape[0]):

@@ -1,8 +1,9 @@
 """Parallel map of a compiled kernel over fixed parts of an index range.
 
-Kernels are compiled with ``nogil=True`` and run on plain Python threads: the pool may be used from several threads at once
-and is made anew after a fork. The parts depend on the size of the work alone, and their results come back in order, so sums
-over parts are the same on any number of threads.
+Kernels are compiled with ``nogil=True`` and run on plain Python threads: the pool may be used from
+several threads at once and is made anew after a fork. The parts depend on the size of the work
+alone, and their results come back in order, so that sums over parts are the same on any number of
+threads.
 """
 
 from __future__ import annotations
@@ -24,7 +25,26 @@ _threads: int | None = None
 
 
 def get_threads() -> int:
-    """Threads that kernels may use: what :func:`set_threads` said, else SOFTFAIR_THREADS, else every core granted."""
+    """Number of threads that kernels may use.
+
+    It is what :func:`set_threads` set, else the environment variable ``SOFTFAIR_THREADS``, else
+    the number of cores that the process may use.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InvalidInput
+        ``SOFTFAIR_THREADS`` is not a whole number of at least 1.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> sf.get_threads() >= 1
+    True
+    """
     global _threads
     if _threads is None:
         wish = os.environ.get("SOFTFAIR_THREADS", "")
@@ -32,18 +52,39 @@ def get_threads() -> int:
             raise InvalidInput(
                 f"SOFTFAIR_THREADS is {wish!r}; give a whole number of at least 1, or unset it"
             )
-        _threads = (
-            int(wish)
-            if wish
-            else len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count() or 1
-        )
+        if wish:
+            _threads = int(wish)
+        elif hasattr(os, "sched_getaffinity"):  # not on every system
+            _threads = len(os.sched_getaffinity(0))
+        else:
+            _threads = os.cpu_count() or 1
     return _threads
 
 
 def set_threads(threads: int) -> None:
-    """Use this many threads from now on. Results do not depend on it."""
+    """Set the number of threads that kernels may use from now on.
+
+    Results do not depend on it.
+
+    Parameters
+    ----------
+    threads : int
+        At least 1.
+
+    Raises
+    ------
+    InvalidInput
+        ``threads`` is not a whole number of at least 1.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> before = sf.get_threads()
+    >>> sf.set_threads(2)
+    >>> sf.get_threads()
+    2
+    >>> sf.set_threads(before)
+    """
     global _threads
     if not isinstance(threads, numbers.Integral) or threads < 1:
         raise InvalidInput(f"threads is {threads!r}; give a whole number of at least 1")
@@ -52,12 +93,14 @@ def set_threads(threads: int) -> None:
 
 
 def _forget_pool() -> None:
+    """Let the next call make a new pool."""
     global _pool
     _pool = None
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)  # a child has none of its parent's threads
+    # A forked child has none of its parent's threads.
+    os.register_at_fork(after_in_child=_forget_pool)
 
 
 def map_parts(kernel: Callable[..., Result], size: int, part: int, *args: Any) -> list[Result]:

@@ -2,8 +2,9 @@
 
 from .base import Fitted, Policy
 from .evenhanded import EvenHanded, FittedEvenHanded
-from .fair import FaWT, ProbFair
+from .fawt import FaWT
 from .indexed import Oracle, ThresholdWhittle, Whittle
+from .probfair import FittedProbFair, ProbFair
 from .simple import FairMyopic, Myopic, NoIntervention, Random, RoundRobin
 from .softfair import FittedSoftFair, SoftFair
 
@@ -13,6 +14,7 @@ __all__ = [
     "FairMyopic",
     "Fitted",
     "FittedEvenHanded",
+    "FittedProbFair",
     "FittedSoftFair",
     "Myopic",
     "NoIntervention",

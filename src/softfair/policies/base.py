@@ -5,15 +5,20 @@
     fitted.inclusion(t, states)    Pr(arm i is helped) [n], sums to k
     fitted.draw(t, states, rng)    k arms, sorted
 
-A policy scores each arm in each state, and a `Rule` turns scores into a selection. Policies that remember (who was helped lately, what
-was last seen) carry it in an explicit memory: ``memory()`` is what is known at the start, ``remember`` returns what is known after a
-decision, and every call above takes it as its last argument; without one it answers as at the start. A memory is an array with a leading
-axis of runs, so that many runs go side by side.
+A policy scores each arm in each state, and a `Rule` turns scores into a selection. Policies that
+remember (who was helped lately, what was last seen) keep it in an explicit memory: ``memory()`` is
+the memory at the start, ``remember`` returns the memory after a decision, and every call above
+takes a memory as its last argument; without one it answers as at the start. A memory is an array
+with a leading axis of runs, so that many runs can be simulated side by side.
+
+:func:`softfair.simulate` works on all runs at once and calls ``memory``, ``window`` and
+``remember_by_run``.
 """
 
 from __future__ import annotations
 
 import abc
+import math
 import numbers
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -24,11 +29,11 @@ from numpy.typing import ArrayLike, NDArray
 from ..cohort import Cohort
 from ..errors import InvalidInput, refuse, whole
 from ..kernels import draws
-from ..kernels.draws import ROUNDED, TOP
-from ..sampling import BEYOND_REACH, DESIGNS, Design, inclusion, inclusion_of_top, new_key
+from ..kernels.rules import RuleCode
+from ..sampling import Design, design_code, inclusion, inclusion_of_top, multiplier, new_key
 from ..solvers.values import Info
 
-__all__ = ["Fitted", "Policy", "Remembering", "Rows", "Rule", "SameRow"]
+__all__ = ["Fitted", "Policy", "Remembering", "Rows", "Rule", "SameRow", "check_setting"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,74 +43,114 @@ WINDOW_BYTES = 2**29  # of score rows that are kept while a caller walks through
 
 @dataclass(frozen=True)
 class Rule:
-    """How scores become a selection: the best k, one of the sampling designs at multiplier c, or rounding of given chances."""
+    """How scores become a selection of k arms.
 
-    code: int
-    c: float = 0.0
+    Make one with :meth:`top`, :meth:`rounding` or :meth:`softmax`.
+
+    Parameters
+    ----------
+    code : RuleCode
+        TOP, ROUNDED, SUCCESSIVE or JOINT.
+    c : float
+        Multiplier of the scores in the two designs; ``math.inf`` with TOP.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softfair.policies.base import Rule
+    >>> Rule.softmax(0.0, "joint").inclusion(np.array([3.0, 1.0]), 1)
+    array([0.5, 0.5])
+    >>> Rule.softmax(float("inf"), "joint") == Rule.top()
+    True
+    """
+
+    code: RuleCode
+    c: float
 
     @classmethod
     def top(cls) -> Rule:
-        return cls(TOP)
+        """The k highest scores, ties at random."""
+        return cls(RuleCode.TOP, math.inf)
 
     @classmethod
     def rounding(cls) -> Rule:
-        return cls(ROUNDED)
+        """Scores are chances that sum to k; dependent rounding keeps them exactly."""
+        return cls(RuleCode.ROUNDED, 1.0)
 
     @classmethod
     def softmax(cls, c: float, design: Design) -> Rule:
-        """c = inf is the best k, and so is any c that leaves no two scores within reach of each other."""
-        if design not in DESIGNS:
-            raise InvalidInput(
-                f"design is {design!r}; choose one of {', '.join(map(repr, DESIGNS))}"
-            )
-        if not isinstance(c, numbers.Real) or not c >= 0:
-            raise InvalidInput(
-                f"c is {c!r}; give a number >= 0 (0: everybody alike, inf: the k who gain most)"
-            )
-        return cls.top() if c > BEYOND_REACH else cls(DESIGNS[design], float(c))
+        """A sampling design with log-weights c times the scores.
+
+        A c that counts as infinite (:func:`softfair.sampling.multiplier`) gives :meth:`top`.
+        """
+        code, c = design_code(design), multiplier(c)
+        return cls.top() if math.isinf(c) else cls(code, c)
 
     def inclusion(self, scores: Floats, k: int) -> Floats:
-        if self.code == TOP:
+        """Pr(arm i is chosen) [n]; sums to k."""
+        if self.code is RuleCode.TOP:
             return inclusion_of_top(scores, k)
-        if self.code == ROUNDED:
+        if self.code is RuleCode.ROUNDED:
             return scores.copy()
-        design: Design = "successive" if self.code == DESIGNS["successive"] else "joint"
+        design: Design = "successive" if self.code is RuleCode.SUCCESSIVE else "joint"
         return inclusion(self.c * scores, k, design)
 
     def draw(self, scores: Floats, k: int, rng: np.random.Generator) -> Ints:
-        chosen = np.empty(len(scores), np.uint8)
-        draws.select(
-            np.ascontiguousarray(scores),
-            self.c,
-            self.code,
-            k,
-            new_key(rng),
-            np.empty(3 * len(scores)),
-            chosen,
-        )
+        """k arms, sorted."""
+        scores = np.ascontiguousarray(scores)
+        chosen, scratch = np.empty(len(scores), np.uint8), np.empty(3 * len(scores))
+        draws.select(scores, self.c, int(self.code), k, new_key(rng), scratch, chosen)
         return np.flatnonzero(chosen)
 
 
 class Rows(Protocol):
-    """Scores of every arm in every state, a few steps at a time."""
+    """Scores of every arm in every state, a few decisions at a time."""
 
     def rows(self, first: int, count: int) -> Floats:
-        """For decisions first, ..., first + count - 1: [count, n, S], or [1, n, S] if one row serves them all."""
+        """Scores at decisions first, ..., first + count - 1.
+
+        The shape is [count, n, S], or [1, n, S] if one row serves all decisions.
+        """
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class SameRow:
-    """Scores that do not change with time: row [n, S]."""
+    """Scores that do not change with time.
+
+    Parameters
+    ----------
+    row : ndarray [n, S]
+        The score of each arm in each state.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softfair.policies.base import SameRow
+    >>> SameRow(np.zeros((3, 2))).rows(5, 10).shape
+    (1, 3, 2)
+    """
 
     row: Floats
 
     def rows(self, first: int, count: int) -> Floats:
+        """The same row whatever the decisions: [1, n, S]."""
         return self.row[None]
 
 
 class Policy(abc.ABC):
-    """Something that can be fitted to a cohort. Policies are small frozen descriptions; what is computed lives in `Fitted`."""
+    """A policy that can be fitted to a cohort.
+
+    Policies are small frozen dataclasses of parameters; what is computed is kept in `Fitted`.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> isinstance(sf.Random(), sf.Policy)
+    True
+    >>> sf.SoftFair(c=5).label
+    'SoftFair(c=5)'
+    """
 
     name: ClassVar[str]
 
@@ -113,16 +158,68 @@ class Policy(abc.ABC):
     def fit(
         self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
-        """Prepare for k helped arms at each of ``horizon`` decisions."""
+        """Prepare the policy for one cohort.
+
+        Parameters
+        ----------
+        cohort : Cohort
+            The arms.
+        k : int
+            Arms helped at each decision, 0 <= k <= n.
+        horizon : int
+            Number of decisions, at least 1.
+        gamma : float
+            Discount between 0 and 1.
+        seed : int
+            Seed of solvers that sample.
+
+        Returns
+        -------
+        Fitted
+            The policy ready to act.
+
+        Raises
+        ------
+        InvalidInput
+            The setting does not fit the cohort.
+        """
 
     @property
     def label(self) -> str:
-        """Name with the parameters that were set: what a table or a legend shows."""
+        """Name with the parameters that were set, for tables and legends."""
         return self.name
 
 
 class Fitted:
-    """A policy ready to act on one cohort."""
+    """A policy ready to act on one cohort, by a rule and scores that depend on time and state.
+
+    Policies return it from :meth:`Policy.fit`.
+
+    Parameters
+    ----------
+    policy : Policy
+        What was fitted.
+    cohort, k, horizon, gamma
+        The setting, see :meth:`Policy.fit`.
+    rule : Rule
+        How scores become a selection.
+    scorer : Rows, optional
+        The scores; a :class:`Remembering` policy has none.
+    info : Info, optional
+        How the solver fared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import softfair as sf
+    >>> fitted = sf.Myopic().fit(sf.datasets.synthetic(n=4, seed=0), k=2, horizon=3)
+    >>> fitted
+    <Myopic: n=4, k=2, horizon=3>
+    >>> fitted.inclusion(0, [0, 0, 1, 1])
+    array([1., 1., 0., 0.])
+    >>> fitted.draw(0, [0, 0, 1, 1], np.random.default_rng(0))
+    array([0, 1])
+    """
 
     def __init__(
         self,
@@ -136,20 +233,12 @@ class Fitted:
         info: Info | None = None,
     ) -> None:
         check_setting(cohort, k, horizon, gamma)
-        self.policy, self.cohort, self.k, self.horizon, self.gamma = (
-            policy,
-            cohort,
-            int(k),
-            int(horizon),
-            float(gamma),
-        )
+        self.policy, self.cohort = policy, cohort
+        self.k, self.horizon, self.gamma = int(k), int(horizon), float(gamma)
         self.rule, self.info = rule, info
         self._scorer = scorer
-        self._window: tuple[int, int, Floats | None] = (
-            0,
-            0,
-            None,
-        )  # first decision, how many, their rows
+        # First decision, how many decisions, their rows.
+        self._window: tuple[int, int, Floats | None] = (0, 0, None)
 
     def __repr__(self) -> str:
         return f"<{self.policy.label}: n={self.cohort.n}, k={self.k}, horizon={self.horizon}>"
@@ -157,80 +246,156 @@ class Fitted:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_window": (0, 0, None)}  # rows are cheap to make again
 
-    # What a caller sees.
+    # One run, with checks.
 
     def scores(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
-        """What ranks or weighs the arms at decision t in these states [n]."""
-        one: Floats = self._scores(self._step(t), self._states(states)[None], self._memory(memory))[
-            0
-        ]
+        """What ranks or weighs the arms at decision t.
+
+        Parameters
+        ----------
+        t : int
+            Decision, 0 <= t < horizon.
+        states : array_like [n]
+            State of each arm, 0 <= state < S.
+        memory : Any, optional
+            What :meth:`remember` returned; without it, the memory at the start.
+
+        Returns
+        -------
+        ndarray [n]
+
+        Raises
+        ------
+        InvalidInput
+            t or a state is out of range.
+        """
+        known = self.memory() if memory is None else memory
+        one: Floats = self.scores_by_run(self._step(t), self._states(states)[None], known)[0]
         return one
 
     def inclusion(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
-        """Pr(arm i is helped | states) [n]; sums to k."""
+        """Probability that each arm is helped at decision t.
+
+        Parameters are those of :meth:`scores`.
+
+        Returns
+        -------
+        ndarray [n]
+            Pr(a_i = 1 | states); sums to k.
+        """
         return self.rule.inclusion(self.scores(t, states, memory), self.k)
 
     def draw(self, t: int, states: ArrayLike, rng: np.random.Generator, memory: Any = None) -> Ints:
-        """k arms, sorted."""
+        """The arms to help at decision t.
+
+        Parameters are those of :meth:`scores`, and a generator of random numbers.
+
+        Returns
+        -------
+        ndarray [k]
+            Indices of the arms, sorted.
+        """
         return self.rule.draw(self.scores(t, states, memory), self.k, rng)
 
-    def memory(self, runs: int = 1) -> Any:
-        """What is remembered at the start; None for a policy that remembers nothing."""
-        return None
-
     def remember(self, memory: Any, t: int, states: ArrayLike, arms: ArrayLike) -> Any:
-        """What is remembered after helping ``arms`` at decision t in these states."""
+        """The memory after helping ``arms`` at decision t in these states.
+
+        Parameters
+        ----------
+        memory : Any
+            The memory before; None for the memory at the start. It is left as it is.
+        t : int
+            Decision, 0 <= t < horizon.
+        states : array_like [n]
+            States at that decision.
+        arms : array_like
+            Indices of the arms that were helped.
+
+        Returns
+        -------
+        Any
+            None for a policy without memory.
+        """
         helped = np.zeros((1, self.cohort.n), np.uint8)
         helped[0, self._arms(arms)] = 1
-        return self._remember(
-            self._memory(memory), self._step(t), self._states(states)[None], helped
-        )
+        known = self.memory() if memory is None else memory
+        return self.remember_by_run(known, self._step(t), self._states(states)[None], helped)
 
-    # What simulation calls: many runs at once.
+    # Many runs at once, without checks: what simulation calls.
 
-    def table(self, first: int) -> tuple[Floats, int]:
-        """Scores from decision ``first`` on, for as many as fit a window: [decisions, n, S] (or [1, n, S] if they are all alike), and
-        how many decisions that is. Only for policies without memory."""
+    def memory(self, runs: int = 1) -> Any:
+        """The memory at the start, with a leading axis of runs; None without memory."""
+        return None
+
+    def scores_by_run(self, t: int, states: NDArray[Any], memory: Any) -> Floats:
+        """Scores [runs, n] at decision t in states [runs, n]."""
+        row = self._table(t)[0][0]
+        out: Floats = np.take_along_axis(row, states.T.astype(np.int64), axis=1).T
+        return np.ascontiguousarray(out)
+
+    def window(self, t: int, states: NDArray[Any], memory: Any) -> tuple[Floats, int]:
+        """Scores from decision t on, and for how many decisions they hold.
+
+        Parameters
+        ----------
+        t : int
+            Decision.
+        states : ndarray [runs, n]
+            States of all runs.
+        memory : Any
+            Memory of all runs.
+
+        Returns
+        -------
+        scores : ndarray [1 or runs, 1 or decisions, n, S or 1]
+            An axis of length 1 serves all runs, decisions or states.
+        decisions : int
+            How many decisions the scores cover, at least 1.
+        """
+        table, decisions = self._table(t)
+        return table[None], decisions
+
+    def remember_by_run(
+        self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
+    ) -> Any:
+        """The memory after ``helped`` [runs, n] at decision t in states [runs, n].
+
+        The memory that is given is left as it is.
+        """
+        return None
+
+    def _table(self, first: int) -> tuple[Floats, int]:
+        """Scores from decision ``first`` on and how many decisions they cover.
+
+        The shape is [decisions, n, S], or [1, n, S] if one row serves all. A caller who asks for
+        the decision after those kept is taken to walk on, and gets as many as fit WINDOW_BYTES.
+        """
         assert self._scorer is not None
         start, count, rows = self._window
         if rows is None or not start <= first < start + count:
-            walking = (
-                first == start + count
-            )  # who asks for the next decision will ask for the one after
             fit = max(1, WINDOW_BYTES // (8 * self.cohort.n * self.cohort.S))
-            count = min(fit, self.horizon - first) if walking else 1
+            count = min(fit, self.horizon - first) if first == start + count else 1
             start, rows = first, self._scorer.rows(first, count)
             self._window = start, count, rows
         return rows[first - start if len(rows) > 1 else 0 :], start + count - first
 
-    def _scores(self, t: int, states: NDArray[Any], memory: Any) -> Floats:
-        """Scores [runs, n] in states [runs, n]."""
-        row = self.table(t)[0][0]
-        out: Floats = np.take_along_axis(row, states.T.astype(np.int64), axis=1).T
-        return np.ascontiguousarray(out)
-
-    def _remember(
-        self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
-    ) -> Any:
-        """Memory after ``helped`` [runs, n] in states [runs, n]; the memory given is left as it is."""
-        return None
-
-    def _memory(self, memory: Any) -> Any:
-        return self.memory() if memory is None else memory
-
     def _step(self, t: int) -> int:
+        """The decision as an int, if there is such a decision."""
         if not isinstance(t, numbers.Real) or not 0 <= t < self.horizon or t != int(t):
             raise InvalidInput(
-                f"t is {t!r}, the decisions are 0 to {self.horizon - 1}; fit with a longer horizon to look further"
+                f"t is {t!r}, the decisions are 0 to {self.horizon - 1}; "
+                "fit with a longer horizon to look further"
             )
         return int(t)
 
     def _arms(self, arms: ArrayLike) -> Ints:
+        """The indices as an array, if there are such arms."""
         given, n = np.asarray(arms, dtype=np.int64), self.cohort.n
         refuse((given < 0) | (given >= n), given, "arms", f"give indices between 0 and {n - 1}")
         return given
 
     def _states(self, states: ArrayLike) -> Ints:
+        """The states as an array [n], if there are such states."""
         given = np.asarray(states)
         n, S = self.cohort.n, self.cohort.S
         if given.shape != (n,):
@@ -241,26 +406,55 @@ class Fitted:
         return given.astype(np.int64)
 
 
-class Remembering(Fitted):
-    """A fitted policy whose scores depend on what happened before: `memory`, `_scores` and `_remember` are its own."""
+class Remembering(Fitted, abc.ABC):
+    """A fitted policy whose scores depend on what happened before.
+
+    A subclass defines :meth:`memory`, :meth:`scores_by_run` and :meth:`remember_by_run`.
+    """
 
     @abc.abstractmethod
-    def memory(self, runs: int = 1) -> Any: ...
+    def memory(self, runs: int = 1) -> Any:
+        """The memory at the start, with a leading axis of runs."""
 
     @abc.abstractmethod
-    def _scores(self, t: int, states: NDArray[Any], memory: Any) -> Floats: ...
+    def scores_by_run(self, t: int, states: NDArray[Any], memory: Any) -> Floats:
+        """Scores [runs, n] at decision t in states [runs, n]."""
 
     @abc.abstractmethod
-    def _remember(
+    def remember_by_run(
         self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
-    ) -> Any: ...
+    ) -> Any:
+        """The memory after ``helped`` [runs, n] at decision t in states [runs, n]."""
+
+    def window(self, t: int, states: NDArray[Any], memory: Any) -> tuple[Floats, int]:
+        """The scores of each run in its own states: [runs, 1, n, 1], for one decision."""
+        return self.scores_by_run(t, states, memory)[:, None, :, None], 1
 
 
 def check_setting(cohort: Cohort, k: int, horizon: int, gamma: float) -> None:
-    """Refuse a budget, horizon or discount that means nothing for this cohort."""
+    """Refuse a budget, horizon or discount that means nothing for this cohort.
+
+    Parameters
+    ----------
+    cohort, k, horizon, gamma
+        See :meth:`Policy.fit`.
+
+    Raises
+    ------
+    InvalidInput
+        ``cohort`` is not a Cohort, k is not between 0 and n, the horizon is below 1, or gamma is
+        not between 0 and 1.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.policies.base import check_setting
+    >>> check_setting(sf.datasets.synthetic(n=5, seed=0), k=2, horizon=10, gamma=1.0)
+    """
     if not isinstance(cohort, Cohort):
         raise InvalidInput(
-            f"cohort is a {type(cohort).__name__}; give a Cohort, such as sf.Cohort(P) or sf.datasets.synthetic()"
+            f"cohort is a {type(cohort).__name__}; "
+            "give a Cohort, such as sf.Cohort(P) or sf.datasets.synthetic()"
         )
     whole("k", k, 0, cohort.n, f", the cohort has {cohort.n} arms")
     whole("horizon", horizon, 1)

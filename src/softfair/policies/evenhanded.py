@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..cohort import Cohort
 from ..errors import InvalidInput
+from ..sampling import multiplier
 from ..solvers import (
     EvenHandedValues,
     TradeoffBound,
@@ -93,7 +94,7 @@ class EvenHanded(Policy):
     entropy: float | None = None
 
     def __post_init__(self) -> None:
-        Rule.softmax(self.c, "joint")  # checks c
+        multiplier(self.c)
         if (self.mu is None) == (self.entropy is None):
             raise InvalidInput(
                 f"mu is {self.mu!r} and entropy is {self.entropy!r}; give one of them"

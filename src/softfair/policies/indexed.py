@@ -1,4 +1,4 @@
-"""Policies that rank arms by a Whittle index: fully observed for ever or to a horizon, the paper's Oracle, and partly observed arms."""
+"""Policies that rank arms by a Whittle index, for observed and for partially observed arms."""
 
 from __future__ import annotations
 
@@ -18,43 +18,56 @@ __all__ = ["Oracle", "ThresholdWhittle", "Whittle"]
 
 @dataclass(frozen=True, eq=False)
 class _SigmoidRows:
-    """Sigmoid between the gain by the next step and the index for ever, by the decisions left."""
+    """A sigmoid in the decisions left, from the gain by one step to the infinite-horizon index."""
 
     gain: Floats  # [n, S]
     limit: Floats  # [n, S]
     horizon: int
 
     def rows(self, first: int, count: int) -> Floats:
-        return np.stack(
-            [
-                sigmoid_row(self.gain, self.limit, self.horizon - t)
-                for t in range(first, first + count)
-            ]
-        )
+        decisions = range(first, first + count)
+        return np.stack([sigmoid_row(self.gain, self.limit, self.horizon - t) for t in decisions])
 
 
 @dataclass(frozen=True, eq=False)
 class _CountdownRows:
-    """A table by the decisions left: [horizon + 1, n, S]."""
+    """Rows of a table by the number of decisions left."""
 
-    table: Floats
+    table: Floats  # [horizon + 1, n, S]
 
     def rows(self, first: int, count: int) -> Floats:
-        horizon = len(self.table) - 1
-        return np.ascontiguousarray(
-            self.table[horizon - first - count + 1 : horizon - first + 1][::-1]
-        )
+        left = len(self.table) - 1 - first  # decisions left at the first of them
+        return np.ascontiguousarray(self.table[left - count + 1 : left + 1][::-1])
 
 
 @dataclass(frozen=True)
 class Oracle(Policy):
-    """The paper's yardstick (Mate et al. 2021): the k highest approximate finite-horizon Whittle indices."""
+    """The k highest approximate finite-horizon Whittle indices: the paper's yardstick.
+
+    Notes
+    -----
+    The index with h decisions left is a sigmoid in h through 0 at h = 0, the gain by the next step
+    at h = 1 and the infinite-horizon index at h = inf (:func:`softfair.indices.sigmoid_row`).
+
+    References
+    ----------
+    Mate, Perrault and Tambe (2021), Risk-aware interventions in public health: planning with
+    restless multi-armed bandits, AAMAS.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> fitted = sf.Oracle().fit(sf.datasets.synthetic(n=4, seed=0), k=1, horizon=5)
+    >>> fitted.inclusion(0, [0, 0, 0, 0])
+    array([0., 0., 1., 0.])
+    """
 
     name: ClassVar[str] = "Oracle"
 
     def fit(
         self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
+        """See :meth:`Policy.fit`. Raises NotIndexable if arms of three states have no index."""
         check_setting(cohort, k, horizon, gamma)
         rows = _SigmoidRows(cohort.immediate_gain, whittle(cohort, gamma), horizon)
         return Fitted(self, cohort, k, horizon, gamma, Rule.top(), rows)
@@ -62,7 +75,26 @@ class Oracle(Policy):
 
 @dataclass(frozen=True)
 class Whittle(Policy):
-    """The k highest Whittle indices: of the infinite horizon, or exact for the decisions left."""
+    """The k highest Whittle indices.
+
+    Parameters
+    ----------
+    horizon : {"infinite", "finite"}
+        Index of the infinite horizon, or exact for the decisions left.
+
+    Raises
+    ------
+    InvalidInput
+        ``horizon`` is neither.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> cohort = sf.datasets.synthetic(n=4, seed=0)
+    >>> fitted = sf.Whittle("finite").fit(cohort, k=1, horizon=5)
+    >>> bool((fitted.scores(4, [0] * 4) == cohort.immediate_gain[:, 0]).all())
+    True
+    """
 
     name: ClassVar[str] = "Whittle"
 
@@ -74,27 +106,42 @@ class Whittle(Policy):
 
     @property
     def label(self) -> str:
+        """The name with its horizon."""
         return f"Whittle({self.horizon})"
 
     def fit(
         self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
+        """See :meth:`Policy.fit`. Raises NotIndexable if arms of three states have no index."""
         check_setting(cohort, k, horizon, gamma)
-        forever = self.horizon == "infinite"
-        rows: Rows = (
-            SameRow(whittle(cohort, gamma))
-            if forever
-            else _CountdownRows(whittle(cohort, gamma, horizon))
-        )
+        infinite = self.horizon == "infinite"
+        index = whittle(cohort, gamma, None if infinite else horizon)
+        rows: Rows = SameRow(index) if infinite else _CountdownRows(index)
         return Fitted(self, cohort, k, horizon, gamma, Rule.top(), rows)
 
 
 @dataclass(frozen=True)
 class ThresholdWhittle(Policy):
-    """Threshold Whittle (Mate et al. 2020) for two-state arms whose state is seen only when they are helped.
+    """Threshold Whittle for two-state arms whose state is seen only when they are helped.
 
-    The states given to ``scores`` and the rest are looked at only where an arm was helped, through ``remember``. The index is of the
-    average reward over an infinite horizon, whatever gamma. Arms not yet seen are ranked by the index at their belief.
+    Notes
+    -----
+    The states given to ``scores``, ``inclusion`` and ``draw`` are not looked at; a state becomes
+    known through ``remember``, for the arms that were helped. The index is that of the average
+    reward over an infinite horizon, whatever gamma is. Arms that were never seen are ranked by the
+    index at their belief, which starts from the cohort's start distribution.
+
+    References
+    ----------
+    Mate, Killian, Xu, Perrault and Tambe (2020), Collapsing bandits and their application to public
+    health interventions, NeurIPS.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> fitted = sf.ThresholdWhittle().fit(sf.datasets.synthetic(n=4, seed=0), k=1, horizon=5)
+    >>> bool((fitted.scores(0, [0, 0, 0, 0]) == fitted.scores(0, [1, 1, 1, 1])).all())
+    True
     """
 
     name: ClassVar[str] = "ThresholdWhittle"
@@ -102,11 +149,12 @@ class ThresholdWhittle(Policy):
     def fit(
         self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
+        """See :meth:`Policy.fit`. Raises InvalidInput if the arms have more than two states."""
         check_setting(cohort, k, horizon, gamma)
         return _FittedThreshold(self, cohort, k, horizon, gamma, Rule.top())
 
 
-NEVER_SEEN = 2
+NEVER_SEEN = 2  # in place of the state last seen
 
 
 class _FittedThreshold(Remembering):
@@ -117,10 +165,8 @@ class _FittedThreshold(Remembering):
     ) -> None:
         super().__init__(policy, cohort, k, horizon, gamma, rule)
         table = threshold(cohort, horizon)
-        p, belief = (
-            cohort.p,
-            cohort.start[:, 1].copy(),
-        )  # [n]: chance of state 1 while an arm goes unseen from the start
+        p = cohort.p  # [n, 2, 2]
+        belief = cohort.start[:, 1].copy()  # [n]: Pr(state 1) of an arm not yet seen
         unseen = []
         for _ in range(horizon):
             unseen.append(threshold_at(belief, table))
@@ -130,15 +176,15 @@ class _FittedThreshold(Remembering):
     def memory(self, runs: int = 1) -> NDArray[np.int32]:
         return np.broadcast_to(np.array([NEVER_SEEN, 1], np.int32), (runs, self.cohort.n, 2)).copy()
 
-    def _scores(self, t: int, states: NDArray[Any], memory: Any) -> Floats:
+    def scores_by_run(self, t: int, states: NDArray[Any], memory: Any) -> Floats:
         steps = np.minimum(memory[..., 1], self.horizon) - 1
         out: Floats = self.index[memory[..., 0], steps, np.arange(self.cohort.n)]
         return out
 
-    def _remember(
+    def remember_by_run(
         self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
     ) -> Any:
         seen = helped.astype(bool)
-        return np.stack(
-            [np.where(seen, states, memory[..., 0]), np.where(seen, 1, memory[..., 1] + 1)], axis=-1
-        ).astype(np.int32)
+        state = np.where(seen, states, memory[..., 0])
+        ago = np.where(seen, 1, memory[..., 1] + 1)
+        return np.stack([state, ago], axis=-1).astype(np.int32)

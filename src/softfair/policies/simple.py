@@ -1,4 +1,4 @@
-"""Policies that need no planning: nobody, anybody, everybody in turn, and who gains most by the next step."""
+"""Policies without planning: nobody, a lottery, everybody in turn, and the gain by one step."""
 
 from __future__ import annotations
 
@@ -9,110 +9,161 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cohort import Cohort
-from .base import Fitted, Floats, Policy, Remembering, Rule, SameRow
+from ..sampling import multiplier
+from .base import Fitted, Floats, Ints, Policy, Remembering, Rule, SameRow
 
 __all__ = ["FairMyopic", "Myopic", "NoIntervention", "Random", "RoundRobin"]
 
 
 @dataclass(frozen=True)
 class NoIntervention(Policy):
-    """Helps nobody, whatever k: the zero of the intervention benefit."""
+    """Helps nobody, whatever k is: the zero of the intervention benefit.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> fitted = sf.NoIntervention().fit(sf.datasets.synthetic(n=3, seed=0), k=2, horizon=5)
+    >>> fitted.inclusion(0, [0, 0, 0])
+    array([0., 0., 0.])
+    """
 
     name: ClassVar[str] = "NoIntervention"
 
     def fit(
         self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
-        return Fitted(
-            self, cohort, 0, horizon, gamma, Rule.top(), SameRow(np.zeros((cohort.n, cohort.S)))
-        )
+        """See :meth:`Policy.fit`; k is not looked at."""
+        return Fitted(self, cohort, 0, horizon, gamma, Rule.top(), _all_alike(cohort))
 
 
 @dataclass(frozen=True)
 class Random(Policy):
-    """k arms at random, each as likely as the others."""
+    """k arms at random, all equally likely.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> fitted = sf.Random().fit(sf.datasets.synthetic(n=4, seed=0), k=1, horizon=5)
+    >>> fitted.inclusion(0, [0, 0, 1, 1])
+    array([0.25, 0.25, 0.25, 0.25])
+    """
 
     name: ClassVar[str] = "Random"
 
     def fit(
         self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
-        return Fitted(
-            self,
-            cohort,
-            k,
-            horizon,
-            gamma,
-            Rule.softmax(0.0, "successive"),
-            SameRow(np.zeros((cohort.n, cohort.S))),
-        )
+        """See :meth:`Policy.fit`."""
+        rule = Rule.softmax(0.0, "successive")
+        return Fitted(self, cohort, k, horizon, gamma, rule, _all_alike(cohort))
 
 
 @dataclass(frozen=True)
 class Myopic(Policy):
-    """The k arms that gain most by the next step."""
+    """The k arms with the largest gain by the next step.
+
+    Notes
+    -----
+    The gain of a two-state arm in state s is p[1, s] - p[0, s], times r(1) - r(0).
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> cohort = sf.Cohort.two_state([[[0.1, 0.5], [0.9, 0.6]], [[0.2, 0.5], [0.3, 0.9]]])
+    >>> sf.Myopic().fit(cohort, k=1, horizon=5).inclusion(0, [0, 0])
+    array([1., 0.])
+    """
 
     name: ClassVar[str] = "Myopic"
 
     def fit(
         self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
+        """See :meth:`Policy.fit`."""
         return Fitted(self, cohort, k, horizon, gamma, Rule.top(), SameRow(cohort.immediate_gain))
 
 
 @dataclass(frozen=True)
 class FairMyopic(Policy):
-    """k successive draws by softmax over the gain by the next step; the paper has c = 1."""
+    """k successive draws by softmax over the gain by the next step.
+
+    Parameters
+    ----------
+    c : float
+        Multiplier of the gain; the paper has 1.
+
+    Raises
+    ------
+    InvalidInput
+        c is not a number >= 0.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> cohort = sf.Cohort.two_state([[[0.1, 0.5], [0.9, 0.6]], [[0.2, 0.5], [0.3, 0.9]]])
+    >>> sf.FairMyopic(c=10).fit(cohort, k=1, horizon=5).inclusion(0, [0, 0]).round(4)
+    array([9.991e-01, 9.000e-04])
+    """
 
     name: ClassVar[str] = "FairMyopic"
 
     c: float = 1.0
 
     def __post_init__(self) -> None:
-        Rule.softmax(self.c, "successive")
+        multiplier(self.c)
 
     @property
     def label(self) -> str:
+        """The name, and c unless it is 1."""
         return self.name if self.c == 1 else f"FairMyopic(c={self.c:g})"
 
     def fit(
         self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
-        return Fitted(
-            self,
-            cohort,
-            k,
-            horizon,
-            gamma,
-            Rule.softmax(self.c, "successive"),
-            SameRow(cohort.immediate_gain),
-        )
+        """See :meth:`Policy.fit`."""
+        rule = Rule.softmax(self.c, "successive")
+        return Fitted(self, cohort, k, horizon, gamma, rule, SameRow(cohort.immediate_gain))
 
 
 @dataclass(frozen=True)
 class RoundRobin(Policy):
-    """Everybody in turn."""
+    """Everybody in turn, in the order of their numbers.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> fitted = sf.RoundRobin().fit(sf.datasets.synthetic(n=5, seed=0), k=2, horizon=5)
+    >>> memory = fitted.remember(None, 0, [0] * 5, [0, 1])
+    >>> fitted.inclusion(1, [0] * 5, memory)
+    array([0., 0., 1., 1., 0.])
+    """
 
     name: ClassVar[str] = "RoundRobin"
 
     def fit(
         self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
+        """See :meth:`Policy.fit`."""
         return _FittedRoundRobin(self, cohort, k, horizon, gamma, Rule.top())
 
 
 class _FittedRoundRobin(Remembering):
-    """Memory [runs, 1]: whose turn it is."""
+    """Memory [runs, 1]: the number of the arm whose turn is next."""
 
-    def memory(self, runs: int = 1) -> NDArray[np.int64]:
+    def memory(self, runs: int = 1) -> Ints:
         return np.zeros((runs, 1), np.int64)
 
-    def _scores(self, t: int, states: NDArray[Any], memory: Any) -> Floats:
+    def scores_by_run(self, t: int, states: NDArray[Any], memory: Any) -> Floats:
         n = self.cohort.n
         turns: Floats = -((np.arange(n) - memory) % n).astype(np.float64)
         return turns
 
-    def _remember(
+    def remember_by_run(
         self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
     ) -> Any:
         return (memory + self.k) % self.cohort.n
+
+
+def _all_alike(cohort: Cohort) -> SameRow:
+    """A score of 0 for every arm in every state."""
+    return SameRow(np.zeros((cohort.n, cohort.S)))

@@ -5,14 +5,13 @@ No arm is favoured over one that would gain more; the multiplier c says how stro
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
 from ..cohort import Cohort
 from ..errors import InvalidInput, whole
-from ..sampling import Design
+from ..sampling import Design, design_code, multiplier
 from ..solvers import Values, solve_meanfield, solve_paper, solve_priced, upper_bound
 from .base import Fitted, Policy, Rule, check_setting
 
@@ -33,7 +32,9 @@ class SoftFair(Policy):
     c_value : multiplier with which the gains are learnt; None means c, as in the paper's algorithm. Figure 3a of the paper learns
         with 1 and draws with more. From 2000 over the range of rewards on, "priced" and "meanfield" take c for infinite, and learn
         with 200 over that range, where softness is worth next to nothing; ``info.c_value`` says with what.
-    episodes : of Algorithm 1; default 6 T, at least 300. Only for solver "paper".
+    episodes : of Algorithm 1, at least one for each decision, because a reward travels back one decision an episode. Default: as many
+        as the gains need to settle, at most 34 T; ``info.converged`` says whether they have, ``info.passes`` after how many. The
+        criterion is explained in `softfair.solvers.paper`. Only for solver "paper".
     """
 
     name: ClassVar[str] = "SoftFair"
@@ -45,16 +46,12 @@ class SoftFair(Policy):
     episodes: int | None = None
 
     def __post_init__(self) -> None:
-        Rule.softmax(self.c, self.design)  # checks c and design
+        design_code(self.design)
+        multiplier(self.c)
+        self._learning_multiplier()
         if self.solver not in ("priced", "meanfield", "paper"):
             raise InvalidInput(
                 f"solver is {self.solver!r}; choose 'priced', 'meanfield' or 'paper'"
-            )
-        if self.c_value is not None and (
-            not isinstance(self.c_value, numbers.Real) or not self.c_value >= 0
-        ):
-            raise InvalidInput(
-                f"c_value is {self.c_value!r}; give a number >= 0, or None for c itself"
             )
         if self.episodes is not None and self.solver != "paper":
             raise InvalidInput(
@@ -75,19 +72,28 @@ class SoftFair(Policy):
     ) -> FittedSoftFair:
         """Learn the gains. The seed matters to solver "paper" alone, which samples."""
         check_setting(cohort, k, horizon, gamma)
-        c_value = self.c if self.c_value is None else self.c_value
+        c_value = self._learning_multiplier()
         values: Values
         if self.solver == "priced":
             values = solve_priced(cohort, k, horizon, gamma, c_value)
         elif self.solver == "meanfield":
             values = solve_meanfield(cohort, k, horizon, gamma, c_value, self.design)
         else:
+            if self.episodes is not None:
+                beside = f", the horizon {horizon}: a reward travels back one decision an episode"
+                whole("episodes", self.episodes, horizon, beside=beside)
             values = solve_paper(
                 cohort, k, horizon, gamma, c_value, self.design, self.episodes, seed
             )
         return FittedSoftFair(
             self, cohort, k, horizon, gamma, Rule.softmax(self.c, self.design), values, values.info
         )
+
+    def _learning_multiplier(self) -> float:
+        """The multiplier with which the gains are learnt: c_value, or c if that is None."""
+        if self.c_value is None:
+            return multiplier(self.c)
+        return multiplier(self.c_value, "c_value", ", or None for c itself")
 
 
 class FittedSoftFair(Fitted):

@@ -1,9 +1,11 @@
-"""The programme's verbs as commands: init, import, fit, plan, record, audit, export. What they do stands in the files beside this."""
+"""The commands of a programme: init, import, fit, plan, record, audit, export.
+
+They read their arguments, call the other modules of this folder and print what comes of it.
+"""
 
 from __future__ import annotations
 
 import json
-import math
 import secrets
 import sys
 from importlib.metadata import version
@@ -15,8 +17,10 @@ import typer
 from ..errors import BadRows, InvalidInput
 
 if TYPE_CHECKING:
-    from .ingest import Imported
-    from .rounds import Plan
+    from .batches import Imported
+    from .models import Model
+    from .plans import Plan
+    from .settings import Settings
     from .store import Store
 
 __all__ = ["commands"]
@@ -24,8 +28,9 @@ __all__ = ["commands"]
 commands = typer.Typer()
 
 LATEST = 2**31 - 2  # the last round that a database can hold, less one for the state after it
-SHOWN = 20  # bad entries, and people of a list, on a screen
+SHOWN = 20  # bad entries that are printed
 
+# Options of several commands.
 Database = Annotated[
     str,
     typer.Option(
@@ -51,6 +56,66 @@ Errors = Annotated[
     Path | None, typer.Option("--errors", help="Write all bad entries to this CSV file.")
 ]
 
+# Options of `init`.
+RoundName = Annotated[
+    str | None, typer.Option("--round", help="What a round is called.  [default: week]")
+]
+Capacity = Annotated[
+    str | None,
+    typer.Option(
+        help="People a round: 30, or by group: north=10,south=5, or a CSV file of the two.  "
+        "[default: one in ten]"
+    ),
+]
+By = Annotated[
+    str | None,
+    typer.Option(help="Group column that capacities go by, such as region or language."),
+]
+Horizon = Annotated[
+    int | None, typer.Option(help="Rounds, from the first that is planned.  [default: 26]")
+]
+States = Annotated[
+    str | None,
+    typer.Option(help="Names of the states, from worst to best.  [default: bad,good]"),
+]
+C = Annotated[
+    float | None,
+    typer.Option(
+        help="How strongly gain counts: 0 a lottery, inf those who gain most.  [default: 10]"
+    ),
+]
+TargetOfAll = Annotated[
+    str | None,
+    typer.Option(
+        help="Instead of c: benefit=95%, wait=8, or region=0.5 (share of the average rate); "
+        "none to undo."
+    ),
+]
+Cooldown = Annotated[
+    int | None, typer.Option(help="Rounds after a contact without another.  [default: 0]")
+]
+Shrink = Annotated[
+    str | None,
+    typer.Option(
+        help="Group column towards which estimates are drawn.  [default: the first with few values]"
+    ),
+]
+Monotone = Annotated[
+    bool | None,
+    typer.Option(
+        "--monotone/--free", help="Whether contact cannot harm and the good state persists."
+    ),
+]
+Level = Annotated[float | None, typer.Option(help="Of intervals.  [default: 0.9]")]
+Seed = Annotated[
+    int | None,
+    typer.Option(min=0, help="From which all draws follow; set once.  [default: random]"),
+]
+Sample = Annotated[
+    bool,
+    typer.Option("--sample", help="Fill it with 300 people in 4 regions and 20 weeks of history."),
+]
+
 
 def _software() -> str:
     return f"softfair {version('softfair')}"
@@ -65,68 +130,21 @@ def _open(db: str) -> Store:
 @commands.command()
 def init(
     db: Database = "softfair.db",
-    round: Annotated[
-        str | None, typer.Option("--round", help="What a round is called.  [default: week]")
-    ] = None,
-    capacity: Annotated[
-        str | None,
-        typer.Option(
-            help="People a round: 30, or by group: north=10,south=5, or a CSV file of the two.  [default: one in ten]"
-        ),
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(help="Group column that capacities go by, such as region or language."),
-    ] = None,
-    horizon: Annotated[
-        int | None, typer.Option(help="Rounds, from the first that is planned.  [default: 26]")
-    ] = None,
-    states: Annotated[
-        str | None,
-        typer.Option(help="Names of the states, from worst to best.  [default: bad,good]"),
-    ] = None,
-    c: Annotated[
-        float | None,
-        typer.Option(
-            help="How strongly gain counts: 0 a lottery, inf those who gain most.  [default: 10]"
-        ),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            help="Instead of c: benefit=95%, wait=8, or region=0.5 (share of the average rate); none to undo."
-        ),
-    ] = None,
-    cooldown: Annotated[
-        int | None, typer.Option(help="Rounds after a contact without another.  [default: 0]")
-    ] = None,
-    shrink: Annotated[
-        str | None,
-        typer.Option(
-            help="Group column towards which estimates are drawn.  [default: the first with few values]"
-        ),
-    ] = None,
-    monotone: Annotated[
-        bool | None,
-        typer.Option(
-            "--monotone/--free", help="Whether contact cannot harm and the good state persists."
-        ),
-    ] = None,
-    level: Annotated[float | None, typer.Option(help="Of intervals.  [default: 0.9]")] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="From which all draws follow; set once.  [default: random]"),
-    ] = None,
-    sample: Annotated[
-        bool,
-        typer.Option(
-            "--sample", help="Fill it with 300 people in 4 regions and 20 weeks of history."
-        ),
-    ] = False,
+    round: RoundName = None,
+    capacity: Capacity = None,
+    by: By = None,
+    horizon: Horizon = None,
+    states: States = None,
+    c: C = None,
+    target: TargetOfAll = None,
+    cooldown: Cooldown = None,
+    shrink: Shrink = None,
+    monotone: Monotone = None,
+    level: Level = None,
+    seed: Seed = None,
+    sample: Sample = False,
 ) -> None:
     """Make a programme, or change the settings of one. Everything has a default."""
-    from .ingest import how_many, import_history, import_people
-    from .sample import PEOPLE, history_file, people_file
     from .settings import Target, initialise
 
     database = _open(db)
@@ -145,56 +163,67 @@ def init(
     if target is not None:
         changes["target"] = None if target == "none" else Target.parse(target)
     if capacity is not None:
-        changes["capacity"] = _capacity(capacity)
-        changes["by"] = by
+        changes |= {"capacity": _capacity(capacity), "by": by}
     elif by is not None:
         raise InvalidInput(
             "--by needs the capacities too, such as --by region --capacity north=5,south=3"
         )
     if "seed" not in changes and not database.exists():
         changes["seed"] = 0 if sample else secrets.randbits(48)
-    if sample and database.exists() and (number := how_many(database)) not in (0, PEOPLE):
-        raise InvalidInput(
-            f"the programme has {number} people of its own; make the sample in another --db"
-        )
+    if sample:
+        _refuse_other_people(database)
     settings, new = initialise(database, _software(), **changes)
     if sample:
-        import_people(database, people_file(), _software())
-        import_history(database, history_file(), _software())
-    k = "one in ten" if settings.capacity is None else settings.capacity
-    if isinstance(k, dict):
-        k = ", ".join(f"{name} {number}" for name, number in k.items())
-    how = f"target: {settings.target}" if settings.target else f"c = {settings.c:g}"
+        _fill(database)
     print(f"{'Made' if new else 'Settings of'} the programme in {database.name}")
-    print(
-        f"  rounds: {settings.round}, {settings.horizon} to plan; capacity: {k}; states: {', '.join(settings.states)}; {how}"
-    )
+    print(f"  {_described(settings)}")
     if sample:
         print("  300 people in 4 regions, 20 weeks of history. Next: softfair plan")
     elif new:
         print("  Next: softfair import people FILE")
 
 
+def _refuse_other_people(database: Store) -> None:
+    """The sample's people are not mixed with others."""
+    from .sample import PEOPLE
+    from .snapshot import how_many
+
+    if database.exists() and (number := how_many(database)) not in (0, PEOPLE):
+        raise InvalidInput(
+            f"the programme has {number} people of its own; make the sample in another --db"
+        )
+
+
+def _fill(database: Store) -> None:
+    """Import the sample's people and history."""
+    from .imports import import_history, import_people
+    from .sample import history_file, people_file
+
+    import_people(database, people_file(), _software())
+    import_history(database, history_file(), _software())
+
+
+def _described(settings: Settings) -> str:
+    """The settings in a line."""
+    if settings.capacity is None:
+        k = "one in ten"
+    elif isinstance(settings.capacity, int):
+        k = str(settings.capacity)
+    else:
+        k = ", ".join(f"{name} {number}" for name, number in settings.capacity.items())
+    how = f"target: {settings.target}" if settings.target else f"c = {settings.c:g}"
+    return (
+        f"rounds: {settings.round}, {settings.horizon} to plan; capacity: {k}; "
+        f"states: {', '.join(settings.states)}; {how}"
+    )
+
+
 def _capacity(text: str) -> int | dict[str, int]:
+    """What ``30``, ``north=10,south=5`` or the path of a CSV file says."""
     if text.strip().isdecimal():
         return int(text[:12])  # a longer one is refused all the same
     if Path(text).suffix.lower() == ".csv":
-        import csv
-
-        try:
-            lines = Path(text).read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidInput(
-                f"cannot read {text} ({error}); give a CSV file with a group and its capacity on each line"
-            ) from None
-        delimiter = max(",;\t", key="".join(lines).count)
-        rows = [
-            [cell.strip() for cell in row]
-            for row in csv.reader(lines, delimiter=delimiter)
-            if any(row)
-        ]
-        if rows and len(rows[0]) == 2 and not rows[0][1].isdecimal():
-            rows = rows[1:]  # the heading
+        rows = _capacity_file(text)
     else:
         rows = [[cell.strip() for cell in part.split("=")] for part in text.split(",")]
     wrong = [
@@ -203,13 +232,33 @@ def _capacity(text: str) -> int | dict[str, int]:
         if len(row) != 2 or not row[0] or not row[1].isdecimal() or len(row[1]) > 10
     ]
     if wrong or not rows:
-        told = f"{'='.join(wrong[0])!r} in {text!r}" if wrong else repr(text)
+        what = f"{'='.join(wrong[0])!r} in {text!r}" if wrong else repr(text)
         raise InvalidInput(
-            f"the capacity is {told}; give a whole number such as 30, or each group's: north=10,south=5"
+            f"the capacity is {what}; "
+            "give a whole number such as 30, or each group's: north=10,south=5"
         )
     if len({name for name, _ in rows}) < len(rows):
         raise InvalidInput(f"the capacities {text!r} name a group twice; give each one once")
     return {name: int(number) for name, number in rows}
+
+
+def _capacity_file(path: str) -> list[list[str]]:
+    """The rows of a CSV file without its heading, if it has one."""
+    import csv
+
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            f"cannot read {path} ({error}); "
+            "give a CSV file with a group and its capacity on each line"
+        ) from None
+    delimiter = max(",;\t", key="".join(lines).count)
+    rows = [
+        [cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter) if any(row)
+    ]
+    has_heading = rows and len(rows[0]) == 2 and not rows[0][1].isdecimal()
+    return rows[1:] if has_heading else rows
 
 
 @commands.command("import")
@@ -227,8 +276,9 @@ def import_(
     again: Again = False,
     errors: Errors = None,
 ) -> None:
-    """Import people (id, groups, enrolled, left, opted_out, reserved) or history (id, round, state or value, contacted)."""
-    from .ingest import import_history, import_people
+    """Import people (id, groups, enrolled, left, opted_out, reserved) or history (id, round, state
+    or value, contacted)."""
+    from .imports import import_history, import_people
 
     database = _open(db)
     try:
@@ -266,7 +316,7 @@ def record(
     ] = False,
 ) -> None:
     """Record who was in fact contacted in a round, and the states reached."""
-    from .ingest import record as take
+    from .records import record as take
     from .sample import outcome_file
 
     database = _open(db)
@@ -290,7 +340,7 @@ def record(
 
 
 def _list(bad: BadRows, errors: Path | None) -> None:
-    """Bad entries go to standard output, which is no log: they may name people."""
+    """Print bad entries to standard output; not to the log, for they may name people."""
     for fault in bad.faults[:SHOWN]:
         print(fault)
     if len(bad.faults) > SHOWN:
@@ -311,58 +361,72 @@ def _list(bad: BadRows, errors: Path | None) -> None:
 def _say(done: Imported, kind: str) -> None:
     if done.before:
         print(
-            f"The same {kind} was taken before ({done.rows:,} rows, batch {done.batch}); nothing changed."
+            f"The same {kind} was taken before ({done.rows:,} rows, batch {done.batch}); "
+            "nothing changed."
         )
         if done.superseded:
             print(
-                f"Look: {done.superseded:,} of its entries have been corrected since; to go back to what it says, add --again."
+                f"Look: {done.superseded:,} of its entries have been corrected since; "
+                "to go back to what it says, add --again."
             )
         return
     print(
-        f"{done.rows:,} rows of {kind} (batch {done.batch}): {done.added:,} new entries, {done.corrected:,} corrected."
+        f"{done.rows:,} rows of {kind} (batch {done.batch}): "
+        f"{done.added:,} new entries, {done.corrected:,} corrected."
     )
     if done.groups:
         print(f"Taken as groups: {', '.join(done.groups)}.")
-    if many := done.details:
+    if many := done.recorded:
         print(
-            f"Round {many['round']}: {many['contacted']} contacted; of {many['listed']} on the list {many['not_reached']} not reached; "
-            f"{many['off_list']} contacted who were not on it; {many['absent']} not in the file, taken as not contacted."
+            f"Round {many.round}: {many.contacted} contacted; "
+            f"of {many.listed} on the list {many.not_reached} not reached; "
+            f"{many.off_list} contacted who were not on it; "
+            f"{many.absent} not in the file, taken as not contacted."
         )
 
 
 @commands.command()
 def fit(db: Database = "softfair.db", as_json: Json = False) -> None:
     """Estimate each person's transition probabilities from the history."""
+    from dataclasses import asdict
+
     from .models import fit as estimate
+    from .settings import current_settings
 
     database = _open(db)
     model, new = estimate(database, _software())
-    summary = model.summary
     if as_json:
-        print(json.dumps({"model": model.id, "new": new, **summary}, indent=1))
+        print(json.dumps({"model": model.id, "new": new, **asdict(model.summary)}, indent=1))
         return
-    again = "" if new else " (nothing has changed since)"
-    print(
-        f"Model {model.id}{again}: {summary['transitions']:,} transitions of {summary['people']:,} people"
-    )
-    print(
-        f"  {summary['without_history']:,} without any transition of their own have the estimate of their group"
-    )
-    if summary["monotone_bound"]:
-        print(
-            f"  for {summary['monotone_bound']:,} people the estimate was moved so that contact does not harm and the good state persists"
-        )
-    width = (model.high - model.low)[..., -1].mean(axis=0)  # [2, S]
-    from .settings import current_settings
-
     with database.reading() as connection:
         _, settings = current_settings(connection)
+    _show_model(model, new, settings)
+
+
+def _show_model(model: Model, new: bool, settings: Settings) -> None:
+    summary = model.summary
+    again = "" if new else " (nothing has changed since)"
+    print(
+        f"Model {model.id}{again}: {summary.transitions:,} transitions of {summary.people:,} people"
+    )
+    print(
+        f"  {summary.without_history:,} without any transition of their own "
+        "have the estimate of their group"
+    )
+    if summary.monotone_bound:
+        print(
+            f"  for {summary.monotone_bound:,} people the estimate was moved "
+            "so that contact does not harm and the good state persists"
+        )
+    width = (model.high - model.low)[..., -1].mean(axis=0)  # [2, S]
     for a, contact in enumerate(("not contacted", "contacted")):
         for s, state in enumerate(settings.states):
             chance = model.P[:, a, s, -1]
             print(
-                f"  {state}, {contact}: next {settings.states[-1]} with chance {chance.mean():.2f} on average (people differ from "
-                f"{chance.min():.2f} to {chance.max():.2f}; {settings.level:.0%} interval of one person {width[a, s]:.2f} wide)"
+                f"  {state}, {contact}: next {settings.states[-1]} "
+                f"with chance {chance.mean():.2f} on average "
+                f"(people differ from {chance.min():.2f} to {chance.max():.2f}; "
+                f"{settings.level:.0%} interval of one person {width[a, s]:.2f} wide)"
             )
 
 
@@ -392,40 +456,43 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Draw the list for the next round; the same round again gives the same list."""
-    from .rounds import explain, make_plan, verify
+    from .plans import make_plan
     from .settings import Target
 
     database = _open(db)
     if check:
-        verdicts = verify(database)
-        if as_json:
-            print(
-                json.dumps(
-                    [{"round": r, "version": v, "wrong": wrong} for r, v, wrong in verdicts],
-                    indent=1,
-                )
-            )
-        for at, number, wrong in [] if as_json else verdicts:
-            print(
-                f"round {at}, version {number}: {'; '.join(wrong) or 'the same list and probabilities from the stored seed and scores'}"
-            )
-        if bad := [at for at, _, wrong in verdicts if wrong]:
-            raise InvalidInput(
-                f"{len(bad)} of {len(verdicts)} plans do not follow from what is stored; the first is of round {bad[0]}"
-            )
-        if not verdicts and not as_json:
-            print("There is no plan yet.")
+        _verify(database, as_json)
         return
-    made, new = make_plan(
-        database, _software(), round, replan, None if target is None else Target.parse(target)
-    )
+    asked = None if target is None else Target.parse(target)
+    made, new = make_plan(database, _software(), round, replan, asked)
     if as_json:
         print(json.dumps(_plan_json(made, everyone), indent=1))
         return
-    _show_plan(made, new, explain(made), everyone)
+    _show_plan(made, new, everyone)
+
+
+def _verify(database: Store, as_json: bool) -> None:
+    from .plans import verify
+
+    verdicts = verify(database)
+    if as_json:
+        print(json.dumps([verdict._asdict() for verdict in verdicts], indent=1))
+    else:
+        same = "the same list and probabilities from the stored seed and scores"
+        for verdict in verdicts:
+            found = "; ".join(verdict.wrong) or same
+            print(f"round {verdict.round}, version {verdict.version}: {found}")
+        if not verdicts:
+            print("There is no plan yet.")
+    if bad := [verdict for verdict in verdicts if verdict.wrong]:
+        raise InvalidInput(
+            f"{len(bad)} of {len(verdicts)} plans do not follow from what is stored; "
+            f"the first is of round {bad[0].round}"
+        )
 
 
 def _plan_json(plan: Plan, everyone: bool) -> dict[str, Any]:
+    from .store import c_to_json
     from .tables import plan_columns
 
     columns = plan_columns(plan, everyone)
@@ -436,47 +503,37 @@ def _plan_json(plan: Plan, everyone: bool) -> dict[str, Any]:
         "created": plan.created,
         "software": plan.software,
         "model": plan.model,
-        "c": "inf" if math.isinf(plan.c) else plan.c,
+        "c": c_to_json(plan.c),
         "horizon": plan.horizon,
         "seed": plan.seed,
         "sites": [{"name": name, "capacity": k} for name, k in plan.sites],
-        "outlook": plan.outlook,
+        "outlook": plan.outlook.to_json(),
         "reason": plan.reason,
         "digest": plan.digest,
     }
     return {**header, "people": people}
 
 
-def _show_plan(plan: Plan, new: bool, sentences: list[str], everyone: bool) -> None:
+def _show_plan(plan: Plan, new: bool, everyone: bool) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(
-        markup=False, highlight=False
-    )  # an identifier or a group may look like markup
-    outlook = plan.outlook
+    from .plans import explain
+
+    # An identifier or a group may look like markup.
+    console = Console(markup=False, highlight=False)
     again = "" if new else " (as planned before)"
     version_ = f", version {plan.version}" if plan.version > 1 else ""
     console.print(
-        f"Round {plan.round}{version_}{again}: {int(plan.listed.sum())} of {int((plan.status == 0).sum())} people in the draw, "
+        f"Round {plan.round}{version_}{again}: "
+        f"{int(plan.listed.sum())} of {int((plan.status == 0).sum())} people in the draw, "
         f"c = {plan.c:.3g}, model {plan.model}, seed {plan.seed}",
         style="bold",
     )
-    if "target_said" in outlook:
-        console.print(f"Target met: {outlook['target_said']}.")
-    wait = f"the longest expected wait is {outlook['wait'] or 0:.1f} rounds"
-    if outlook["wait"] is None or outlook["wait"] > plan.horizon:
-        wait = "somebody is expected to wait longer than that (a target such as wait=20 says how long at most)"
-    console.print(
-        f"Expected over the {plan.horizon} rounds left: {outlook['gained']:.1f} good rounds more than without contacts, "
-        f"{outlook['benefit']:.1%} of the most effective plan (fairness costs {1 - outlook['benefit']:.1%}); {wait}."
-    )
-    if "group" in outlook:
-        lowest = outlook["lowest_group"] or "(none given)"
-        console.print(
-            f"Lowest {outlook['group_column']}: {lowest} at {outlook['group']:.0%} of the average rate."
-        )
+    for line in _outlook_lines(plan):
+        console.print(line)
+    sentences = explain(plan)
     shown = Table("id", "chance", "why", title=None if everyone else "On the list")
     shown.columns[1].justify = "right"
     for i, number in enumerate(plan.person.tolist()):
@@ -487,6 +544,30 @@ def _show_plan(plan: Plan, new: bool, sentences: list[str], everyone: bool) -> N
     console.print(shown)
 
 
+def _outlook_lines(plan: Plan) -> list[str]:
+    """What is expected of a plan, in sentences."""
+    outlook = plan.outlook
+    lines = [] if outlook.target is None else [f"Target met: {outlook.target}."]
+    wait = f"the longest expected wait is {outlook.wait:.1f} rounds"
+    if outlook.wait > plan.horizon:
+        wait = (
+            "somebody is expected to wait longer than that "
+            "(a target such as wait=20 says how long at most)"
+        )
+    lines.append(
+        f"Expected over the {plan.horizon} rounds left: "
+        f"{outlook.gained:.1f} good rounds more than without contacts, "
+        f"{outlook.benefit:.1%} of the most effective plan "
+        f"(fairness costs {1 - outlook.benefit:.1%}); {wait}."
+    )
+    if (lowest := outlook.lowest) is not None:
+        lines.append(
+            f"Lowest {lowest.column}: {lowest.value or '(none given)'} "
+            f"at {lowest.share:.0%} of the average rate."
+        )
+    return lines
+
+
 @commands.command()
 def audit(
     db: Database = "softfair.db",
@@ -495,7 +576,8 @@ def audit(
         Path | None, typer.Option("--html", help="Write a self-contained page with histograms.")
     ] = None,
 ) -> None:
-    """Check what was done against what was stated: fairness, calibration, groups, and what another policy would have brought."""
+    """Check what was done against what was stated: fairness, calibration, groups, and what another
+    policy would have brought."""
     from .audit import audit as examine
     from .audit import show, write_page
 
@@ -531,12 +613,13 @@ def export(
         bool, typer.Option("--all", help="Everybody, not only those on the list.")
     ] = False,
 ) -> None:
-    """Write a plan (a worksheet that `record` reads back once filled in), the audit's figures or everybody's estimates to a file."""
+    """Write a plan (a worksheet that `record` reads back once filled in), the audit's figures or
+    everybody's estimates to a file."""
     from .tables import audit_columns, model_columns, plan_columns, write_table
 
     database = _open(db)
     if what == "plan":
-        from .rounds import plan_of
+        from .plans import plan_of
 
         made = plan_of(database, round)
         if out.suffix.lower() == ".json":

@@ -1,11 +1,11 @@
-"""From the history in the database to transition probabilities, kept as a numbered model."""
+"""The model: transition probabilities estimated from the history, stored under a number."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,33 @@ from .. import estimate
 from ..errors import InvalidInput
 from ..progress import say
 from . import store
-from .ingest import MANY, History, People, load_history, load_people
-from .settings import Settings, current_settings
-from .store import Connection, Store, names_of
+from .snapshot import History, Snapshot, take_snapshot
+from .store import MANY, Connection, Store, names_of
 
-__all__ = ["Model", "Round", "fit", "fit_in", "latest_model", "load_model", "look"]
+__all__ = ["Model", "Summary", "fit", "fit_in", "is_intact", "latest_model", "load_model"]
 
-CROWD = 20  # people a value that a group column has on average, if it is to be shrunk towards unasked: a telephone number is no group
+# People that a value of a group column must have on average for estimates to be drawn towards the
+# column's means without being told so: a column of telephone numbers has one.
+CROWD = 20
+ARRAYS = ("P", "low", "high", "seen", "bound")  # of a model, as they are stored
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a model was learnt from, and what it says of everybody together."""
+
+    people: int
+    transitions: int
+    without_history: int  # people without a transition of their own
+    monotone_bound: int  # people whose estimate monotonicity moved
+    group_column: str | None  # towards whose means estimates are drawn
+    groups: list[str]  # its values
+    strength: list[Any]  # [K, 2, S] pseudo-counts of the group in a person's estimate
+    cohort_mean: list[Any]  # [2, S, S]
+    rounds: list[int]  # the first and the last of the history; empty if there is none
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +52,11 @@ class Model:
     id: int
     created: str
     batch: int  # the last one that it has seen
-    summary: dict[str, Any]
+    summary: Summary
     P: Floats  # [n, 2, S, S]
-    low: Floats  # [n, 2, S, S]
-    high: Floats  # [n, 2, S, S]
-    seen: Ints  # [n, 2, S] transitions of their own
+    low: NDArray[np.float32]  # [n, 2, S, S]
+    high: NDArray[np.float32]  # [n, 2, S, S]
+    seen: NDArray[np.int32]  # [n, 2, S] transitions of their own
     bound: NDArray[np.bool_]  # [n] where monotonicity moved the estimate
 
     @property
@@ -49,107 +66,124 @@ class Model:
         return unseen
 
 
-@dataclass(frozen=True, eq=False)
-class Round:
-    """What the database says at one moment."""
-
-    setting: int
-    settings: Settings
-    batch: int  # the last one
-    people: People
-    history: History
-
-
-def look(connection: Connection) -> Round:
-    number, settings = current_settings(connection)
-    batch = connection.execute(
-        sa.select(sa.func.coalesce(sa.func.max(store.batch.c.id), 0))
-    ).scalar_one()
-    people = load_people(connection)
-    if not people.n:
-        raise InvalidInput(
-            "the programme has no people yet; import them with: softfair import people FILE"
-        )
-    return Round(number, settings, batch, people, load_history(connection))
-
-
 def fit(database: Store, software: str) -> tuple[Model, bool]:
-    """A model of all that has been imported and recorded; the same one again if nothing has changed since. Second: whether it is new."""
+    """Estimate everybody's transition probabilities from all that has been imported and recorded.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    software
+        Name and version that the model is stamped with.
+
+    Returns
+    -------
+    tuple of Model and bool
+        The model, and whether it is new: if nothing has changed since the last one, it is that one.
+    """
     with database.writing() as connection:
-        return fit_in(connection, look(connection), software)
+        return fit_in(connection, take_snapshot(connection), software)
 
 
-def fit_in(connection: Connection, now: Round, software: str) -> tuple[Model, bool]:
-    settings, people, history = now.settings, now.people, now.history
-    telling = (
-        column for column in people.columns() if len(people.group(column)[0]) * CROWD <= people.n
-    )
-    shrink = settings.shrink if settings.shrink is not None else next(telling, None)
+def fit_in(connection: Connection, now: Snapshot, software: str) -> tuple[Model, bool]:
+    """As `fit`, of a snapshot and within a writing transaction."""
+    column = _group_column(now)
     asked = json.dumps(
         {
-            "shrink": shrink,
-            "monotone": settings.monotone,
-            "level": settings.level,
+            "shrink": column,
+            "monotone": now.settings.monotone,
+            "level": now.settings.level,
             "software": software,
         },
         sort_keys=True,
     )
-    latest = connection.execute(
-        sa.select(store.model.c.id)
-        .where(store.model.c.batch == now.batch, store.model.c.settings == asked)
-        .order_by(store.model.c.id.desc())
-        .limit(1)
-    ).scalar()
-    if latest is not None:
-        return load_model(connection, latest), False
-    names, groups = people.group(shrink) if shrink is not None else ([], None)
+    m = store.model
+    same = sa.select(m.c.id).where(m.c.batch == now.batch, m.c.settings == asked)
+    number = connection.execute(same.order_by(m.c.id.desc()).limit(1)).scalar()
+    if number is not None:
+        return load_model(connection, number), False
+    summary, arrays = _estimate(now, column)
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    content, created = buffer.getvalue(), store.now()
+    row = m.insert().values(
+        created=created,
+        software=software,
+        batch=now.batch,
+        settings=asked,
+        summary=json.dumps(asdict(summary)),
+        digest=_digest(content, asked),
+        content=content,
+    )
+    key = connection.execute(row).inserted_primary_key
+    assert key is not None
+    return Model(int(key[0]), created, now.batch, summary, **arrays), True
+
+
+def _group_column(now: Snapshot) -> str | None:
+    """The group column towards whose means estimates are drawn; None: there is none."""
+    if now.settings.shrink is not None:
+        return now.settings.shrink
+    people = now.people
+    crowded = (
+        column for column in people.columns() if len(people.group(column)[0]) * CROWD <= people.n
+    )
+    return next(crowded, None)
+
+
+def _estimate(now: Snapshot, column: str | None) -> tuple[Summary, dict[str, Any]]:
+    """The estimates, as a summary and as the arrays that are stored."""
+    settings, people, history = now.settings, now.people, now.history
+    names, groups = people.group(column) if column is not None else ([], None)
     if len(history.person) > MANY:
         say(f"estimating for {people.n:,} people ...")
     counts = estimate.count_transitions(
         history.person, history.round, history.state, history.contacted, people.n, settings.S
     )
-    found = estimate.estimate(counts, groups, level=settings.level, monotone=settings.monotone)
-    own = found.seen.sum(axis=(1, 2)) > 0
-    summary = {
-        "people": people.n,
-        "transitions": int(counts.sum()),
-        "without_history": int((~own).sum()),
-        "monotone_bound": int(np.count_nonzero(found.bound)),
-        "group_column": shrink,
-        "groups": names,
-        "strength": np.asarray(found.strength).tolist(),
-        "cohort_mean": np.asarray(found.cohort_mean).tolist(),
-        "rounds": [int(history.round.min()), int(history.round.max())]
-        if len(history.round)
-        else [],
-    }
-    buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        P=found.P,
-        low=found.low.astype(np.float32),  # ends of intervals are for reading, not for computing
-        high=found.high.astype(np.float32),
-        seen=found.seen.astype(np.int32),
-        bound=np.asarray(found.bound, dtype=bool),
+    made = estimate.estimate(counts, groups, level=settings.level, monotone=settings.monotone)
+    bound = np.asarray(made.bound, dtype=bool)
+    summary = Summary(
+        people=people.n,
+        transitions=int(counts.sum()),
+        without_history=int(np.count_nonzero(made.seen.sum(axis=(1, 2)) == 0)),
+        monotone_bound=int(np.count_nonzero(bound)),
+        group_column=column,
+        groups=names,
+        strength=np.asarray(made.strength).tolist(),
+        cohort_mean=np.asarray(made.cohort_mean).tolist(),
+        rounds=_span(history),
     )
-    content = buffer.getvalue()
-    values = {
-        "batch": now.batch,
-        "settings": asked,
-        "summary": json.dumps(summary),
-        "content": content,
-    }
-    digest = hashlib.sha256(content + asked.encode()).hexdigest()
-    row = store.model.insert().values(
-        created=store.now(), software=software, digest=digest, **values
-    )
-    number = connection.execute(row).inserted_primary_key
-    assert number is not None
-    return load_model(connection, int(number[0])), True
+    # Nothing is computed from the ends of intervals, so single precision will do for them.
+    low, high = made.low.astype(np.float32), made.high.astype(np.float32)
+    seen = made.seen.astype(np.int32)
+    return summary, {"P": made.P, "low": low, "high": high, "seen": seen, "bound": bound}
+
+
+def _span(history: History) -> list[int]:
+    rounds = history.round
+    return [int(rounds.min()), int(rounds.max())] if len(rounds) else []
+
+
+def _digest(content: bytes, asked: str) -> str:
+    return hashlib.sha256(content + asked.encode()).hexdigest()
+
+
+def is_intact(connection: Connection, number: int) -> bool:
+    """Whether a model is there, with the content and settings that its digest was made of."""
+    m = store.model
+    query = sa.select(m.c.content, m.c.settings, m.c.digest).where(m.c.id == number)
+    row = connection.execute(query).first()
+    return row is not None and _digest(row.content, row.settings) == row.digest
 
 
 def latest_model(database: Store) -> tuple[Model, list[str]]:
-    """The model made last, and the names of its people."""
+    """The model made last, and the names of its people.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no model yet.
+    """
     with database.reading() as connection:
         number = connection.execute(sa.select(sa.func.max(store.model.c.id))).scalar()
         if number is None:
@@ -158,7 +192,8 @@ def latest_model(database: Store) -> tuple[Model, list[str]]:
 
 
 def load_model(connection: Connection, number: int) -> Model:
+    """The model with a number."""
     row = connection.execute(sa.select(store.model).where(store.model.c.id == number)).one()
-    with np.load(io.BytesIO(row.content)) as arrays:
-        named = {name: arrays[name] for name in ("P", "low", "high", "seen", "bound")}
-    return Model(row.id, row.created, row.batch, json.loads(row.summary), **named)
+    with np.load(io.BytesIO(row.content)) as stored:
+        arrays = {name: stored[name] for name in ARRAYS}
+    return Model(row.id, row.created, row.batch, Summary(**json.loads(row.summary)), **arrays)

@@ -1,6 +1,7 @@
-"""A programme to try things on: 300 people in four regions with twenty weeks of history, made from the CPAP cohort.
+"""A sample programme: 300 people in four regions, twenty weeks of history, from the CPAP cohort.
 
-Who they truly are is known here alone, so that what happens in a planned round can be made up as well.
+Their true transition probabilities are known here, so that the outcome of a planned round can be
+simulated as well.
 """
 
 from __future__ import annotations
@@ -13,19 +14,17 @@ from ..cohort import Cohort
 from ..datasets import cpap
 from ..errors import InvalidInput
 from . import store
-from .ingest import load_people
-from .rounds import load_plan
+from .plans import load_plan
+from .snapshot import load_people
 from .store import Store
 
 __all__ = ["PEOPLE", "ROUNDS", "history_file", "outcome_file", "people_file"]
 
 PEOPLE, ROUNDS = 300, 20
 REGIONS = {"north": 0.4, "east": 0.3, "south": 0.2, "west": 0.1}
-CONTACTED, MISSED, REACHED = (
-    0.1,
-    0.05,
-    0.85,
-)  # shares: contacted each week, weeks not observed, listed people who answer
+CONTACTED = 0.1  # share of the people contacted each week
+MISSED = 0.05  # share of the states not observed
+REACHED = 0.85  # share of the listed people who answer
 
 
 def _truth() -> Cohort:
@@ -37,7 +36,7 @@ def _names() -> list[str]:
 
 
 def people_file() -> bytes:
-    """``id, region, language, opted_out``; two in a hundred have opted out."""
+    """A CSV file of ``id, region, language, opted_out``; two in a hundred have opted out."""
     rng = np.random.default_rng(0)
     region = rng.choice(list(REGIONS), PEOPLE, p=list(REGIONS.values()))
     language = rng.choice(["English", "Spanish"], PEOPLE, p=[0.7, 0.3])
@@ -49,7 +48,7 @@ def people_file() -> bytes:
 
 
 def history_file() -> bytes:
-    """``id, round, state, contacted`` for weeks 1 to 20, and the state at the start of week 21."""
+    """A CSV file of ``id, round, state, contacted``: weeks 1 to 20, and the states of week 21."""
     rng = np.random.default_rng(1)
     p = _truth().p  # [n, 2, 2]
     state = (rng.random(PEOPLE) < 0.5).astype(int)
@@ -58,20 +57,33 @@ def history_file() -> bytes:
         contacted = (rng.random(PEOPLE) < CONTACTED).astype(int)
         seen = rng.random(PEOPLE) >= MISSED
         for i, name in enumerate(_names()):
-            lines.append(
-                f"{name},{week},{state[i] if seen[i] else ''},{contacted[i] if week <= ROUNDS else ''}"
-            )
+            shown = state[i] if seen[i] else ""
+            lines.append(f"{name},{week},{shown},{contacted[i] if week <= ROUNDS else ''}")
         state = _step(p, state, contacted, rng)
     return "\n".join([*lines, ""]).encode()
 
 
 def outcome_file(database: Store, round: int | None = None) -> bytes:
-    """What happens to the sample's people in the last planned round: who of the list was reached, and the state of everybody after it."""
+    """A CSV file of what happens in a planned round: who is reached, and the states after it.
+
+    Parameters
+    ----------
+    database
+        The sample programme.
+    round
+        Which round. Default: the last one that has a plan.
+
+    Raises
+    ------
+    InvalidInput
+        If this is another programme, or the round has no plan.
+    """
     with database.reading() as connection:
         people = load_people(connection)
         if people.names[:PEOPLE] != _names():
             raise InvalidInput(
-                "this is not the sample programme, so nothing can be made up for it; give a file of what happened"
+                "this is not the sample programme, so nothing can be made up for it; "
+                "give a file of what happened"
             )
         query = sa.select(store.plan.c.id).order_by(
             store.plan.c.round.desc(), store.plan.c.version.desc()
@@ -99,6 +111,7 @@ def _step(
     contacted: NDArray[np.int64],
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
+    """The states after a week."""
     good: NDArray[np.int64] = (
         rng.random(len(state)) < p[np.arange(len(state)), contacted, state]
     ).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What a programme is: the length of its rounds, how many can be helped in each, for how long, and how the list is drawn."""
+"""The settings of a programme: its rounds, how many people can be helped, how lists are drawn."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import sqlalchemy as sa
 
 from ..errors import InvalidInput
 from . import store
-from .store import Connection, Store
+from .store import Connection, Store, c_from_json, c_to_json
 
 __all__ = ["Settings", "Target", "current_settings", "initialise"]
 
-MOST = 2**31  # what a whole number in a database may reach
+MOST = 2**31  # whole numbers in the database are smaller than this
 
-GOALS = {  # what a target may ask for, and how it is said
+GOALS = {  # what a target may ask for, as a sentence
     "benefit": "keep at least {:.3g} % of the benefit of the most effective plan",
     "wait": "nobody expected to wait more than {:g} rounds",
     "group": "no {} below {:.3g} % of the average rate",
@@ -27,16 +27,33 @@ GOALS = {  # what a target may ask for, and how it is said
 
 @dataclass(frozen=True)
 class Target:
-    """What c is chosen for. ``benefit``: a share of the most effective plan's; ``wait``: rounds; ``group``: a share of the average rate."""
+    """What c is chosen for.
+
+    Parameters
+    ----------
+    goal
+        ``benefit``, ``wait`` or ``group``.
+    value
+        For ``benefit`` a share of the most effective plan's benefit, for ``wait`` a number of
+        rounds, for ``group`` a share of the average rate of contacts.
+    column
+        For ``group``, the group column.
+
+    Raises
+    ------
+    InvalidInput
+        If the goal is not known, or the value is out of its range.
+    """
 
     goal: str
     value: float
-    column: str | None = None  # of ``group``
+    column: str | None = None
 
     def __post_init__(self) -> None:
         if self.goal not in GOALS:
             raise InvalidInput(
-                f"the target is {self.goal!r}; choose benefit, wait or a group column, such as region"
+                f"the target is {self.goal!r}; "
+                "choose benefit, wait or a group column, such as region"
             )
         if (
             not math.isfinite(self.value)
@@ -52,7 +69,13 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> Target:
-        """From ``benefit=95%``, ``wait=8`` or ``region=0.5``."""
+        """The target that a text such as ``benefit=95%``, ``wait=8`` or ``region=0.5`` asks for.
+
+        Examples
+        --------
+        >>> Target.parse("region=50%")
+        Target(goal='group', value=0.5, column='region')
+        """
         name, separator, number = (part.strip() for part in text.partition("="))
         try:
             value = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
@@ -60,7 +83,8 @@ class Target:
             separator = ""
         if not separator or not name:
             raise InvalidInput(
-                f"the target is {text!r}; say benefit=95%, wait=8 or, for a group column, region=0.5"
+                f"the target is {text!r}; "
+                "say benefit=95%, wait=8 or, for a group column, region=0.5"
             )
         return cls(name, value) if name in ("benefit", "wait") else cls("group", value, name)
 
@@ -72,49 +96,35 @@ class Target:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that can be set, with defaults that work."""
+    """All settings of a programme; every one has a default.
+
+    Raises
+    ------
+    InvalidInput
+        If a value is out of its range.
+    """
 
     round: str = "week"  # what a round is called
-    capacity: int | Mapping[str, int] | None = (
-        None  # people a round, or by value of the column ``by``; None: one in ten
-    )
+    # People a round, or that by value of the column ``by``; None: one in ten.
+    capacity: int | Mapping[str, int] | None = None
     by: str | None = None  # group column that capacity goes by: site, language, worker
     horizon: int = 26  # rounds, from the first that is planned
     states: tuple[str, ...] = ("bad", "good")  # from worst to best
     c: float = 10.0  # how strongly gain counts; inf: the k who gain most
     target: Target | None = None  # instead of c
     cooldown: int = 0  # rounds after a contact in which a person is not drawn again
-    shrink: str | None = (
-        None  # group column towards whose mean estimates are drawn; None: the first that has few values
-    )
+    # Group column towards whose mean estimates are drawn; None: the first that has few values.
+    shrink: str | None = None
     monotone: bool = False  # contact does not harm, the good state persists
     level: float = 0.9  # of intervals
     seed: int = 0  # from which the seed of every draw follows
 
     def __post_init__(self) -> None:
-        capacities = (
-            self.capacity if isinstance(self.capacity, Mapping) else {"capacity": self.capacity}
-        )
-        for name, k in capacities.items():
-            if k is not None and (not isinstance(k, int) or not 0 <= k < MOST):
-                raise InvalidInput(
-                    f"the capacity {name!r} is {k!r}; give a whole number of people a round, at least 0"
-                )
-        if (self.by is None) == isinstance(self.capacity, Mapping):
-            raise InvalidInput(
-                "capacities by group need both a column and a table, such as --by region --capacity north=5,south=3"
-            )
+        self._check_capacity()
+        self._check_states()
         if not 1 <= self.horizon < MOST:
             raise InvalidInput(
                 f"the horizon is {self.horizon}; give a number of rounds from 1 to {MOST - 1}"
-            )
-        if (
-            len(self.states) < 2
-            or len({name.lower() for name in self.states}) < len(self.states)
-            or not all(self.states)
-        ):
-            raise InvalidInput(
-                f"the states are {', '.join(self.states)}; give at least two different names, from worst to best"
             )
         if not self.c >= 0:
             raise InvalidInput(
@@ -126,7 +136,33 @@ class Settings:
             )
         if not 0 < self.level < 1:
             raise InvalidInput(
-                f"the level of intervals is {self.level}; give a number between 0 and 1, such as 0.9"
+                f"the level of intervals is {self.level}; "
+                "give a number between 0 and 1, such as 0.9"
+            )
+
+    def _check_capacity(self) -> None:
+        by_group = isinstance(self.capacity, Mapping)
+        capacities = (
+            self.capacity if isinstance(self.capacity, Mapping) else {"capacity": self.capacity}
+        )
+        for name, k in capacities.items():
+            if k is not None and (not isinstance(k, int) or not 0 <= k < MOST):
+                raise InvalidInput(
+                    f"the capacity {name!r} is {k!r}; "
+                    "give a whole number of people a round, at least 0"
+                )
+        if (self.by is None) == by_group:
+            raise InvalidInput(
+                "capacities by group need both a column and a table, "
+                "such as --by region --capacity north=5,south=3"
+            )
+
+    def _check_states(self) -> None:
+        different = len({name.lower() for name in self.states}) == len(self.states)
+        if len(self.states) < 2 or not different or not all(self.states):
+            raise InvalidInput(
+                f"the states are {', '.join(self.states)}; "
+                "give at least two different names, from worst to best"
             )
         if self.monotone and len(self.states) != 2:
             raise InvalidInput(
@@ -135,52 +171,59 @@ class Settings:
 
     @property
     def S(self) -> int:
+        """How many states there are."""
         return len(self.states)
 
     def to_json(self) -> str:
-        return json.dumps(
-            {**asdict(self), "c": "inf" if math.isinf(self.c) else self.c}, sort_keys=True
-        )
+        """As they are stored; infinite c is the text "inf"."""
+        return json.dumps({**asdict(self), "c": c_to_json(self.c)}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Settings:
+        """The inverse of `to_json`."""
         fields: dict[str, Any] = json.loads(text)
-        target = fields["target"] and Target(**fields["target"])
-        return cls(
-            **{
-                **fields,
-                "c": float(fields["c"]),
-                "states": tuple(fields["states"]),
-                "target": target,
-            }
-        )
+        fields["c"] = c_from_json(fields["c"])
+        fields["states"] = tuple(fields["states"])
+        fields["target"] = fields["target"] and Target(**fields["target"])
+        return cls(**fields)
 
 
 def initialise(database: Store, software: str, **changes: Any) -> tuple[Settings, bool]:
-    """Make the programme, or change the settings of the one there is: (settings in force, whether it is new).
+    """Make a programme, or change the settings of the one there is.
 
-    The states of a programme cannot change once it has people, for they are what its history is told in; nor its seed.
+    Parameters
+    ----------
+    database
+        Where it is, or will be.
+    software
+        Name and version that the settings are stamped with.
+    **changes
+        Fields of `Settings`; the others keep their value, or have their default if the programme
+        is new.
+
+    Returns
+    -------
+    tuple of Settings and bool
+        The settings in force, and whether the programme is new.
+
+    Raises
+    ------
+    InvalidInput
+        If a setting is wrong, if the seed would change, or if the states would change after
+        something was imported (the stored states are numbers that refer to them).
     """
-    if not database.exists():
-        Settings(**changes)  # what is wrong is refused before there is a file
+    # Wrong settings are refused before a file is made for them.
+    first = None if database.exists() else Settings(**changes)
     with database.creating() as connection:
         row = connection.execute(
             sa.select(store.setting).order_by(store.setting.c.id.desc()).limit(1)
         ).first()
-        before = Settings.from_json(row.content) if row else None
-        if before is not None and changes.get("seed", before.seed) != before.seed:
-            raise InvalidInput(
-                "the seed of a programme is set once, so that no list can be drawn until it pleases; leave --seed out"
-            )
-        if before is not None and tuple(changes.get("states", before.states)) != before.states:
-            used = connection.execute(
-                sa.select(sa.func.count()).select_from(store.batch)
-            ).scalar_one()
-            if used:
-                raise InvalidInput(
-                    f"the states are {', '.join(before.states)} in what was imported ({used} files); leave --states out"
-                )
-        after = replace(before, **changes) if before else Settings(**changes)
+        before = None if row is None else Settings.from_json(row.content)
+        if before is None:
+            after = first or Settings(**changes)
+        else:
+            after = replace(before, **changes)
+            _refuse_what_is_set_once(connection, before, after)
         if after != before:
             connection.execute(
                 store.setting.insert().values(
@@ -190,8 +233,23 @@ def initialise(database: Store, software: str, **changes: Any) -> tuple[Settings
         return after, before is None
 
 
+def _refuse_what_is_set_once(connection: Connection, before: Settings, after: Settings) -> None:
+    if after.seed != before.seed:
+        raise InvalidInput(
+            "the seed of a programme is set once, so that no list can be drawn until it pleases; "
+            "leave --seed out"
+        )
+    if after.states != before.states:
+        files = connection.execute(sa.select(sa.func.count()).select_from(store.batch)).scalar_one()
+        if files:
+            raise InvalidInput(
+                f"the states are {', '.join(before.states)} in what was imported ({files} files); "
+                "leave --states out"
+            )
+
+
 def current_settings(connection: Connection) -> tuple[int, Settings]:
-    """The settings in force and their number."""
+    """The number of the settings in force, and the settings."""
     row = connection.execute(
         sa.select(store.setting).order_by(store.setting.c.id.desc()).limit(1)
     ).one()

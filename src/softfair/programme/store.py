@@ -1,25 +1,35 @@
-"""Where a programme lives: one database, SQLite or PostgreSQL, and how it is read and written.
+"""The database of a programme, SQLite or PostgreSQL: its tables, and how they are read and written.
 
-Every table only grows. What is corrected or replaced stays: the row of the highest batch (or version) is the one in force.
+Every table only grows. What is corrected or replaced stays in the database: of several rows about
+the same thing, the one with the highest batch (or version) is in force.
 
     meta          the version of this schema
-    setting       what the programme is: round, capacity, horizon, states, policy     the latest row is in force
-    batch         one import or record, with the digest of its content                the same content is taken once
+    setting       what the programme is: round, capacity, horizon, states, policy
+                  (the latest row is in force)
+    batch         one import or record, with the digest of its content
     person        an identifier and the whole number that stands for it elsewhere
-    person_fact   groups, enrolled, departed, opted out, reserved                     latest batch in force
-    observation   state at the start of a round, contact during it; NULL is unknown   latest batch in force, column by column
+    person_fact   groups, enrolled, departed, opted out, reserved (latest batch in force)
+    observation   state at the start of a round, contact during it; NULL is unknown
+                  (latest batch in force, column by column)
     model         estimated transition probabilities, with what they were made from
-    plan          one draw: seed, c, capacity, model, software, digest of all it says latest version in force
+    plan          one draw: seed, c, capacity, model, software, digest of its whole content
+                  (latest version in force)
     plan_row      each person's part in it: state, score, probability, on the list or why not
 
-One writer at a time: a writing transaction takes a lock before it reads, so what it decides on cannot change under it. A process that
-dies leaves no trace of the transaction it was in.
+There is one writer at a time: a writing transaction takes a lock before it reads, so nobody else
+can change what it has read before it commits. A process that is killed leaves nothing of its
+transaction.
+
+The multiplier c may be infinite, which neither JSON nor every database can store. In memory it is
+``math.inf``. In the column ``plan.c`` it is -1 (`Multiplier`), in stored and printed JSON the text
+"inf" (`c_to_json`, `c_from_json`).
 """
 
 from __future__ import annotations
 
 import io
 import itertools
+import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -36,11 +46,16 @@ from ..progress import track
 
 __all__ = [
     "DEFAULT",
+    "MANY",
+    "UNKNOWN",
     "VERSION",
     "Connection",
+    "Multiplier",
     "Store",
     "append",
     "batch",
+    "c_from_json",
+    "c_to_json",
     "fetch",
     "meta",
     "model",
@@ -60,12 +75,43 @@ Number = TypeVar("Number", np.int64, np.float64)
 
 VERSION = 2  # of the schema below
 DEFAULT = "softfair.db"
-BUNDLE = (
-    2**41
-)  # rows whose first numbers agree beyond this are fetched together: a thousand people and all their rounds
-CHUNK = 100_000  # rows that are sent at a time, so that a bar can move
+UNKNOWN = -1  # NULL in an array: a state or contact that was not observed, a round that is not set
+MANY = 1_000_000  # from this many rows on, work takes seconds and is announced
+# Rows whose first number has the same quotient by this are fetched from PostgreSQL as one value:
+# with keys of person * 2**31 + round, those of 1024 people.
+BUNDLE = 2**41
+CHUNK = 100_000  # rows that are written at a time, after each of which the progress bar moves
 PATIENCE = 600_000  # milliseconds that a writer waits for the one before
-LOCK = 0x50F7FA12  # the advisory lock that stands for "the writer" in PostgreSQL
+LOCK = 0x50F7FA12  # the advisory lock that a writer holds in PostgreSQL
+
+
+class Multiplier(sa.types.TypeDecorator[float]):
+    """A column of multipliers c, in which infinity is stored as -1."""
+
+    impl = sa.Float(53)
+    cache_ok = True
+
+    @staticmethod
+    def encode(c: float) -> float:
+        """What is stored for c; digests of plans cover this value."""
+        return -1.0 if math.isinf(c) else c
+
+    def process_bind_param(self, value: float | None, dialect: sa.Dialect) -> float | None:
+        return None if value is None else self.encode(value)
+
+    def process_result_value(self, value: float | None, dialect: sa.Dialect) -> float | None:
+        return math.inf if value is not None and value < 0 else value
+
+
+def c_to_json(c: float) -> float | str:
+    """A multiplier c as JSON has it: a number, or "inf"."""
+    return "inf" if math.isinf(c) else c
+
+
+def c_from_json(c: float | str) -> float:
+    """The inverse of `c_to_json`."""
+    return float(c)
+
 
 tables = sa.MetaData()
 small, whole = sa.SmallInteger, sa.Integer
@@ -110,8 +156,8 @@ person_fact = sa.Table(
     sa.Column("reserved", whole),  # round in which a contact is arranged already
     sqlite_with_rowid=False,
 )
-# The two long tables name their persons, batches and plans without foreign keys: checking each of millions of rows would take most of the
-# time, and the numbers come from the same transaction.
+# The two long tables refer to persons, batches and plans without foreign keys: checking each of
+# millions of rows would take most of the time, and the numbers come from the same transaction.
 observation = sa.Table(
     "observation",
     tables,
@@ -145,17 +191,14 @@ plan = sa.Table(
     sa.Column("model", whole, sa.ForeignKey("model.id"), nullable=False),
     sa.Column("batch", whole, nullable=False),  # the last one that it has seen
     sa.Column("setting", whole, sa.ForeignKey("setting.id"), nullable=False),
-    sa.Column("c", sa.Float(53), nullable=False),  # infinity is stored as -1
+    sa.Column("c", Multiplier, nullable=False),
     sa.Column("horizon", whole, nullable=False),  # rounds looked ahead, this one included
     sa.Column("seed", sa.Text, nullable=False),  # 16 hexadecimal digits
     sa.Column("sites", sa.Text, nullable=False),  # JSON: [[name, capacity], ...]
-    sa.Column(
-        "outlook", sa.Text, nullable=False
-    ),  # JSON: what it is expected to bring, and the target it was made for
+    sa.Column("outlook", sa.Text, nullable=False),  # JSON: see outlook.Outlook
     sa.Column("reason", sa.Text),  # why it replaces the version before
-    sa.Column(
-        "digest", sa.Text, nullable=False
-    ),  # of all of the above, of the rows and of the plan before
+    # Of all of the above, of the rows, of the people's identifiers and of the digest before.
+    sa.Column("digest", sa.Text, nullable=False),
     sa.UniqueConstraint("round", "version"),
 )
 plan_row = sa.Table(
@@ -163,7 +206,7 @@ plan_row = sa.Table(
     tables,
     sa.Column("plan", whole, primary_key=True, autoincrement=False),
     sa.Column("person", whole, primary_key=True, autoincrement=False),
-    sa.Column("status", small, nullable=False),  # 0 in the draw, else why not: see rounds.Status
+    sa.Column("status", small, nullable=False),  # see eligibility.Status
     sa.Column("site", small, nullable=False),  # index into plan.sites; -1: none
     sa.Column("state", small, nullable=False),  # observed now; -1: not seen
     sa.Column("score", sa.Float(53), nullable=False),  # lambda
@@ -172,7 +215,7 @@ plan_row = sa.Table(
     sqlite_with_rowid=False,
 )
 
-# What turns a database of one version into the next. Version 1 had no reservations.
+# The statements that turn a database of one version into the next. Version 1 had no reservations.
 MIGRATIONS: dict[int, Sequence[str]] = {1: ("ALTER TABLE person_fact ADD COLUMN reserved INTEGER",)}
 
 
@@ -182,7 +225,18 @@ def now() -> str:
 
 
 class Store:
-    """One database. ``url`` is a path of a SQLite file or an address such as ``postgresql+psycopg://user@host/name``."""
+    """One database.
+
+    Parameters
+    ----------
+    url
+        Path of a SQLite file, or an address such as ``postgresql+psycopg://user@host/name``.
+
+    Raises
+    ------
+    StoreError
+        If the address cannot be read, or would keep nothing.
+    """
 
     def __init__(self, url: str = DEFAULT) -> None:
         try:
@@ -200,7 +254,8 @@ class Store:
             )
         except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ValueError) as error:
             raise StoreError(
-                f"--db {_hidden(url)} cannot be read ({_first_line(error)}); give a file or postgresql+psycopg://user@host/name"
+                f"--db {_hidden(url)} cannot be read ({_first_line(error)}); "
+                "give a file or postgresql+psycopg://user@host/name"
             ) from None
         except ModuleNotFoundError:
             raise StoreError(
@@ -223,12 +278,15 @@ class Store:
         return self._checked("read")
 
     def writing(self) -> AbstractContextManager[Connection]:
-        """A transaction that no other writer overlaps; it is committed if the block ends well, else it never was."""
+        """A transaction that no other writer overlaps.
+
+        It is committed if the block ends without an exception, and rolled back otherwise.
+        """
         return self._checked("write")
 
     @contextmanager
     def _checked(self, kind: str) -> Iterator[Connection]:
-        with self._speaking_plainly():
+        with self._plain_errors():
             self._check()
             with self._transaction(kind) as connection:
                 yield connection
@@ -241,17 +299,17 @@ class Store:
         """The version of the programme's schema; None if there is no programme."""
         if self.embedded and not Path(self.name).exists():  # to open it would make it
             return None
-        with self._speaking_plainly(), self._transaction("read") as connection:
+        with self._plain_errors(), self._transaction("read") as connection:
             return self._version(connection)
 
     @contextmanager
     def creating(self) -> Iterator[Connection]:
-        """The tables made, where there are none, and the transaction in which to say what the programme is."""
+        """A writing transaction in which the tables exist: they are made where there are none."""
         if self.exists():
             with self.writing() as connection:
                 yield connection
             return
-        with self._speaking_plainly(), self._transaction("write") as connection:
+        with self._plain_errors(), self._transaction("write") as connection:
             if self._version(connection) is None:  # else another process was first
                 tables.create_all(connection)
                 connection.execute(meta.insert().values(version=VERSION))
@@ -271,7 +329,8 @@ class Store:
             return None
         if "meta" not in names or "plan_row" not in names:
             raise StoreError(
-                f"{self.name} is a database of something else (it has a table {names[0]!r}); choose another --db"
+                f"{self.name} is a database of something else (it has a table {names[0]!r}); "
+                "choose another --db"
             )
         return int(connection.execute(sa.select(meta.c.version)).scalar_one())
 
@@ -280,7 +339,8 @@ class Store:
         version = self.version()
         if version is None:
             raise StoreError(
-                f"there is no programme at {self.name}; make one with: softfair init --db {self.name}"
+                f"there is no programme at {self.name}; "
+                f"make one with: softfair init --db {self.name}"
             )
         if version == VERSION:
             return
@@ -288,7 +348,8 @@ class Store:
             version = self._version(connection)  # again: another process may have been first
             if version is None or version > VERSION:
                 raise StoreError(
-                    f"{self.name} has schema version {version}, this software knows versions up to {VERSION}; install a newer softfair"
+                    f"{self.name} has schema version {version}, this software knows versions "
+                    f"up to {VERSION}; install a newer softfair"
                 )
             for step in range(version, VERSION):
                 for statement in MIGRATIONS[step]:
@@ -296,12 +357,13 @@ class Store:
             connection.execute(meta.update().values(version=VERSION))
 
     @contextmanager
-    def _speaking_plainly(self) -> Iterator[None]:
-        """What a database complains of, in one line and without a password."""
+    def _plain_errors(self) -> Iterator[None]:
+        """Errors of the database as a StoreError of one line, without a password."""
         try:
             yield
         except Exception as error:
-            # The bulk path speaks to the drivers themselves, and psycopg need not be there to be named.
+            # `append` and `fetch` call the drivers without SQLAlchemy, whose errors are then not
+            # wrapped; psycopg need not be installed, so its errors are recognised by name.
             if isinstance(error, sa.exc.DBAPIError):
                 text = _first_line(error.orig)
             elif isinstance(error, (sqlite3.Error, OverflowError)) or type(
@@ -317,7 +379,7 @@ class Store:
             raise StoreError(f"{self.name}: {text}; {remedy}") from None
 
 
-# What is said beside the driver's own words.
+# What is added to the driver's own message, by a word that occurs in it.
 REMEDIES = {
     "not a database": "choose another --db, this file is something else",
     "malformed": "the file is damaged; restore it from a copy",
@@ -325,7 +387,8 @@ REMEDIES = {
     "read-only": "nothing was changed; make the database writable",
     "disk is full": "nothing was changed; free some space and repeat the command",
     "no space": "nothing was changed; free some space and repeat the command",
-    "disk i/o": "nothing was changed; see whether the disk is full or failing and repeat the command",
+    "disk i/o": "nothing was changed; see whether the disk is full or failing "
+    "and repeat the command",
     "unable to open": "see whether the folder exists and may be written to",
     "password": "check user and password in --db",
     "does not exist": "check the name in --db",
@@ -346,7 +409,7 @@ def _hidden(url: str) -> str:
 
 
 def _prepare_sqlite(connection: Any, _: Any) -> None:
-    connection.isolation_level = None  # transactions begin where _begin says
+    connection.isolation_level = None  # the driver opens no transaction: `_begin` does
     for pragma in (
         f"busy_timeout={PATIENCE}",
         "foreign_keys=ON",
@@ -361,7 +424,7 @@ def _begin(connection: Connection) -> None:
     writes = connection.get_execution_options().get("softfair") == "write"
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-    elif writes:  # statements after the lock see all that was committed before it
+    elif writes:  # READ COMMITTED: statements after the lock see all that was committed before it
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
     else:
@@ -378,8 +441,8 @@ def plan_in_force(connection: Connection, round: int | None) -> int | None:
     query = (
         sa.select(plan.c.id).where(plan.c.round == round).order_by(plan.c.version.desc()).limit(1)
     )
-    found: int | None = connection.execute(query).scalar()
-    return found
+    number: int | None = connection.execute(query).scalar()
+    return number
 
 
 def append(
@@ -388,11 +451,24 @@ def append(
     columns: Mapping[str, Any],
     description: str = "writing",
 ) -> None:
-    """Add rows, column by column: arrays or lists of one length. In an array for a column that may be NULL, -1 is NULL."""
+    """Add rows to a table by the fastest way that the driver has.
+
+    Parameters
+    ----------
+    connection
+        Of a writing transaction.
+    table
+        One of the tables of this module.
+    columns
+        Name of a column -> its values, arrays or lists of one length. In an array for a column that
+        may be NULL, UNKNOWN becomes NULL.
+    description
+        What the progress bar says.
+    """
     count = len(next(iter(columns.values())))
     chunks = (
         {
-            name: _listed(values[first : first + CHUNK], table.c[name])
+            name: _as_list(values[first : first + CHUNK], table.c[name])
             for name, values in columns.items()
         }
         for first in track(range(0, count, CHUNK), description)
@@ -423,29 +499,45 @@ def append(
             copy.write(buffer.getvalue())
 
 
-def _listed(values: Any, column: sa.Column[Any]) -> list[Any]:
+def _as_list(values: Any, column: sa.Column[Any]) -> list[Any]:
     if not isinstance(values, np.ndarray):
         return list(values)
     plain: list[Any] = values.tolist()
-    if column.nullable and (values == -1).any():
-        return [None if value == -1 else value for value in plain]
+    if column.nullable and (values == UNKNOWN).any():
+        return [None if value == UNKNOWN else value for value in plain]
     return plain
 
 
 def fetch(connection: Connection, query: sa.SelectBase, kind: type[Number]) -> NDArray[Number]:
-    """All rows of a query of numbers without NULL, [rows, columns], in any order, by the fastest way that the driver has."""
+    """All rows of a query of numbers, by the fastest way that the driver has.
+
+    Parameters
+    ----------
+    connection
+        Of any transaction.
+    query
+        Columns of numbers without NULL; its parameters are whole numbers.
+    kind
+        numpy.int64 or numpy.float64.
+
+    Returns
+    -------
+    numpy.ndarray
+        [rows, columns], rows in any order.
+    """
     width = len(query.selected_columns)
     if connection.dialect.name == "sqlite":
         driver: Any = connection.connection.driver_connection
-        literal = {"literal_binds": True}  # whole numbers of our own alone
+        literal = {"literal_binds": True}  # safe: parameters are whole numbers of the package
         rows = driver.execute(
             str(query.compile(dialect=connection.dialect, compile_kwargs=literal))
         )
         return np.fromiter(itertools.chain.from_iterable(rows), kind).reshape(-1, width)
-    # A row at a time would cost ten times as much: the server strings thousands of rows together, eight bytes a number.
+    # A row at a time would take ten times as long. The server concatenates thousands of rows, eight
+    # bytes a number, and sends them as one value.
     named = query.subquery()
-    whole_ = kind is np.int64
-    send, cast = (sa.func.int8send, sa.BigInteger) if whole_ else (sa.func.float8send, sa.Double)
+    integers = kind is np.int64
+    send, cast = (sa.func.int8send, sa.BigInteger) if integers else (sa.func.float8send, sa.Double)
     row: sa.ColumnElement[Any] = send(sa.cast(named.c[0], cast))
     for column in list(named.c)[1:]:
         row = row.op("||")(send(sa.cast(column, cast)))
@@ -453,6 +545,5 @@ def fetch(connection: Connection, query: sa.SelectBase, kind: type[Number]) -> N
     bundles = connection.execute(
         sa.select(sa.func.string_agg(row, sa.cast(b"", sa.LargeBinary))).group_by(bundle)
     ).scalars()
-    return (
-        np.frombuffer(b"".join(bundles), ">i8" if whole_ else ">f8").astype(kind).reshape(-1, width)
-    )
+    content = np.frombuffer(b"".join(bundles), ">i8" if integers else ">f8")
+    return content.astype(kind).reshape(-1, width)

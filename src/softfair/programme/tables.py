@@ -1,7 +1,7 @@
-"""Tables that leave the programme: CSV, Parquet or JSON, whole or not at all.
+"""Exported tables: CSV, Parquet or JSON, written whole or not at all.
 
-In CSV a text that a spreadsheet would run as a formula (it begins with =, +, -, @, a tab or a return) gets an apostrophe in front;
-`record` takes that off again.
+In CSV a text that a spreadsheet would run as a formula (it begins with =, +, -, @, a tab or a
+return) gets an apostrophe in front; `record` takes that off again.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from ..errors import InvalidInput
 from ..files import write_whole
+from .eligibility import Status
 from .models import Model
-from .rounds import Plan, Status, explain
+from .plans import Plan, explain
 
 __all__ = ["FORMULA", "audit_columns", "model_columns", "plan_columns", "write_table"]
 
@@ -25,7 +28,21 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def plan_columns(plan: Plan, everyone: bool) -> dict[str, list[Any]]:
-    """A row a person; ``contacted`` and ``state`` are empty, to be filled in and given to `record`."""
+    """The columns of a plan, a row a person.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    everyone
+        Whether to include those who are not on the list.
+
+    Returns
+    -------
+    dict
+        Name -> values. ``contacted`` and ``state`` are empty, to be filled in and given to
+        `record`.
+    """
     rows = [i for i in range(len(plan.person)) if everyone or plan.listed[i]]
     sentences = explain(plan)
     return {
@@ -44,7 +61,21 @@ def plan_columns(plan: Plan, everyone: bool) -> dict[str, list[Any]]:
 
 
 def model_columns(model: Model, names: list[str]) -> dict[str, list[Any]]:
-    """A row a person: ``p10`` is the chance of the best state next when contacted (1) in state 0, with the ends of its interval."""
+    """The columns of a model, a row a person.
+
+    Parameters
+    ----------
+    model
+        The model.
+    names
+        Everybody's identifier, by number.
+
+    Returns
+    -------
+    dict
+        Name -> values. With two states ``p10`` is the chance of the good state next when contacted
+        (1) in state 0, with the ends of its interval; with more, ``p_1_0_2`` is that of state 2.
+    """
     people, _, S, _ = model.P.shape
     source = ["own history" if seen else "group's estimate" for seen in ~model.unseen]
     columns: dict[str, list[Any]] = {
@@ -52,12 +83,12 @@ def model_columns(model: Model, names: list[str]) -> dict[str, list[Any]]:
         "source": source,
         "moved_to_be_monotone": model.bound.tolist(),
     }
+    parts: dict[str, NDArray[Any]] = {"": model.P, "_low": model.low, "_high": model.high}
     for a in (0, 1):
         for s in range(S):
             columns[f"seen{a}{s}"] = model.seen[:, a, s].tolist()
             for t in range(1, S):
                 name = f"p{a}{s}" if S == 2 else f"p_{a}_{s}_{t}"
-                parts = {"": model.P, "_low": model.low, "_high": model.high}
                 columns |= {
                     name + part: values[:, a, s, t].astype(float).tolist()
                     for part, values in parts.items()
@@ -66,7 +97,7 @@ def model_columns(model: Model, names: list[str]) -> dict[str, list[Any]]:
 
 
 def audit_columns(found: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Every figure of an audit as a row: where it stands and what it is."""
+    """The figures of an audit as two columns: the path to each, and its value."""
     rows: list[tuple[str, Any]] = []
 
     def walk(path: str, value: Any) -> None:
@@ -84,7 +115,20 @@ def audit_columns(found: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def write_table(columns: Mapping[str, list[Any]], out: Path) -> None:
-    """Columns of one length to a file by its ending, or as CSV to standard output for ``-``."""
+    """Write columns to a file.
+
+    Parameters
+    ----------
+    columns
+        Name -> values, all of one length.
+    out
+        A path that ends in .csv, .json, .parquet or .pq; ``-`` is CSV on standard output.
+
+    Raises
+    ------
+    InvalidInput
+        If the path ends in something else.
+    """
     kind = out.suffix.lower()
     if str(out) == "-":
         sys.stdout.write(_csv(columns))
@@ -96,22 +140,7 @@ def write_table(columns: Mapping[str, list[Any]], out: Path) -> None:
         ]
         write_whole(out, json.dumps(records, indent=1).encode())
     elif kind in (".parquet", ".pq"):
-        import pyarrow as pa
-        import pyarrow.parquet
-
-        def column(values: list[Any]) -> Any:
-            """Parquet has one type a column: where numbers and words stand together, all become words."""
-            kinds = {type(value) for value in values if value is not None}
-            mixed = len(kinds) > 1 and not kinds <= {int, float}
-            return pa.array(
-                [value if value is None or not mixed else str(value) for value in values]
-            )
-
-        buffer = io.BytesIO()
-        pyarrow.parquet.write_table(
-            pa.table({name: column(values) for name, values in columns.items()}), buffer
-        )
-        write_whole(out, buffer.getvalue())
+        write_whole(out, _parquet(columns))
     else:
         raise InvalidInput(
             f"cannot tell what {out.name} should be; end it in .csv, .parquet or .json"
@@ -125,6 +154,22 @@ def _csv(columns: Mapping[str, list[Any]]) -> str:
     for row in zip(*columns.values(), strict=True):
         writer.writerow([_harmless(value) for value in row])
     return text.getvalue()
+
+
+def _parquet(columns: Mapping[str, list[Any]]) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    def column(values: list[Any]) -> Any:
+        """Parquet has one type a column: where numbers and text are mixed, all become text."""
+        kinds = {type(value) for value in values if value is not None}
+        mixed = len(kinds) > 1 and not kinds <= {int, float}
+        return pa.array([value if value is None or not mixed else str(value) for value in values])
+
+    buffer = io.BytesIO()
+    table = pa.table({name: column(values) for name, values in columns.items()})
+    pyarrow.parquet.write_table(table, buffer)
+    return buffer.getvalue()
 
 
 def _harmless(value: Any) -> Any:

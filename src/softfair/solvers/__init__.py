@@ -1,5 +1,8 @@
-"""From a cohort to what each arm would gain from help, lambda_t(s): Algorithm 1 of the paper, its mean
-field, the priced dual, and the priced dual with a bonus for evenness."""
+"""From a cohort to what each arm would gain from help, lambda_t(s).
+
+Four solvers: the priced dual, the same with a bonus for evenness, the mean field of Algorithm 1,
+and Algorithm 1 itself.
+"""
 
 from .evenhanded import (
     EvenHandedValues,

@@ -1,10 +1,16 @@
 """Find theta_0, ..., theta_{T-1} such that k arms are expected to be active at every step.
 
-The residual F_t = (expected active arms at t) / k - 1 falls as theta_t rises, and every theta moves every F a little. Broyden's method
-starts from the diagonal of the Jacobian, which a pass over the arms yields for free, and learns the rest from the steps it takes; where
-it stalls, the Jacobian is measured by differences. Beyond SAMPLE arms both are done on a sample, which costs next to nothing, and the
-full cohort needs three to six passes (more where k is tiny). No objective is evaluated: near the solution a dual value of 1e5 cannot
-show a residual of 1e-8.
+The residual F_t = (expected active arms at t) / k - 1 falls as theta_t rises, and every theta moves
+every F a little. Broyden's method starts from the diagonal of the Jacobian, which a pass over the
+arms gives at no extra cost, and updates it by the steps taken; where it stalls, the Jacobian is
+measured by differences. Beyond SAMPLE arms both are done on a sample, and the full cohort needs
+three to six passes (more where k is tiny). `meanfield` has no objective to minimise, and near the
+solution of `priced` a dual value of 1e5 cannot resolve a residual of 1e-8.
+
+Passes to 1e-8 (synthetic, T = 50, k = n/10, c = .1, 1, 10, 50, 200; "-" not reached in 600) at
+n = 100: Broyden here 6, 11, 18, 27, 100; scipy hybr 60, 67, 74, 80, 195; krylov 16, 23, 47, 129, -;
+anderson 15, 11, 33, 116, -; broyden1 32, 147, -, -, -; L-BFGS on the dual 5, 9, -, 36, -.
+n = 1e5, c = 1, 10, 200: 13, 15, 24 here; hybr 67, 77, 85; L-BFGS 8, -, - (stalls at 6e-8, 3e-8).
 """
 
 from __future__ import annotations
@@ -18,35 +24,114 @@ from numpy.typing import NDArray
 
 from ..cohort import Cohort
 from ..kernels import recursion
+from ..kernels.rules import RuleCode
 from ..kernels.threads import map_parts
 
 __all__ = ["SAMPLE", "Balance", "balance", "sample_of", "sweep"]
 
 Floats = NDArray[np.float64]
+# theta [T] -> (F [T], response of F to -theta at the same step [T])
+Residual = Callable[[Floats], tuple[Floats, Floats]]
 
-SAMPLE = 16384  # arms that stand for the rest while prices are still rough
-LONGEST_STEP = 4.0  # of any theta at once: beyond that sigmoids have saturated and the model of the step is void
+SAMPLE = 16384  # arms of the sample on which rough prices are found
+LONGEST_STEP = 4.0  # of any theta at once: beyond it sigmoids saturate and the Jacobian is useless
 DIFFERENCE = 1e-5  # for measuring the Jacobian: half the digits of a residual accurate to 1e-14
-GENTLER = 1.6  # factor between multipliers when a hard problem is reached through easier ones
+GENTLER = 1.6  # factor between multipliers when a hard problem is approached through easier ones
+MOST_PASSES = 400  # of one search
+SHORTER = 0.3  # factor by which a step is shortened that did not reduce the residual
 
 
 @dataclass(frozen=True)
 class Balance:
-    theta: Floats  # [T]
+    """A solution of F(theta) = 0, or the best that was found.
+
+    Parameters
+    ----------
+    theta : ndarray [T]
+        One number a step.
+    residual : float
+        The largest |F_t|.
+    passes : int
+        Passes over all arms; a pass over a sample counts as its share of the arms.
+    """
+
+    theta: Floats
     residual: float
     passes: int
 
 
-def sweep(cohort: Cohort, theta: Floats, c: float, gamma: float, rule: int) -> Floats:
-    """[2, T + 1]: expected active arms at each step and the total value; response of the former to -theta."""
+@dataclass(frozen=True)
+class _Search:
+    """Where a search by Broyden's method ended."""
+
+    theta: Floats  # [T]
+    F: Floats  # [T]
+    inverse: Floats  # [T, T]: approximate inverse of -dF/dtheta
+    passes: int
+
+    @property
+    def residual(self) -> float:
+        """The largest |F_t|."""
+        return float(np.abs(self.F).max())
+
+
+def sweep(cohort: Cohort, theta: Floats, c: float, gamma: float, rule: RuleCode) -> Floats:
+    """One pass over all arms.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    theta : ndarray [T]
+        One number a step.
+    c, gamma : float
+        Multiplier and discount.
+    rule : RuleCode
+        PRICED, JOINT, SUCCESSIVE or HARD, see :mod:`softfair.kernels.recursion`.
+
+    Returns
+    -------
+    ndarray [2, T + 1]
+        Row 0: expected active arms at each step, and the expected value from the start. Row 1: the
+        response of row 0 to -theta_t.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import softfair as sf
+    >>> from softfair.kernels.rules import RuleCode
+    >>> from softfair.solvers.budget import sweep
+    >>> cohort = sf.datasets.synthetic(n=10, seed=0)
+    >>> sweep(cohort, np.zeros(3), 0.0, 1.0, RuleCode.JOINT)[0, :3]
+    array([5., 5., 5.])
+    """
     kernel = recursion.sweep_two if cohort.S == 2 else recursion.sweep
-    args = (cohort.P, cohort.reward_rows, cohort.start_rows, theta, c, gamma, rule)
+    args = (cohort.P, cohort.reward_rows, cohort.start_rows, theta, c, gamma, int(rule))
     total: Floats = np.sum(map_parts(kernel, cohort.n, recursion.PART, *args), axis=0)
     return total
 
 
 def sample_of(cohort: Cohort) -> Cohort:
-    """At most SAMPLE arms spread evenly over the cohort."""
+    """At most SAMPLE arms, spread evenly over the cohort.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+
+    Returns
+    -------
+    Cohort
+        The cohort itself if it has no more than SAMPLE arms.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.solvers.budget import sample_of
+    >>> cohort = sf.datasets.synthetic(n=10, seed=0)
+    >>> sample_of(cohort) is cohort
+    True
+    """
     return cohort if cohort.n <= SAMPLE else cohort.subset(np.arange(SAMPLE) * cohort.n // SAMPLE)
 
 
@@ -56,93 +141,107 @@ def balance(
     horizon: int,
     gamma: float,
     c: float,
-    rule: int,
+    rule: RuleCode,
     tolerance: float,
-    theta: Floats | None = None,
 ) -> Balance:
-    """theta with every residual within ``tolerance``, or the best that was found. A start may be given."""
-    n = cohort.n
-    if theta is None:
-        theta = np.full(horizon, -math.log(k / (n - k)))
-    sample = sample_of(cohort)
+    """Find theta such that k arms are expected to be active at every step.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    k : float
+        Arms to be active, 0 < k < n.
+    horizon : int
+        Number of steps T.
+    gamma, c : float
+        Discount and multiplier.
+    rule : RuleCode
+        PRICED, JOINT or SUCCESSIVE.
+    tolerance : float
+        Residual |F_t| that is accepted at every step.
+
+    Returns
+    -------
+    Balance
+        With the smallest residual that was found, which may exceed the tolerance.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.kernels.rules import RuleCode
+    >>> from softfair.solvers.budget import balance
+    >>> cohort = sf.datasets.synthetic(n=100, seed=0)
+    >>> balance(cohort, 10, 20, 1.0, 5.0, RuleCode.PRICED, 1e-8).residual <= 1e-8
+    True
+    """
+    n, sample = cohort.n, sample_of(cohort)
     share = sample.n / n
 
-    def residual(of: Cohort, at: Floats, multiplier: float = c) -> tuple[Floats, Floats]:
-        budget = k * of.n / n
-        active, response = sweep(of, at, multiplier, gamma, rule)[:, :-1] / budget
-        return active - 1, response
+    def residual(of: Cohort) -> Residual:
+        def F(theta: Floats) -> tuple[Floats, Floats]:
+            active, response = sweep(of, theta, c, gamma, rule)[:, :-1] / (k * of.n / n)
+            return active - 1, response
 
-    passes = 0.0
+        return F
+
+    flat = np.full(horizon, -math.log(k / (n - k)))
     rough = tolerance if sample is cohort else max(tolerance, 1e-6)
-    theta, F, inverse, used = _broyden(lambda at: residual(sample, at), theta, None, rough)
-    passes += used * share
-    if np.abs(F).max() > rough:  # too steep from here: come through gentler multipliers
+    best = _broyden(residual(sample), flat, None, rough)
+    passes = best.passes * share
+    if best.residual > rough:  # approach it through gentler multipliers
         easier = balance(sample, k * share, horizon, gamma, c / GENTLER, rule, 1e-4)
-        passes += easier.passes * share
-        theta_2, F_2, inverse_2, used = _broyden(
-            lambda at: residual(sample, at), easier.theta * GENTLER, None, rough
-        )
-        passes += used * share
-        if np.abs(F_2).max() < np.abs(F).max():
-            theta, F, inverse = theta_2, F_2, inverse_2
+        again = _broyden(residual(sample), easier.theta * GENTLER, None, rough)
+        passes += (easier.passes + again.passes) * share
+        if again.residual < best.residual:
+            best = again
     if sample is not cohort:
-        measured = _inverse_jacobian(lambda at: residual(sample, at), theta, F)
-        passes += horizon * share
-        theta, F, _, used = _broyden(
-            lambda at: residual(cohort, at),
-            theta,
-            inverse if measured is None else measured,
-            tolerance,
-        )
-        passes += used
-    return Balance(theta, float(np.abs(F).max()), math.ceil(passes))
+        measured = _inverse_jacobian(residual(sample), best.theta, best.F)
+        inverse = best.inverse if measured is None else measured
+        best = _broyden(residual(cohort), best.theta, inverse, tolerance)
+        passes += horizon * share + best.passes
+    return Balance(best.theta, best.residual, math.ceil(passes))
 
 
-def _broyden(
-    f: Callable[[Floats], tuple[Floats, Floats]],
-    theta: Floats,
-    inverse: Floats | None,
-    tolerance: float,
-    most: int = 400,
-) -> tuple[Floats, Floats, Floats, int]:
-    """Broyden's good method with backtracking: (theta, F, inverse of -dF/dtheta, evaluations)."""
+def _broyden(f: Residual, theta: Floats, inverse: Floats | None, tolerance: float) -> _Search:
+    """Broyden's good method with backtracking, from theta.
+
+    Without an inverse Jacobian it starts from the diagonal that f gives.
+    """
     F, response = f(theta)
     passes = 1
     if inverse is None:
         inverse = np.diag(1 / np.maximum(response, 1e-3))
-    measured = False
-    while np.abs(F).max() > tolerance and passes < most:
+    measured = False  # whether inverse was measured at this theta
+    while np.abs(F).max() > tolerance and passes < MOST_PASSES:
         step: Floats = inverse @ F
         step = step * min(1.0, LONGEST_STEP / max(float(np.abs(step).max()), 1e-300))
         for _ in range(5):
             F_new, _ = f(theta + step)
             passes += 1
-            fall = F - F_new
-            learnt = inverse @ fall
-            weight = step @ learnt
+            change = inverse @ (F - F_new)
+            weight = step @ change
             if abs(weight) > 1e-14 * (step @ step):
-                inverse = inverse + np.outer(step - learnt, step @ inverse) / weight
+                inverse = inverse + np.outer(step - change, step @ inverse) / weight
             better = np.linalg.norm(F_new) < (1 - 1e-4) * np.linalg.norm(F)
             if better:
                 break
-            step = np.multiply(0.3, step)
+            step = np.multiply(SHORTER, step)
         if better:
             theta, F, measured = theta + step, F_new, False
             continue
-        if measured:  # not even the true Jacobian shows a way down
+        if measured:  # no descent even along the step of the true Jacobian
             break
         fresh = _inverse_jacobian(f, theta, F)
         passes += len(theta)
         if fresh is None:
             break
         inverse, measured = fresh, True
-    return theta, F, inverse, passes
+    return _Search(theta, F, inverse, passes)
 
 
-def _inverse_jacobian(
-    f: Callable[[Floats], tuple[Floats, Floats]], theta: Floats, F: Floats
-) -> Floats | None:
-    """Inverse of -dF/dtheta by differences; None if it is singular."""
+def _inverse_jacobian(f: Residual, theta: Floats, F: Floats) -> Floats | None:
+    """Inverse of -dF/dtheta by differences, from F = f(theta); None if it is singular."""
     columns = []
     for t in range(len(theta)):
         moved = theta.copy()

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import abc
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,10 +37,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..cohort import Cohort
-from ..errors import Infeasible, InvalidInput, NotConverged
+from ..errors import Infeasible, InvalidInput, NotConverged, warn
 from ..kernels import bonus as kernels
-from ..kernels import recursion
 from ..kernels.recursion import PART
+from ..kernels.rules import RuleCode
 from ..kernels.threads import map_parts
 from .budget import GENTLER, SAMPLE, _broyden, _inverse_jacobian, balance, sample_of
 from .priced import hard_multiplier, learning_multiplier, solve_priced, upper_bound
@@ -249,14 +248,19 @@ class Bonuses:
         The logarithm of the average is nearly linear in that shift, which may be larger than the
         steps that Broyden's method is allowed.
         """
+        best, least = theta, math.inf
         for _ in range(FIRST_STEPS):
             F, response = self.residual(theta)
-            excess = float(F.mean())
-            if abs(excess) < FIRST_EXCESS:
+            total = 1 + float(F.mean())  # expected helps over those allowed
+            excess = math.log(max(total, TINY))
+            slope = self._kept() * float(response.mean()) / max(total, TINY)
+            if abs(excess) >= least or slope <= 0:  # too far: steeper or flatter than it seemed
                 break
-            slope = self._kept() * float(response.mean()) / (1 + excess)
-            theta = theta + math.log1p(excess) / slope
-        return theta
+            best, least = theta, abs(excess)
+            if least < FIRST_EXCESS:
+                break
+            theta = theta + excess / slope
+        return best
 
     def inverse_jacobian(self, theta: Floats) -> Floats:
         """Rough inverse of -dF/dtheta [T, T].
@@ -266,13 +270,17 @@ class Bonuses:
         """
         response = np.maximum(self.residual(theta)[1], 1e-3)
         kept = self._kept()
-        return np.diag(1 / response) + (1 - kept) / (kept * response.sum())
+        inverse: Floats = np.diag(1 / response) + (1 - kept) / (kept * response.sum())
+        return inverse
 
     def _kept(self) -> float:
         """The share of a common rise of all theta that remains after the bonuses' answer."""
         log_y, slope = self._log_rates()
         weight, rise = self._size * np.exp(log_y) * slope, self._steepness(slope)
-        return float(np.sum(weight * (rise - slope) / rise) / np.sum(weight))
+        total = float(np.sum(weight))
+        if total == 0:  # no rate responds to anything
+            return 1.0
+        return max(float(np.sum(weight * (rise - slope) / rise)) / total, NEARLY)
 
     def _arguments(self, theta: Floats, c: float) -> tuple[Any, ...]:
         cohort, problem = self.problem.cohort, self.problem
@@ -455,10 +463,10 @@ def _search(bonuses: Bonuses, theta: Floats, inverse: Floats | None, tolerance: 
     if inverse is None:
         theta = bonuses.start(theta)
         inverse = bonuses.inverse_jacobian(theta)
-    theta, F, _, _ = _broyden(bonuses.residual, theta, inverse, tolerance)
-    bonuses.residual(theta)  # the last step that was tried may have been refused
-    prices = theta[: len(bonuses.problem.rho)]
-    return Solution(bonuses, prices, max(float(np.abs(F).max()), bonuses.gap), bonuses.passes)
+    found = _broyden(bonuses.residual, theta, inverse, tolerance)
+    bonuses.residual(found.theta)  # the last step that was tried may have been refused
+    prices = found.theta[: len(bonuses.problem.rho)]
+    return Solution(bonuses, prices, max(found.residual, bonuses.gap), bonuses.passes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -619,15 +627,14 @@ def solve_evenhanded(
     found = solve(problem, tolerance)
     info = Info("evenhanded", multiplier, found.residual, tolerance, math.ceil(found.passes))
     if not info.converged:
-        warnings.warn(
+        warn(
             NotConverged(
                 f"even-handed values at c = {multiplier:g}, mu = {mu:g}: expected active arms "
                 f"differ from k = {k} at some step, or rates of help from what is best",
                 info.residual,
                 tolerance,
                 "lists still have k arms, but their values are rough; choose a smaller c or mu",
-            ),
-            stacklevel=3,
+            )
         )
     return _evenhanded(problem, found.bonuses, found.theta, info)
 
@@ -724,7 +731,7 @@ class _EntropySearch:
             theta, b = found.theta, found.bonuses.b
             self._theta, self._u = theta, found.bonuses.u
         else:
-            rule, T = recursion.PRICED, len(problem.rho)
+            rule, T = RuleCode.PRICED, len(problem.rho)
             theta = balance(
                 problem.cohort, problem.k, T, problem.gamma, problem.c, rule, ENTROPY_GAP**2
             ).theta

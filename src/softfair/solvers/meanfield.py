@@ -1,20 +1,22 @@
 """The `meanfield` solver: the fixed point of Algorithm 1 without sampling.
 
-Each arm's state distribution is carried forward, all states' values backward, and one number theta_t a step makes k the expected count:
+Each arm's state distribution is carried forward, the values of all states backward, and one number
+theta_t a step makes k the expected count of active arms:
 
-    V_t(s) = pi Q_t(s, 1) + (1 - pi) Q_t(s, 0),    pi = 1 - exp(-exp(c lambda - theta_t))    (successive)
-                                                   pi = sigmoid(c lambda - theta_t)         (joint)
+    V_t(s) = pi Q_t(s, 1) + (1 - pi) Q_t(s, 0)                                          (Eq. 5)
+    pi = 1 - exp(-exp(c lambda - theta_t))    (successive)
+    pi = sigmoid(c lambda - theta_t)          (joint)
 
-Two or three passes reach what 300 episodes reach. Values of a steep policy are steep in theta: from c of about 10 on a fixed point may
-not be found, and the gap is reported. Learning with c_value = 1 and drawing with c (Figure 3a's trick) has no such trouble.
+Two or three passes reach what 300 episodes reach. The larger c, the more sharply values depend on
+theta: from c of about 10 on a fixed point may not be found, and a warning gives the gap. Learning
+with c_value = 1 and drawing with c, as in Figure 3a of the paper, does not have this difficulty.
 """
 
 from __future__ import annotations
 
 from ..cohort import Cohort
-from ..kernels import recursion
-from ..sampling import Design
-from .priced import learning_multiplier, settled
+from ..sampling import Design, design_code
+from .priced import balanced_values, learning_multiplier
 from .values import PriceValues
 
 __all__ = ["solve_meanfield"]
@@ -29,8 +31,37 @@ def solve_meanfield(
     design: Design,
     tolerance: float = 1e-8,
 ) -> PriceValues:
-    """The mean-field fixed point of the design; values are learnt at `learning_multiplier`."""
-    rule = recursion.SUCCESSIVE if design == "successive" else recursion.JOINT
-    return settled(
-        cohort, k, horizon, gamma, learning_multiplier(cohort, c), rule, tolerance, "meanfield"
-    )
+    """The mean-field fixed point of the design.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    k : int
+        Arms helped at each decision.
+    horizon : int
+        Number of decisions T.
+    gamma : float
+        Discount.
+    c : float
+        Multiplier; values are learnt at :func:`softfair.solvers.priced.learning_multiplier`.
+    design : {"successive", "joint"}
+        Sampling design.
+    tolerance : float
+        Relative gap between expected and allowed active arms that is accepted at every step.
+
+    Returns
+    -------
+    PriceValues
+        The gains; where the tolerance was not reached, with a NotConverged warning.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.solvers import solve_meanfield
+    >>> cohort = sf.datasets.synthetic(n=20, seed=0)
+    >>> solve_meanfield(cohort, 2, 10, 1.0, 3.0, "successive").info.converged
+    True
+    """
+    multiplier, rule = learning_multiplier(cohort, c), design_code(design)
+    return balanced_values(cohort, k, horizon, gamma, multiplier, rule, tolerance, "meanfield")

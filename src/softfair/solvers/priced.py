@@ -1,41 +1,91 @@
-"""The `priced` solver: one price m_t a step, soft Bellman values, and a certificate.
+"""The `priced` solver: one price m_t a step, soft Bellman values, and an upper bound.
 
-    V_t(s) = (1/c) log(exp(c (Q_t(s, 1) - m_t)) + exp(c Q_t(s, 0))),     pi_t(s) = sigmoid(c (lambda_t(s) - m_t))
+    V_t(s) = (1/c) log(exp(c (Q_t(s, 1) - m_t)) + exp(c Q_t(s, 0)))
+    pi_t(s) = sigmoid(c (lambda_t(s) - m_t))
 
-The prices minimise the convex dual D_c(m) = sum_i E V_{i,0}(s_0) + k sum_t gamma^t m_t, whose gradient is gamma^t (k - expected active
-arms): they are right when k arms are expected to be active at every step. theta_t = c m_t is what is solved for.
+The prices minimise the convex dual D_c(m) = sum_i E V_{i,0}(s_0) + k sum_t gamma^t m_t, whose
+gradient is gamma^t (k - expected active arms): they are optimal when k arms are expected to be
+active at every step. The unknowns are theta_t = c m_t.
 
-With max in place of the soft maximum, D(m) bounds from above what any policy that spends at most k a step can expect, for every m >= 0:
-each arm alone, free to buy help at the price m_t, does at least as well as it does under any policy of the whole.
+With max in place of the soft maximum, D(m) is an upper bound on what any policy that helps at most
+k arms a step can expect, for every m >= 0: each arm alone, free to buy help at the price m_t, does
+at least as well as under any policy for all arms together.
 """
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from ..cohort import Cohort
-from ..errors import NotConverged
-from ..kernels import recursion
+from ..errors import NotConverged, warn
+from ..kernels.rules import RuleCode
 from .budget import balance, sample_of, sweep
 from .values import Info, PriceValues
 
-__all__ = ["HARD_C", "hard_multiplier", "learning_multiplier", "solve_priced", "upper_bound"]
+__all__ = [
+    "HARD_C",
+    "balanced_values",
+    "hard_multiplier",
+    "learning_multiplier",
+    "solve_priced",
+    "upper_bound",
+]
 
-HARD_C = 200.0  # times the range of rewards: the multiplier that stands for infinity where values are learnt
-INFINITE_C = 2000.0  # times that range: from here on c counts as infinite; twice the c takes twice the passes and brings nothing
-NEVER, ALWAYS = 1e3, -1e3  # theta at which nobody, everybody, is active
+# In units of one over the range of rewards: the multiplier with which values are learnt for
+# c = inf, and the c from which on that is done. A larger one would take more passes, and at 200 a
+# soft maximum already exceeds the maximum by at most log(2) / 200 of the range.
+HARD_C, INFINITE_C = 200.0, 2000.0
+NEVER, ALWAYS = 1e3, -1e3  # theta at which nobody, and everybody, is active
 
 
 def hard_multiplier(cohort: Cohort) -> float:
-    """A multiplier so large that softness is worth next to nothing, in units of the cohort's rewards."""
+    """The multiplier that stands for infinity where values are learnt.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+
+    Returns
+    -------
+    float
+        200 over the range of the rewards; 200 if all rewards are equal.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.solvers.priced import hard_multiplier
+    >>> hard_multiplier(sf.datasets.synthetic(n=5, seed=0))
+    200.0
+    """
     spread = float(np.ptp(cohort.reward_rows, axis=1).max())
     return HARD_C / spread if spread > 0 else HARD_C
 
 
 def learning_multiplier(cohort: Cohort, c: float) -> float:
-    """The multiplier with which values are learnt for c."""
+    """The multiplier with which values are learnt for c.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    c : float
+        Multiplier >= 0, possibly ``math.inf``.
+
+    Returns
+    -------
+    float
+        c, or :func:`hard_multiplier` for c above ten times that.
+
+    Examples
+    --------
+    >>> import math
+    >>> import softfair as sf
+    >>> from softfair.solvers.priced import learning_multiplier
+    >>> cohort = sf.datasets.synthetic(n=5, seed=0)
+    >>> learning_multiplier(cohort, 10), learning_multiplier(cohort, math.inf)
+    (10.0, 200.0)
+    """
     hard = hard_multiplier(cohort)
     return hard if c > INFINITE_C / HARD_C * hard else float(c)
 
@@ -43,56 +93,128 @@ def learning_multiplier(cohort: Cohort, c: float) -> float:
 def solve_priced(
     cohort: Cohort, k: int, horizon: int, gamma: float, c: float, tolerance: float = 1e-8
 ) -> PriceValues:
-    """Prices at which k arms are expected to be active at every step; values are learnt at `learning_multiplier`."""
+    """Gains at the prices for which k arms are expected to be active at every step.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    k : int
+        Arms helped at each decision.
+    horizon : int
+        Number of decisions T.
+    gamma : float
+        Discount.
+    c : float
+        Multiplier; values are learnt at :func:`learning_multiplier`.
+    tolerance : float
+        Relative gap between expected and allowed active arms that is accepted at every step.
+
+    Returns
+    -------
+    PriceValues
+        The gains; where the tolerance was not reached, with a NotConverged warning.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.solvers import solve_priced
+    >>> values = solve_priced(sf.datasets.synthetic(n=20, seed=0), 2, 10, 1.0, 5.0)
+    >>> values.info.converged, values.theta.shape
+    (True, (10,))
+    """
     multiplier = learning_multiplier(cohort, c)
-    # At c = 0 price and softness are infinite, but what they leave behind is finite: pi = k/n, and the value of that policy.
-    rule = recursion.PRICED if multiplier > 0 else recursion.JOINT
-    return settled(cohort, k, horizon, gamma, multiplier, rule, tolerance, "priced")
+    # As c -> 0 the price and the softness grow without bound, but pi = k/n and the value of that
+    # policy are finite.
+    rule = RuleCode.PRICED if multiplier > 0 else RuleCode.JOINT
+    return balanced_values(cohort, k, horizon, gamma, multiplier, rule, tolerance, "priced")
 
 
-def settled(
+def balanced_values(
     cohort: Cohort,
     k: int,
     horizon: int,
     gamma: float,
     c: float,
-    rule: int,
+    rule: RuleCode,
     tolerance: float,
     solver: str,
 ) -> PriceValues:
-    """Values at the balanced theta, with a warning where balance was not reached."""
-    if k in (0, cohort.n):  # nothing to balance: the value of helping nobody, or everybody
+    """Values at the theta for which k arms are expected to be active at every step.
+
+    Parameters
+    ----------
+    cohort, k, horizon, gamma, tolerance
+        See :func:`solve_priced`.
+    c : float
+        Multiplier with which values are learnt.
+    rule : RuleCode
+        PRICED, JOINT or SUCCESSIVE.
+    solver : str
+        The name of the solver, for messages.
+
+    Returns
+    -------
+    PriceValues
+        With a NotConverged warning where the tolerance was not reached.
+    """
+    if k in (0, cohort.n):  # the value of helping nobody, or everybody
         theta = np.full(horizon, ALWAYS if k else NEVER)
-        return PriceValues(
-            cohort, gamma, theta, 0.0, recursion.JOINT, Info(solver, c, 0.0, tolerance, 0)
-        )
+        info = Info(solver, c, 0.0, tolerance, 0)
+        return PriceValues(cohort, gamma, theta, 0.0, RuleCode.JOINT, info)
     solution = balance(cohort, k, horizon, gamma, c, rule, tolerance)
     info = Info(solver, c, solution.residual, tolerance, solution.passes)
     if not info.converged:
-        warnings.warn(
-            NotConverged(
-                f"{solver} values at c = {c:g}: expected active arms differ from k = {k} at some step",
-                info.residual,
-                tolerance,
-                "lists still have k arms, but their values are rough; choose a smaller c_value (such as 1)"
-                + ("" if solver == "priced" else ", or solver='priced'"),
-            ),
-            stacklevel=4,
+        what = (
+            f"{solver} values at c = {c:g}: expected active arms differ from k = {k} at some step"
         )
+        remedy = (
+            "lists still have k arms, but their values are rough; "
+            "choose a smaller c_value (such as 1)"
+        )
+        if solver != "priced":
+            remedy += ", or solver='priced'"
+        warn(NotConverged(what, info.residual, tolerance, remedy))
     return PriceValues(cohort, gamma, solution.theta, c, rule, info)
 
 
 def upper_bound(cohort: Cohort, k: int, horizon: int, gamma: float) -> float:
-    """What no policy that helps at most k arms a step can expect to exceed, from this start.
+    """A total reward that no policy that helps at most k arms a step can expect to exceed.
 
-    True for any prices m >= 0; those of a sample of the arms at a hard multiplier make it tight.
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms, with their start.
+    k : int
+        Arms helped at each decision.
+    horizon : int
+        Number of decisions T.
+    gamma : float
+        Discount.
+
+    Returns
+    -------
+    float
+        The hard dual at the prices of a sample of the arms, at :func:`hard_multiplier`. It is an
+        upper bound at any prices m >= 0; these make it tight.
+
+    Examples
+    --------
+    With k = n the bound is what every arm can reach on its own.
+
+    >>> import softfair as sf
+    >>> from softfair.solvers import upper_bound
+    >>> cohort = sf.Cohort.two_state([[[0.2, 0.2], [0.6, 0.6]]])
+    >>> round(upper_bound(cohort, k=1, horizon=10, gamma=1.0), 9)
+    6.0
     """
     sample, c = sample_of(cohort), hard_multiplier(cohort)
     price = np.zeros(horizon)
     if k == 0:
-        price += 2 * float(np.abs(cohort.reward_rows).max()) * horizon  # dearer than any gain
+        price += 2 * float(np.abs(cohort.reward_rows).max()) * horizon  # more than any gain
     elif k < cohort.n:
-        rough = balance(sample, k * sample.n / cohort.n, horizon, gamma, c, recursion.PRICED, 1e-3)
+        k_sample = k * sample.n / cohort.n
+        rough = balance(sample, k_sample, horizon, gamma, c, RuleCode.PRICED, 1e-3)
         price = np.maximum(rough.theta / c, 0.0)
-    value = sweep(cohort, price, 1.0, gamma, recursion.HARD)[0, -1]
+    value = sweep(cohort, price, 1.0, gamma, RuleCode.HARD)[0, -1]
     return float(value + k * np.sum(gamma ** np.arange(horizon) * price))

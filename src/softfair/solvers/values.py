@@ -1,4 +1,4 @@
-"""What a solver hands on: gains lambda_t(s) by request, and what is known of their quality."""
+"""What a solver returns: gains lambda_t(s) on request, and how well they were solved for."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..cohort import Cohort
 from ..kernels import recursion
+from ..kernels.rules import RuleCode
 from ..kernels.threads import map_parts
 
 __all__ = ["Info", "PriceValues", "TableValues", "Values"]
@@ -22,19 +23,42 @@ Floats = NDArray[np.float64]
 class Info:
     """How a solver fared.
 
-    ``residual`` is, for `priced` and `meanfield`, the largest relative gap between expected and allowed active arms over the steps;
-    for `paper`, the relative change of the mean value at t = 0 over the last T episodes.
+    Parameters
+    ----------
+    solver : str
+        "priced", "meanfield" or "paper".
+    c_value : float
+        Multiplier with which the values were learnt.
+    residual : float
+        For `priced` and `meanfield`, the largest relative gap between expected and allowed active
+        arms over the steps; for `paper`, how far the gains acted on in the last third of the
+        episodes are from settled, beyond their noise, as a part of the mean gain of a selection
+        (`softfair.solvers.paper`).
+    tolerance : float
+        Residual up to which the solver counts as converged.
+    passes : int
+        Passes over all arms; for `paper`, episodes.
+    details : mapping, optional
+        Further figures by name.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> fitted = sf.SoftFair(c=5).fit(sf.datasets.synthetic(n=20, seed=0), k=2, horizon=10)
+    >>> fitted.info.solver, fitted.info.converged
+    ('priced', True)
     """
 
     solver: str
-    c_value: float  # multiplier with which the values were learnt
+    c_value: float
     residual: float
     tolerance: float
-    passes: int  # passes over all arms; for `paper`, episodes
+    passes: int
     details: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def converged(self) -> bool:
+        """Whether the residual is within the tolerance."""
         return self.residual <= self.tolerance
 
 
@@ -42,7 +66,9 @@ class Values(Protocol):
     """Gains lambda, a few steps at a time."""
 
     @property
-    def info(self) -> Info: ...
+    def info(self) -> Info:
+        """How the solver fared."""
+        ...
 
     def rows(self, first: int, count: int) -> Floats:
         """lambda_t(s) [count, n, S] for t = first, ..., first + count - 1."""
@@ -51,48 +77,89 @@ class Values(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PriceValues:
-    """Gains that follow from one number theta_t a step: nothing is stored per arm, rows are computed when asked for."""
+    """Gains that follow from one number theta_t a step.
+
+    Nothing is stored per arm: rows are computed when they are asked for.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    gamma : float
+        Discount.
+    theta : ndarray [T]
+        One number a step, see :mod:`softfair.kernels.recursion`.
+    c : float
+        Multiplier of the gains.
+    rule : RuleCode
+        PRICED, JOINT or SUCCESSIVE.
+    info : Info
+        How the solver fared.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.solvers import solve_priced
+    >>> cohort = sf.datasets.synthetic(n=20, seed=0)
+    >>> solve_priced(cohort, k=2, horizon=10, gamma=1.0, c=5.0).rows(3, 2).shape
+    (2, 20, 2)
+    """
 
     cohort: Cohort
     gamma: float
-    theta: Floats  # [T]
+    theta: Floats
     c: float
-    rule: int  # one of kernels.recursion
+    rule: RuleCode
     info: Info
 
     def rows(self, first: int, count: int) -> Floats:
-        out = np.empty((count, self.cohort.n, self.cohort.S))
-        kernel = recursion.score_rows_two if self.cohort.S == 2 else recursion.score_rows
+        """lambda_t(s) [count, n, S] for t = first, ..., first + count - 1."""
         cohort = self.cohort
-        map_parts(
-            kernel,
-            cohort.n,
-            recursion.PART,
-            cohort.P,
-            cohort.reward_rows,
-            self.theta,
-            self.c,
-            self.gamma,
-            self.rule,
-            first,
-            out,
-        )
+        out = np.empty((count, cohort.n, cohort.S))
+        kernel = recursion.score_rows_two if cohort.S == 2 else recursion.score_rows
+        arms = (cohort.P, cohort.reward_rows)
+        rule = (self.theta, self.c, self.gamma, int(self.rule))
+        map_parts(kernel, cohort.n, recursion.PART, *arms, *rule, first, out)
         return out
 
 
 @dataclass(frozen=True, eq=False)
 class TableValues:
-    """Gains from a table of values V [T + 1, n, S]."""
+    """Gains from a table of values.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    gamma : float
+        Discount.
+    V : ndarray [T + 1, n, S]
+        Value of each state at each step; V[T] = 0.
+    info : Info
+        How the solver fared.
+
+    Examples
+    --------
+    Without values to come, the gain is that of the next step.
+
+    >>> import numpy as np
+    >>> import softfair as sf
+    >>> from softfair.solvers.values import Info, TableValues
+    >>> cohort = sf.datasets.synthetic(n=20, seed=0)
+    >>> values = TableValues(cohort, 1.0, np.zeros((4, 20, 2)), Info("paper", 1.0, 0.0, 0.02, 0))
+    >>> bool(np.allclose(values.rows(2, 1)[0], cohort.immediate_gain))
+    True
+    """
 
     cohort: Cohort
     gamma: float
-    V: Floats  # [T + 1, n, S]
+    V: Floats
     info: Info
 
     def rows(self, first: int, count: int) -> Floats:
-        worth = (
-            self.cohort.reward + self.gamma * self.V[first + 1 : first + count + 1]
-        )  # [count, n, S], of the state reached
+        """lambda_t(s) [count, n, S] for t = first, ..., first + count - 1."""
+        later = self.V[first + 1 : first + count + 1]
+        worth = self.cohort.reward + self.gamma * later  # [count, n, S], of the state reached
         active: Floats = np.einsum("ist,cit->cis", self.cohort.P[:, 1], worth)
         passive: Floats = np.einsum("ist,cit->cis", self.cohort.P[:, 0], worth)
         return active - passive

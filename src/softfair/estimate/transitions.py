@@ -1,0 +1,88 @@
+"""Counting the moves of each person in a history of rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..errors import InvalidInput, refuse, whole
+from .border import Ints, whole_column
+
+__all__ = ["count_transitions"]
+
+MISSING = -1  # a state or contact that was not recorded
+
+
+def count_transitions(
+    person: ArrayLike, rounds: ArrayLike, state: ArrayLike, contacted: ArrayLike, n: int, S: int
+) -> Ints:
+    """Count the moves of each person from state to state, by action.
+
+    Parameters
+    ----------
+    person : array_like of int, [m]
+        Index of the person, 0 to n - 1. The four columns have one entry a person and round, and
+        are sorted by (person, round).
+    rounds : array_like of int, [m]
+        Number of the round.
+    state : array_like of int, [m]
+        State in that round, 0 to S - 1, or -1 where it is missing.
+    contacted : array_like of int, [m]
+        1 if the person was contacted in that round, 0 if not, -1 where it is missing.
+    n : int
+        Number of persons.
+    S : int
+        Number of states, at least 2.
+
+    Returns
+    -------
+    ndarray of int64, [n, 2, S, S]
+        ``counts[i, a, s, s2]`` is how often person i moved from s to s2 in the round after
+        action a.
+
+    Raises
+    ------
+    InvalidInput
+        If the columns differ in length, are not sorted, or have an entry out of range.
+
+    Notes
+    -----
+    A move counts if rounds r and r + 1 are both there, both states are known and the contact at r
+    is known. Whatever is missing is left out. It is not taken for the bad state.
+
+    Examples
+    --------
+    >>> import softfair.estimate
+    >>> softfair.estimate.count_transitions(
+    ...     person=[0, 0, 0, 0],
+    ...     rounds=[1, 2, 3, 5],
+    ...     state=[0, 1, 1, 0],
+    ...     contacted=[1, 0, 0, 0],
+    ...     n=1,
+    ...     S=2,
+    ... )[0].tolist()
+    [[[0, 0], [0, 1]], [[0, 1], [0, 0]]]
+    """
+    n, S = whole("n", n, 1), whole("S", S, 2)
+    i, r = whole_column("person", person), whole_column("rounds", rounds)
+    s, a = whole_column("state", state), whole_column("contacted", contacted)
+    for name, column in (("rounds", r), ("state", s), ("contacted", a)):
+        if column.shape != i.shape:
+            raise InvalidInput(
+                f"{name} has shape {column.shape}, person has {i.shape}; "
+                "give one entry a person and round"
+            )
+    persons = f"there are {n} persons: give indices from 0 to {n - 1}"
+    refuse((i < 0) | (i >= n), i, "person", persons)
+    states = f"give states from 0 to {S - 1}, or -1 where it is missing"
+    refuse((s < MISSING) | (s >= S), s, "state", states)
+    refuse((a < MISSING) | (a > 1), a, "contacted", "give 0 or 1, or -1 where it is missing")
+    same_person = i[1:] == i[:-1]  # [m - 1]
+    unsorted = np.zeros(len(i), np.bool_)
+    unsorted[1:] = (i[1:] < i[:-1]) | (same_person & (r[1:] <= r[:-1]))
+    refuse(unsorted, r, "rounds", "sort rows by (person, round) and keep one row a pair")
+    next_round = same_person & (r[1:] == r[:-1] + 1)
+    known = (s[:-1] != MISSING) & (s[1:] != MISSING) & (a[:-1] != MISSING)
+    first = np.flatnonzero(next_round & known)  # the earlier entry of each move
+    cell = ((i[first] * 2 + a[first]) * S + s[first]) * S + s[first + 1]
+    return np.bincount(cell, minlength=n * 2 * S * S).reshape(n, 2, S, S)

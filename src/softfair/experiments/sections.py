@@ -1,0 +1,149 @@
+"""What a section of the report is made of, and what every section needs to say the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..policies import SoftFair
+from .catalogue import Experiment
+from .intervals import Summary, summarise
+from .running import Outcome
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "SOLVERS",
+    "Judgement",
+    "Results",
+    "Section",
+    "Table",
+    "describe",
+    "figures_of_policies",
+    "number",
+    "parts",
+    "unsettled_note",
+]
+
+Results = Mapping[str, Outcome]  # by id of the experiment
+
+SOLVERS = ("SoftFair (paper)", "SoftFair (mean field)", "SoftFair (priced)")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the paper says, what was found here with its interval, and how they compare."""
+
+    paper: str
+    ours: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the report: headings, rows of text, and a line below."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+    text: bool = False  # whether every column is words, and not figures
+
+
+def no_tables(results: Results) -> list[Table]:
+    """For sections without a table."""
+    return []
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the report; its functions get the results of all experiments that were run.
+
+    Parameters
+    ----------
+    key : str
+        Name of the picture's files.
+    title : str
+        Heading, and the picture's text for those who cannot see it.
+    needs : tuple of str
+        The figures of the catalogue; the section is written if a part of any of them was run.
+    caption : callable
+        Says what is drawn, with n, k, T, c, cohorts and runs as they were.
+    draw : callable
+        Makes the picture.
+    judge : callable
+        Sets what was found beside what the paper says.
+    tables : callable
+        Makes tables that stand below the picture.
+    """
+
+    key: str
+    title: str
+    needs: tuple[str, ...]
+    caption: Callable[[Results], str]
+    draw: Callable[[Results], Figure]
+    judge: Callable[[Results], list[Judgement]]
+    tables: Callable[[Results], list[Table]] = no_tables
+
+
+def parts(results: Results, figure: str) -> list[Outcome]:
+    """The outcomes that a figure of the catalogue is made of, in the catalogue's order."""
+    return [outcome for outcome in results.values() if outcome.experiment.figure == figure]
+
+
+def number(value: float) -> str:
+    """A number as the reader of a figure writes it."""
+    return "\u221e" if value == float("inf") else f"{value:g}"
+
+
+def figures_of_policies(outcome: Outcome, column: str) -> dict[str, Summary]:
+    """Each policy's figure with its interval, in the order in which they ran."""
+    policies = outcome.rows["policy"].unique()
+    return {str(policy): summarise(outcome.rows, str(policy), column) for policy in policies}
+
+
+def describe(outcomes: Iterable[Outcome]) -> str:
+    """The sizes, multipliers, cohorts and runs of some outcomes, as they were run."""
+    chosen = list(outcomes)
+    experiments = [outcome.experiment for outcome in chosen]
+    said = [
+        _values("n", [e.n for e in experiments]),
+        _values("k", [e.k for e in experiments]),
+        _values("T", [e.horizon for e in experiments]),
+    ]
+    multipliers = {p.c for e in experiments for p in e.policies.values() if isinstance(p, SoftFair)}
+    if multipliers:
+        said.append(_values("c", sorted(multipliers)))
+    cohorts = _values("", sorted({outcome.cohorts for outcome in chosen}))
+    runs = _values("", sorted({outcome.runs_a_cohort for outcome in chosen}))
+    return f"{'; '.join(said)}; {cohorts} cohorts, {runs} runs on each"
+
+
+def _values(name: str, values: Iterable[float]) -> str:
+    """ "n = 10, 100, 1000", each value once."""
+    once = ", ".join(number(value) for value in dict.fromkeys(values))
+    return f"{name} = {once}" if name else once
+
+
+def unsettled_note(outcomes: Iterable[Outcome]) -> str:
+    """Whose values had not settled, after how many passes; "" if all had."""
+    stopped: dict[str, set[int]] = {}
+    for outcome in outcomes:
+        rough = outcome.rows[~outcome.rows["converged"].astype(bool)]
+        for policy, passes in zip(rough["policy"], rough["passes"], strict=True):
+            stopped.setdefault(str(policy), set()).add(int(passes))
+    if not stopped:
+        return ""
+    said = []
+    for policy, passes in stopped.items():
+        unit = "episodes" if policy == SOLVERS[0] else "passes"
+        least, most = min(passes), max(passes)
+        count = f"{least}" if least == most else f"{least} to {most}"
+        said.append(f"{policy} ({count} {unit})")
+    return f" * Values had not settled: {', '.join(said)}."
+
+
+def setting_of(experiment: Experiment) -> str:
+    """One experiment's sizes."""
+    return f"n = {experiment.n}, k = {experiment.k}, T = {experiment.horizon}"

@@ -1,0 +1,74 @@
+"""How a programme was run: its lists, contacts and outcomes, against what was stated and predicted.
+
+Rooms, each on those before it: ``words`` (how a figure is written), ``plain`` (typed rows as JSON),
+``statistics`` (what chance explains), ``evidence`` (what is read from the database), the measures
+``lists``, ``spread``, ``groups``, ``outcomes`` and ``off_policy``, ``result`` (all of it),
+``findings`` (in sentences), ``tables``, ``pictures`` and ``presentation`` (on a terminal and as a
+page). The equations stand at the top of the room that computes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .evidence import Store, read
+from .findings import findings_of
+from .groups import groups_of
+from .lists import fairness_of, lists_of, rounds_of
+from .off_policy import off_policy_of, policies_for
+from .outcomes import calibration_of, cells_of, drift_of, engagement_of
+from .presentation import show, write_page
+from .result import Audit
+from .spread import spread_of
+from .statistics import quantile
+from .tables import Section, sections
+
+__all__ = ["Audit", "Section", "audit", "sections", "show", "write_page"]
+
+
+def audit(database: Store, cs: Sequence[float] = (), names: int = 0) -> Audit:
+    """What the programme's record says, as of one moment; nothing is written.
+
+    Parameters
+    ----------
+    database : Store
+        The programme.
+    cs : sequence of float, optional
+        Multipliers c of other policies to estimate, instead of half and twice the programme's own.
+    names : int, optional
+        How many of those who wait longest to name.
+
+    Returns
+    -------
+    Audit
+        Every figure and what it means in words.
+    """
+    evidence = read(database)
+    settings, people, history = evidence.settings, evidence.people, evidence.history
+    planned, predictions = evidence.planned, evidence.predictions
+    z, S = quantile(settings.level), settings.S
+    lists, lists_test = lists_of(planned, z)
+    spread, histograms = spread_of(planned, people, history, z, names)
+    drift, recent = drift_of(predictions, history, people.n, settings.states, z)
+    measured = Audit(
+        people=people.n,
+        round_name=settings.round,
+        states=settings.states,
+        level=settings.level,
+        findings=(),
+        rounds=rounds_of(planned),
+        lists=lists,
+        lists_test=lists_test,
+        spread=spread,
+        groups=groups_of(planned, people, S, z),
+        fairness=fairness_of(planned),
+        engagement=engagement_of(predictions, z),
+        off_policy=off_policy_of(planned, policies_for(planned, cs), people.n, S, z),
+        calibration=calibration_of(predictions, z),
+        cells=cells_of(predictions, settings.states, z),
+        drift=drift,
+        recent=recent,
+        histograms=histograms,
+    )
+    return replace(measured, findings=tuple(findings_of(measured)))

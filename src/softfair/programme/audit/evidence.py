@@ -1,0 +1,293 @@
+"""What an audit reads: people, their history, every plan in force, and what its model predicted.
+
+The other rooms of the audit take what they need from here and read no database.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from ...progress import track
+from .. import store
+from ..eligibility import WAITING, Status
+from ..models import Model, load_model
+from ..plans import plan_rows
+from ..settings import Settings, current_settings
+from ..snapshot import History, People, load_history, load_people
+from ..store import Connection, Store
+from .statistics import Draw, design_variance
+
+__all__ = [
+    "Evidence",
+    "History",
+    "People",
+    "Planned",
+    "Predictions",
+    "Store",
+    "draws",
+    "per_person",
+    "predictions",
+    "read",
+]
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """One planned round: its plan in force and what was recorded of it.
+
+    Arrays [m], a row a person of the plan; below 0: not known.
+    """
+
+    round: int
+    version: int
+    model: int
+    c: float
+    sites: list[tuple[str, int]]  # name and capacity
+    person: Ints
+    status: Ints
+    site: Ints
+    score: Floats
+    probability: Floats
+    listed: Ints
+    state: Ints  # at the start of the round
+    contacted: Ints  # during it
+    after: Ints  # state at the start of the next
+
+    @cached_property
+    def in_draw(self) -> Bools:
+        """Who took part in the draw."""
+        return np.equal(self.status, int(Status.IN_DRAW))
+
+    @cached_property
+    def in_programme(self) -> Bools:
+        """Who was in the programme, in the draw or not."""
+        return np.isin(self.status, WAITING)
+
+    @property
+    def reserved(self) -> Bools:
+        """Whose contact was arranged beforehand."""
+        return np.equal(self.status, int(Status.RESERVED))
+
+    @property
+    def opted_out(self) -> Bools:
+        """Who had asked not to be contacted."""
+        return np.equal(self.status, int(Status.OPTED_OUT))
+
+    @property
+    def capacity(self) -> int:
+        """Places on the lists of all sites."""
+        return sum(k for _, k in self.sites)
+
+    def site_draws(self) -> Iterator[tuple[Ints, int]]:
+        """Rows of each site's draw, and how many of them are listed."""
+        for j, (_, k) in enumerate(self.sites):
+            rows = np.flatnonzero(self.in_draw & (self.site == j))
+            if len(rows):
+                yield rows, min(k, len(rows))
+
+    @cached_property
+    def b(self) -> Floats:
+        """The variance of each site's draw, split among its people; 0 outside the draw."""
+        b = np.zeros(len(self.person))
+        for rows, _ in self.site_draws():
+            b[rows] = design_variance(self.probability[rows])
+        return b
+
+    @cached_property
+    def complete(self) -> Ints:
+        """Rows whose state before, contact and state after are all known."""
+        return np.flatnonzero((self.state >= 0) & (self.contacted >= 0) & (self.after >= 0))
+
+
+def draws(planned: Sequence[Planned], labels: Sequence[Ints]) -> Iterator[Draw]:
+    """The draws of all rounds and sites.
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+    labels : sequence of ndarray, shape (m,)
+        For each round the set that each person is counted in; below 0: none.
+
+    Yields
+    ------
+    Draw
+        One site in one round.
+    """
+    for one, label in zip(planned, labels, strict=True):
+        for rows, _ in one.site_draws():
+            yield Draw(one.probability[rows], one.listed[rows], one.b[rows], label[rows])
+
+
+def per_person(
+    n: int, planned: Sequence[Planned], value_of: Callable[[Planned], tuple[Bools, Any]]
+) -> Floats:
+    """Each person's sum over rounds of a value, where a condition holds.
+
+    Parameters
+    ----------
+    n : int
+        Number of people.
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+    value_of : callable
+        From a round to the condition and the value, each of shape (m,).
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The sums.
+    """
+    total = np.zeros(n)
+    for one in planned:
+        counted, value = value_of(one)
+        total += np.bincount(one.person[counted], value[counted], n)
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What models said and what came, in every planned round of everybody that is fully known.
+
+    Arrays [q] over people and rounds.
+    """
+
+    person: Ints
+    round: Ints
+    action: Ints
+    state: Ints
+    after: Ints
+    law: Floats  # [q, S] probability of each next state
+
+    @property
+    def best(self) -> Floats:
+        """Predicted probability of the best state, [q]."""
+        best: Floats = self.law[:, -1]
+        return best
+
+
+def predictions(
+    planned: Sequence[Planned], model_of: Callable[[int], Model], S: int
+) -> Predictions:
+    """The law of everybody's next state by the model of each plan.
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+    model_of : callable
+        From the number of a model to the model.
+    S : int
+        Number of states.
+
+    Returns
+    -------
+    Predictions
+        People who joined after their round's model was made have none.
+    """
+    columns: list[tuple[Ints, ...]] = [(np.empty(0, np.int64),) * 5]
+    laws = [np.empty((0, S))]
+    for one in planned:
+        if len(one.complete):
+            P = model_of(one.model).P  # [n, 2, S, S]
+            rows = one.complete[one.person[one.complete] < len(P)]
+            person, action, state = one.person[rows], one.contacted[rows], one.state[rows]
+            columns.append((person, np.full(len(rows), one.round), action, state, one.after[rows]))
+            laws.append(P[person, action, state])
+    person, when, action, state, after = (
+        np.concatenate(parts) for parts in zip(*columns, strict=True)
+    )
+    return Predictions(person, when, action, state, after, np.concatenate(laws))
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Everything that an audit is made from, as of one moment."""
+
+    settings: Settings
+    people: People
+    history: History
+    planned: list[Planned]  # in the order of rounds
+    predictions: Predictions
+
+
+def read(database: Store) -> Evidence:
+    """Read everything in one transaction.
+
+    Parameters
+    ----------
+    database : Store
+        The programme.
+
+    Returns
+    -------
+    Evidence
+        As of one moment.
+    """
+    with database.reading() as connection:
+        _, settings = current_settings(connection)
+        people, history = load_people(connection), load_history(connection)
+        planned = _plans_in_force(connection, people, history)
+        loaded: dict[int, Model] = {}
+
+        def model_of(number: int) -> Model:
+            if number not in loaded:
+                loaded.clear()  # most plans have a model of their own: hold one at a time
+                loaded[number] = load_model(connection, number)
+            return loaded[number]
+
+        return Evidence(
+            settings, people, history, planned, predictions(planned, model_of, settings.S)
+        )
+
+
+def _plans_in_force(connection: Connection, people: People, history: History) -> list[Planned]:
+    """The latest version of each round's plan."""
+    p = store.plan
+    latest = (
+        sa.select(p.c.round, sa.func.max(p.c.version).label("version"))
+        .group_by(p.c.round)
+        .subquery()
+    )
+    query = (
+        sa.select(p)
+        .join(latest, (p.c.round == latest.c.round) & (p.c.version == latest.c.version))
+        .order_by(p.c.round)
+    )
+    planned = []
+    for row in track(connection.execute(query).all(), "reading plans"):
+        columns = plan_rows(connection, row.id)
+        person = columns.person
+        state, contacted = history.of(row.round, people.n)
+        after, _ = history.of(row.round + 1, people.n)
+        planned.append(
+            Planned(
+                round=row.round,
+                version=row.version,
+                model=row.model,
+                c=row.c,
+                sites=[(name, k) for name, k in json.loads(row.sites)],
+                person=person,
+                status=columns.status,
+                site=columns.site,
+                score=columns.score,
+                probability=columns.probability,
+                listed=columns.listed,
+                state=state[person],
+                contacted=contacted[person],
+                after=after[person],
+            )
+        )
+    return planned

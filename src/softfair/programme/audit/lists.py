@@ -1,0 +1,233 @@
+"""The lists: what each round drew, whom it reached, and whether draws were honest and fair."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import metrics
+from .evidence import Planned, draws
+from .statistics import JointTest, Tally, joint_test, two_sided, wilson
+
+__all__ = [
+    "FairnessRow",
+    "ListsRow",
+    "ListsTest",
+    "RoundRow",
+    "fairness_of",
+    "lists_of",
+    "rounds_of",
+]
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+MOST_BINS = 10
+LEAST_VARIANCE = 5.0  # of the number listed in a bin: enough for the normal law
+
+
+@dataclass(frozen=True)
+class RoundRow:
+    """One planned round in numbers of people."""
+
+    round: int
+    version: int
+    c: float
+    in_draw: int
+    capacity: int
+    listed: int
+    recorded: bool  # whether any contact of the round is known
+    contacted: int
+    reached: int  # listed and contacted
+    not_reached: int
+    not_recorded: int
+    off_list: int  # contacted, neither listed nor arranged
+    arranged: int
+    opted_out_contacted: int
+
+
+def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
+    """The list of each round, who of it was reached, who else was contacted.
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+
+    Returns
+    -------
+    tuple of RoundRow
+        A row a round.
+    """
+    rows = []
+    for one in planned:
+        listed, known, contacted = one.listed == 1, one.contacted >= 0, one.contacted == 1
+        rows.append(
+            RoundRow(
+                round=one.round,
+                version=one.version,
+                c=one.c,
+                in_draw=int(one.in_draw.sum()),
+                capacity=one.capacity,
+                listed=int(listed.sum()),
+                recorded=bool(known.any()),
+                contacted=int(contacted.sum()),
+                reached=int((listed & contacted).sum()),
+                not_reached=int((listed & known & ~contacted).sum()),
+                not_recorded=int((listed & ~known).sum()),
+                off_list=int((contacted & ~listed & ~one.reserved).sum()),
+                arranged=int((contacted & one.reserved).sum()),
+                opted_out_contacted=int((contacted & one.opted_out).sum()),
+            )
+        )
+    return tuple(rows)
+
+
+@dataclass(frozen=True)
+class ListsRow:
+    """People and rounds whose stated probabilities are close: how many were listed and reached."""
+
+    from_: float  # lowest and highest stated probability
+    to: float
+    in_draw: int
+    expected: float
+    low: float  # between which the number listed should be
+    high: float
+    listed: int
+    z: float
+    p: float
+    reached_share: float  # of those listed whose contact is known
+    reached_low: float
+    reached_high: float
+    off_list: int  # contacted without being listed
+
+
+@dataclass(frozen=True)
+class ListsTest(JointTest):
+    """All bins together; and what no draw can give."""
+
+    impossible: int  # listed at probability 0, or not listed at 1
+
+
+def lists_of(planned: Sequence[Planned], z: float) -> tuple[tuple[ListsRow, ...], ListsTest]:
+    """Listed against expected, in bins of stated probability.
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+    z : float
+        Standard deviations that an interval reaches to either side.
+
+    Returns
+    -------
+    tuple of ListsRow
+        A row a bin.
+    ListsTest
+        All bins together.
+    """
+    p = np.concatenate([np.empty(0), *(one.probability[one.in_draw] for one in planned)])
+    listed = np.concatenate([np.empty(0), *(one.listed[one.in_draw] for one in planned)])
+    impossible = int(np.count_nonzero((p <= 0) & (listed == 1) | (p >= 1) & (listed == 0)))
+    if not len(p):
+        return (), ListsTest(math.nan, 0, math.nan, impossible)
+    p = np.sort(p)
+    cuts = _cuts(p)
+    first = np.concatenate([[0], np.searchsorted(p, cuts)])
+    last = np.concatenate([first[1:], [len(p)]]) - 1
+    labels = [
+        np.where(one.in_draw, np.searchsorted(cuts, one.probability, side="right"), -1)
+        for one in planned
+    ]
+    J = len(cuts) + 1
+    tally = Tally.of(draws(planned, labels), J)
+
+    def count(condition: Callable[[Planned], Bools]) -> Floats:
+        total = np.zeros(J)
+        for one, label in zip(planned, labels, strict=True):
+            total += np.bincount(label[one.in_draw & condition(one)], minlength=J)
+        return total
+
+    known = count(lambda one: (one.listed == 1) & (one.contacted >= 0))
+    reached = count(lambda one: (one.listed == 1) & (one.contacted == 1))
+    off_list = count(lambda one: (one.listed == 0) & (one.contacted == 1))
+    rows = []
+    for j in range(J):
+        low, high = tally.ends(j, z)
+        share = float(reached[j] / known[j]) if known[j] else math.nan
+        reached_low, reached_high = wilson(share, known[j], z)
+        rows.append(
+            ListsRow(
+                from_=float(p[first[j]]),
+                to=float(p[last[j]]),
+                in_draw=int(tally.rounds[j]),
+                expected=float(tally.expected[j]),
+                low=low,
+                high=high,
+                listed=int(tally.listed[j]),
+                z=tally.z(j),
+                p=two_sided(tally.z(j)),
+                reached_share=share,
+                reached_low=reached_low,
+                reached_high=reached_high,
+                off_list=int(off_list[j]),
+            )
+        )
+    test = joint_test(tally.listed - tally.expected, tally.covariance)
+    return tuple(rows), ListsTest(test.chi_square, test.freedom, test.p, impossible)
+
+
+def _cuts(p: Floats) -> Floats:
+    """Where bins of about equal variance begin, after the first; p [m] is sorted.
+
+    Cuts are made by value, so that equal probabilities stay together.
+    """
+    variance = np.cumsum(p * (1 - p))
+    bins = int(np.clip(variance[-1] / LEAST_VARIANCE, 1, MOST_BINS))
+    cuts = np.unique(p[np.searchsorted(variance, variance[-1] * np.arange(1, bins) / bins)])
+    later: Floats = cuts[cuts > p[0]]
+    return later
+
+
+@dataclass(frozen=True)
+class FairnessRow:
+    """Soft fairness in one round."""
+
+    round: int
+    pairs: int  # of people in the same draw
+    unfair_pairs: int  # in which who would gain less had the higher probability
+    largest_difference: float  # between their probabilities
+
+
+def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
+    """Whether anybody was favoured over someone who would gain more.
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+
+    Returns
+    -------
+    tuple of FairnessRow
+        A row a round.
+    """
+    rows = []
+    for one in planned:
+        pairs, unfair, largest = 0, 0, 0.0
+        for draw, _ in one.site_draws():
+            score, p = one.score[draw], one.probability[draw]
+            pairs += len(draw) * (len(draw) - 1) // 2
+            unfair_here = int(metrics.unfair_pairs(p, score))
+            unfair += unfair_here
+            if unfair_here:
+                # Of equal scores the lowest probability comes first, so that a running maximum
+                # sets nobody against another with the same score.
+                ordered = p[np.lexsort((p, score))]
+                largest = max(largest, float(np.max(np.maximum.accumulate(ordered) - ordered)))
+        rows.append(FairnessRow(one.round, pairs, unfair, largest))
+    return tuple(rows)

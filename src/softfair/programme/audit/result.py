@@ -1,0 +1,75 @@
+"""What an audit found: every figure in its typed row, and all of it as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from .groups import GroupRow
+from .lists import FairnessRow, ListsRow, ListsTest, RoundRow
+from .off_policy import OffPolicyRow
+from .outcomes import CalibrationRow, DriftRow, EngagementRow
+from .plain import plain
+from .spread import Histograms, Span, Spread
+
+__all__ = ["Audit"]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Everything that was found, as numbers and tables.
+
+    Nobody's identifier is in it unless asked for.
+
+    Attributes
+    ----------
+    people : int
+        How many the programme has.
+    round_name : str
+        What the programme calls a round.
+    states : tuple of str
+        From worst to best.
+    level : float
+        Of intervals.
+    findings : tuple of str
+        What to take away, in plain words; what calls for action begins with "Look:".
+    rounds, lists, groups, fairness, engagement, off_policy, calibration, cells, drift : tuple
+        The rows of each table.
+    lists_test : ListsTest
+        All bins of ``lists`` together.
+    spread : Spread
+        How evenly lists and contacts fell.
+    recent : Span
+        The rounds that ``drift`` is about.
+    histograms : Histograms
+        People by times listed, times contacted and rounds waited.
+    """
+
+    people: int
+    round_name: str
+    states: tuple[str, ...]
+    level: float
+    findings: tuple[str, ...]
+    rounds: tuple[RoundRow, ...]
+    lists: tuple[ListsRow, ...]
+    lists_test: ListsTest
+    spread: Spread
+    groups: tuple[GroupRow, ...]
+    fairness: tuple[FairnessRow, ...]
+    engagement: tuple[EngagementRow, ...]
+    off_policy: tuple[OffPolicyRow, ...]
+    calibration: tuple[CalibrationRow, ...]
+    cells: tuple[CalibrationRow, ...]
+    drift: tuple[DriftRow, ...]
+    recent: Span
+    histograms: Histograms
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON.
+
+        Returns
+        -------
+        dict
+            A table is a list of rows, a row a dict. What is not known is None, infinity is "inf".
+        """
+        return {part.name: plain(getattr(self, part.name)) for part in fields(self)}

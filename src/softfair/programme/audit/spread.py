@@ -1,0 +1,213 @@
+"""Who is reached and who waits: how evenly lists and contacts fall, who never had one, and waits.
+
+**Never listed.** The product of 1 - p over rounds would be wrong where a probability depends on
+earlier lists (a cooldown). Counted instead are first listings, those of people not listed before:
+with D = 1 for them, sum D p are expected, with the variance of the set B = {D = 1} in each draw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import metrics
+from .evidence import History, People, Planned, draws, per_person
+from .plain import ONLY_IF_GIVEN
+from .statistics import Tally, two_sided
+
+__all__ = ["Histograms", "Span", "Spread", "Waiting", "Waits", "spread_of"]
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Span:
+    """From which round to which; None where there are none."""
+
+    first: int | None
+    last: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Waits:
+    """Runs of rounds without a contact, of each person [n]."""
+
+    longest: Ints
+    now: Ints  # the one still going on
+    present: Bools  # who is in the programme in the last recorded round
+    span: Span  # the rounds with a recorded contact
+
+    @classmethod
+    def of(cls, people: People, history: History) -> Waits:
+        """All recorded rounds count, also those before the first plan.
+
+        A contact that is not known counts as none.
+        """
+        known = history.round[history.contacted >= 0]
+        n = people.n
+        if not len(known):
+            nothing = np.zeros(n, np.int64)
+            return cls(nothing, nothing, np.zeros(n, bool), Span(None, None))
+        first, last = int(known.min()), int(known.max())
+        start = np.maximum(people.enrolled, first)
+        end = np.where(people.departed < 0, last, np.minimum(people.departed - 1, last))
+        contacts = np.flatnonzero(history.contacted == 1)
+        person, when = history.person[contacts], history.round[contacts]
+        # Rows are sorted by person and round: the contact before may be the same person's.
+        again = np.concatenate([[-1], person[:-1]]) == person
+        gap = when - np.where(again, np.concatenate([[0], when[:-1]]) + 1, start[person])
+        longest, latest = np.zeros(n, np.int64), start - 1
+        np.maximum.at(longest, person, gap)
+        latest[person] = when  # the last assignment, the latest contact, stays
+        now = np.maximum(end - latest, 0)
+        present = (people.opted_out != 1) & (end == last) & (start <= last)
+        return cls(np.maximum(longest, now), now, present, Span(first, last))
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Somebody who waits."""
+
+    id: str
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How evenly lists and contacts fell on people."""
+
+    people: int
+    in_draw: int  # people who were ever in the draw
+    never_listed: int  # of these
+    never_listed_expected: float
+    never_listed_low: float
+    never_listed_high: float
+    z: float
+    p: float
+    in_recorded_draw: int  # people in the draw of a round that something was recorded of
+    never_contacted: int  # of these, in planned rounds
+    never_contacted_ever: int  # of those here now, in all recorded rounds
+    here_now: int
+    lists: int
+    contacts: int
+    entropy_listed: float
+    entropy_contacted: float
+    entropy_most: float  # that so many lists can have
+    gini_listed: float
+    gini_contacted: float
+    longest_wait: int | None
+    waiting_median: float
+    waiting_longest: int | None
+    first_round: int | None
+    last_round: int | None
+    waiting_people: tuple[Waiting, ...] | None = field(default=None, metadata=ONLY_IF_GIVEN)
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """Numbers of people by a whole number 0, 1, 2, ..."""
+
+    listed: tuple[int, ...] = ()  # times listed
+    contacted: tuple[int, ...] = ()  # times contacted in planned rounds
+    waiting: tuple[int, ...] = ()  # rounds without a contact by now, of people here now
+
+
+def spread_of(
+    planned: Sequence[Planned], people: People, history: History, z: float, names: int
+) -> tuple[Spread, Histograms]:
+    """How evenly lists and contacts fell, who never had one, and who waits.
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+    people : People
+        Everybody.
+    history : History
+        All that was recorded, also before the first plan.
+    z : float
+        Standard deviations that an interval reaches to either side.
+    names : int
+        How many of those who wait longest to name; 0: nobody.
+
+    Returns
+    -------
+    Spread
+        The figures.
+    Histograms
+        The counts behind them.
+    """
+    n = people.n
+    recorded = [one for one in planned if (one.contacted >= 0).any()]
+    drawn = per_person(n, planned, lambda one: (one.in_draw, one.in_draw)) > 0
+    could = per_person(n, recorded, lambda one: (one.in_draw, one.in_draw)) > 0
+    lists = per_person(n, planned, lambda one: (one.in_draw, one.listed))
+    contacts = per_person(n, recorded, lambda one: (one.contacted >= 0, one.contacted))
+    first = _first_listings(n, planned)
+    low, high = first.ends(0, z)
+    size = int(drawn.sum())
+    waits = Waits.of(people, history)
+    waiting = waits.now[waits.present]
+    ever = np.zeros(n, bool)
+    ever[history.person[history.contacted == 1]] = True
+    spread = Spread(
+        people=n,
+        in_draw=size,
+        never_listed=int((drawn & (lists == 0)).sum()),
+        never_listed_expected=size - float(first.expected[0]),
+        never_listed_low=max(size - high, 0.0),
+        never_listed_high=min(size - low, float(size)),
+        z=-first.z(0),
+        p=two_sided(first.z(0)),
+        in_recorded_draw=int(could.sum()),
+        never_contacted=int((could & (contacts == 0)).sum()),
+        never_contacted_ever=int((waits.present & ~ever).sum()),
+        here_now=int(waits.present.sum()),
+        lists=int(lists.sum()),
+        contacts=int(contacts.sum()),
+        entropy_listed=_figure(metrics.action_entropy, lists[drawn]),
+        entropy_contacted=_figure(metrics.action_entropy, contacts[could]),
+        entropy_most=math.log(max(min(size, lists.sum()), 1)),
+        gini_listed=_figure(metrics.gini, lists[drawn]),
+        gini_contacted=_figure(metrics.gini, contacts[could]),
+        longest_wait=None if waits.span.last is None else int(waits.longest.max(initial=0)),
+        waiting_median=_figure(np.median, waiting),
+        waiting_longest=int(waiting.max()) if len(waiting) else None,
+        first_round=waits.span.first,
+        last_round=waits.span.last,
+        waiting_people=_longest_waiting(people, waits, names) if names else None,
+    )
+    return spread, Histograms(_counts(lists[drawn]), _counts(contacts[could]), _counts(waiting))
+
+
+def _first_listings(n: int, planned: Sequence[Planned]) -> Tally:
+    """Of people who were not listed before: how many are listed, and how many should be."""
+    before = np.zeros(n, bool)
+    labels = []
+    for one in planned:
+        labels.append(np.where(one.in_draw & ~before[one.person], 0, -1))
+        before[one.person[one.listed == 1]] = True
+    return Tally.of(draws(planned, labels), 1)
+
+
+def _longest_waiting(people: People, waits: Waits, names: int) -> tuple[Waiting, ...]:
+    """Those here now who have waited longest, by name."""
+    present = np.flatnonzero(waits.present)
+    order = present[np.argsort(-waits.now[present], kind="stable")[:names]]
+    return tuple(Waiting(people.names[i], int(waits.now[i])) for i in order)
+
+
+def _figure(of: Callable[[Any], Any], numbers: NDArray[Any]) -> float:
+    """A figure of a number a person; nan where there is nobody."""
+    return float(of(numbers)) if len(numbers) else math.nan
+
+
+def _counts(numbers: NDArray[Any]) -> tuple[int, ...]:
+    """How many people have 0, 1, 2, ..."""
+    return tuple(np.bincount(numbers.astype(np.int64)).tolist())

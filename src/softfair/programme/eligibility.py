@@ -1,0 +1,171 @@
+"""Who takes part in the draw of a round, at which site, and in which state they are.
+
+Where capacity goes by a group column, each of its values with a capacity is a site, with a cohort
+and a draw of its own; otherwise there is one site without a name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidInput
+from .entries import STRIDE
+from .models import Model
+from .snapshot import Snapshot
+from .store import UNKNOWN
+
+__all__ = ["WAITING", "Eligibility", "Site", "Status", "beliefs", "eligibility_of"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+FORGOTTEN = 500  # rounds after which the last state seen says nothing about the state now
+
+
+class Status(IntEnum):
+    """Whether a person takes part in the draw, else why not."""
+
+    IN_DRAW = 0
+    NOT_YET = 1
+    LEFT = 2
+    OPTED_OUT = 3
+    COOLING = 4
+    RESERVED = 5
+    NO_SITE = 6
+
+
+# Those who are in the programme, and so in the cohort that is planned for.
+WAITING = (Status.IN_DRAW, Status.COOLING, Status.RESERVED)
+
+
+class Site(NamedTuple):
+    """A value of the column that capacity goes by, and how many people it can help a round."""
+
+    name: str  # "" if capacity does not go by group
+    capacity: int
+
+
+@dataclass(frozen=True, eq=False)
+class Eligibility:
+    """Who takes part in the draws of a round."""
+
+    sites: list[Site]  # sorted by name
+    site: Ints  # [n] place in the sites; -1: none
+    status: Ints  # [n] see `Status`
+
+    def waiting(self, j: int) -> Ints:
+        """Numbers of the people who are in the programme at site j."""
+        return np.flatnonzero(np.isin(self.status, WAITING) & (self.site == j))
+
+    def in_draw(self, j: int) -> Ints:
+        """Numbers of the people in the draw of site j."""
+        return np.flatnonzero((self.status == Status.IN_DRAW) & (self.site == j))
+
+
+def eligibility_of(now: Snapshot, at: int) -> Eligibility:
+    """Who takes part in the draws of a round.
+
+    Parameters
+    ----------
+    now
+        What is known.
+    at
+        The round.
+
+    Raises
+    ------
+    InvalidInput
+        If a site with a capacity has no people, or if nobody is in the programme.
+    """
+    sites, site = _sites(now)
+    eligibility = Eligibility(sites, site, _statuses(now, at, site))
+    if not any(len(eligibility.waiting(j)) for j in range(len(sites))):
+        raise InvalidInput(
+            f"nobody is in the programme in round {at}; import people, or see who left or opted out"
+        )
+    return eligibility
+
+
+def _sites(now: Snapshot) -> tuple[list[Site], Ints]:
+    """The sites, and the place of each person's site among them [n], -1 for none."""
+    settings, people = now.settings, now.people
+    if settings.by is None or isinstance(settings.capacity, int) or settings.capacity is None:
+        one_in_ten = max(1, round(people.n / 10))
+        capacity = settings.capacity if isinstance(settings.capacity, int) else one_in_ten
+        return [Site("", capacity)], np.zeros(people.n, np.int64)
+    values, codes = people.group(settings.by)
+    sites = [Site(name, settings.capacity[name]) for name in sorted(settings.capacity)]
+    if unknown := [site.name for site in sites if site.name not in values]:
+        raise InvalidInput(
+            f"nobody has {settings.by} {unknown[0]!r}, which has a capacity; "
+            f"known: {', '.join(filter(None, values))}"
+        )
+    place = {site.name: j for j, site in enumerate(sites)}
+    return sites, np.array([place.get(value, -1) for value in values])[codes]
+
+
+def _statuses(now: Snapshot, at: int, site: Ints) -> Ints:
+    """Whether each person is in the draw of a round, else the first reason that applies [n]."""
+    settings, people, history = now.settings, now.people, now.history
+    recently = (
+        (history.contacted == 1) & (history.round < at) & (history.round >= at - settings.cooldown)
+    )
+    cooling = np.zeros(people.n, bool)
+    cooling[history.person[recently]] = True
+    reasons = [  # in the order in which they apply
+        (people.opted_out == 1, Status.OPTED_OUT),
+        ((people.departed != UNKNOWN) & (people.departed <= at), Status.LEFT),
+        (people.enrolled > at, Status.NOT_YET),
+        (site < 0, Status.NO_SITE),
+        (people.reserved == at, Status.RESERVED),
+        (cooling, Status.COOLING),
+    ]
+    return np.select(
+        [mask for mask, _ in reasons], [int(code) for _, code in reasons], int(Status.IN_DRAW)
+    )
+
+
+def beliefs(now: Snapshot, model: Model, at: int) -> Floats:
+    """Distribution of everybody's state at the start of a round.
+
+    A person seen at the start of the round is in that state. For a person seen earlier, the model
+    moves the last state seen forward round by round, with the contacts that are known (an unknown
+    one counts as none); if that was more than FORGOTTEN rounds ago, only the last FORGOTTEN moves
+    are made. A person never seen has the average of those who were.
+
+    Parameters
+    ----------
+    now
+        What is known.
+    model
+        Everybody's transition probabilities.
+    at
+        The round.
+
+    Returns
+    -------
+    numpy.ndarray
+        [n, S], rows that sum to 1.
+    """
+    history, n, S = now.history, now.people.n, model.P.shape[-1]
+    past = np.flatnonzero((history.state >= 0) & (history.round <= at))
+    last, state = np.full(n, at + 1), np.zeros(n, np.int64)
+    # Rows are in the order of rounds, so that the last one of a person stays.
+    last[history.person[past]] = history.round[past]
+    state[history.person[past]] = history.state[past]
+    belief = np.eye(S)[state]
+    key = history.key
+    for r in range(max(int(last.min()), at - FORGOTTEN), at):
+        who = np.flatnonzero(last <= r)
+        place = np.minimum(np.searchsorted(key, who * STRIDE + r), len(key) - 1)
+        contacted = (key[place] == who * STRIDE + r) & (history.contacted[place] == 1)
+        belief[who] = np.einsum("is,ist->it", belief[who], model.P[who, contacted.astype(np.int64)])
+    never = last > at
+    belief[never] = belief[~never].mean(axis=0) if not never.all() else 1 / S
+    belief /= belief.sum(axis=1, keepdims=True)
+    return belief

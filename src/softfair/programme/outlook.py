@@ -1,0 +1,340 @@
+"""What a plan is expected to bring, and the multiplier c that meets a target.
+
+The people who are waiting at a site are a cohort of n arms, of which k can be helped a round for
+the T rounds that are left. `solve_priced` gives each person's gain lambda_t(s) from a contact and
+the prices at which k contacts are expected in each round; under these a person in state s is
+contacted with probability
+
+    pi_t(s) = sigmoid(c lambda_t(s) - theta_t),
+
+independently of the others. Following everybody's distribution over states through the horizon then
+gives the expected reward (of the states reached) and the expected contacts of each person. The list
+that is drawn has exactly k people and not k on average; for a site of a few people the expected
+reward is therefore some per cent too high.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cohort import Cohort
+from ..errors import Infeasible, NotConverged
+from ..progress import say, track
+from ..solvers import solve_priced
+from ..solvers.priced import hard_multiplier
+from ..solvers.values import PriceValues
+from .settings import Settings, Target
+from .snapshot import People
+from .store import c_from_json, c_to_json
+
+__all__ = ["Followed", "LowestGroup", "Outlook", "Prospects", "SiteCohort", "choose_c"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SLICE = 65_536  # people that are followed through the horizon at a time
+CLOSE = 1.02  # a target's c is found to within this factor
+SPAN = 1e6  # ... between this fraction of the hardest multiplier and the hardest multiplier
+SCAN = 13  # multipliers that are tried for a group target that neither end meets
+SCANNED = 1e4  # ... between this fraction of the hardest multiplier and the hardest multiplier
+ROUNDING = 1e-9  # relative error within which a target counts as met
+NEVER = 1e-9  # contacts a round, below which a person counts as never contacted
+
+
+@dataclass(frozen=True)
+class LowestGroup:
+    """The value of a group column whose people are expected to be contacted least often."""
+
+    column: str
+    value: str
+    share: float  # their rate of contacts over that of everybody
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a plan with multiplier c is expected to bring over the rounds that are left."""
+
+    c: float
+    gained: float  # good rounds more than without any contact
+    benefit: float  # that, as a share of what the most effective plan gains
+    wait: float  # rounds between two contacts of who waits longest; inf: for ever
+    residual: float  # largest relative gap between expected and allowed contacts of a round
+    lowest: LowestGroup | None = None  # None: there is no group column
+    target: Target | None = None  # that c was chosen for
+    most_effective_gained: float | None = None  # with a target
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is stored and printed: infinite c is "inf", an infinite wait None."""
+        fields: dict[str, Any] = {
+            "c": c_to_json(self.c),
+            "gained": self.gained,
+            "benefit": self.benefit,
+            "wait": None if math.isinf(self.wait) else self.wait,
+            "residual": self.residual,
+        }
+        if self.lowest is not None:
+            fields["group"] = self.lowest.share
+            fields["group_column"], fields["lowest_group"] = self.lowest.column, self.lowest.value
+        if self.target is not None:
+            fields["target"], fields["target_said"] = asdict(self.target), str(self.target)
+            fields["most_effective_gained"] = self.most_effective_gained
+        return fields
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Outlook:
+        """The inverse of `to_json`."""
+        lowest = target = None
+        if "group" in fields:
+            lowest = LowestGroup(fields["group_column"], fields["lowest_group"], fields["group"])
+        if "target" in fields:
+            target = Target(**fields["target"])
+        return cls(
+            c=c_from_json(fields["c"]),
+            gained=fields["gained"],
+            benefit=fields["benefit"],
+            wait=math.inf if fields["wait"] is None else fields["wait"],
+            residual=fields["residual"],
+            lowest=lowest,
+            target=target,
+            most_effective_gained=fields.get("most_effective_gained"),
+        )
+
+    def meets(self, target: Target) -> bool:
+        """Whether this is what the target asks for, up to rounding."""
+        if target.goal == "wait":
+            return self.wait <= target.value * (1 + ROUNDING)
+        return self.figure(target) >= target.value * (1 - ROUNDING)
+
+    def figure(self, target: Target) -> float:
+        """The figure that the target is about."""
+        if target.goal == "group":
+            assert self.lowest is not None  # the outlook was made for the target's column
+            return self.lowest.share
+        return self.wait if target.goal == "wait" else self.benefit
+
+
+class Followed(NamedTuple):
+    """What is expected over the horizon."""
+
+    reward: float  # of everybody together, summed over the states reached
+    contacts: Floats  # [n] of each person
+
+
+class SiteCohort:
+    """The people who are waiting at one site.
+
+    Parameters
+    ----------
+    cohort
+        Their transition probabilities, rewards and distributions over states now.
+    k
+        How many of them can be contacted a round.
+    horizon
+        Rounds that are left, this one included.
+    who
+        Their numbers in the programme [n].
+    """
+
+    def __init__(self, cohort: Cohort, k: int, horizon: int, who: Ints) -> None:
+        self.cohort, self.k, self.horizon, self.who = cohort, k, horizon, who
+        self._solved: tuple[float, PriceValues] | None = None  # the last c and its solution
+
+    def values(self, c: float) -> PriceValues:
+        """Gains and prices at multiplier c; the last solution is remembered."""
+        if self._solved is None or self._solved[0] != c:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NotConverged)  # the outlook has the residual
+                self._solved = c, solve_priced(self.cohort, self.k, self.horizon, 1.0, c)
+        return self._solved[1]
+
+    def scores(self, c: float) -> Floats:
+        """Expected gain lambda_0 from a contact now [n], over the states a person may be in."""
+        gains: Floats = np.sum(self.values(c).rows(0, 1)[0] * self.cohort.start, axis=1)
+        return gains
+
+    def follow(self, c: float | None) -> Followed:
+        """Expected reward and contacts over the horizon; c None: nobody is contacted.
+
+        Notes
+        -----
+        With the distribution x_t over states, x_{t+1} = (x_t (1 - pi_t)) P[0] + (x_t pi_t) P[1];
+        the reward of decision t is that of the state reached, sum_s x_{t+1}(s) r(s).
+        """
+        reward, contacts = 0.0, np.zeros(self.cohort.n)
+        for first in range(0, self.cohort.n, SLICE):
+            part = self.cohort.subset(np.arange(first, min(first + SLICE, self.cohort.n)))
+            x = part.start.copy()  # [n, S]
+            for inverse in self._inverse_chances(c, part):
+                active = x / inverse  # [n, S]
+                contacts[first : first + part.n] += active.sum(axis=1)
+                x = np.einsum("is,ist->it", x - active, part.P[:, 0]) + np.einsum(
+                    "is,ist->it", active, part.P[:, 1]
+                )
+                reward += float(np.sum(x * part.reward))
+        return Followed(reward, contacts)
+
+    def _inverse_chances(self, c: float | None, part: Cohort) -> Iterator[Floats]:
+        """1 / pi_t(s) [n, S] of some of the people for t = 0, ..., T - 1; inf for no contact."""
+        if c is None:
+            yield from (np.full((part.n, part.S), np.inf) for _ in range(self.horizon))
+            return
+        values = self.values(c)
+        gains = replace(values, cohort=part).rows(0, self.horizon)  # lambda_t(s) [T, n, S]
+        for theta, gain in zip(values.theta, gains, strict=True):
+            with np.errstate(over="ignore"):
+                yield 1 + np.exp(theta - values.c * gain)
+
+
+class Prospects:
+    """What plans are worth, by their multiplier c.
+
+    Parameters
+    ----------
+    cohorts
+        One for each site with people.
+    people
+        Everybody.
+    column
+        The group column whose rates are compared; None: none.
+    """
+
+    def __init__(
+        self, cohorts: Sequence[SiteCohort], people: People, column: str | None = None
+    ) -> None:
+        self._cohorts, self._column = cohorts, column
+        self._values, codes = ([], None) if column is None else people.group(column)
+        who = np.concatenate([cohort.who for cohort in cohorts])
+        self._codes = None if codes is None else codes[who]
+        self._horizon = cohorts[0].horizon
+        self._without = sum(cohort.follow(None).reward for cohort in cohorts)
+        self.hardest = max(hard_multiplier(cohort.cohort) for cohort in cohorts)
+        most = sum(cohort.follow(math.inf).reward for cohort in cohorts)
+        self.most_effective_gained = most - self._without
+
+    def at(self, c: float) -> Outlook:
+        """What the plan with multiplier c is expected to bring."""
+        followed = [cohort.follow(c) for cohort in self._cohorts]
+        gained = sum(one.reward for one in followed) - self._without
+        rates = np.concatenate([one.contacts for one in followed]) / self._horizon
+        most, slowest = self.most_effective_gained, rates.min()
+        return Outlook(
+            c=c,
+            gained=gained,
+            benefit=gained / most if most > 0 else 1.0,
+            wait=float(1 / slowest) if slowest > NEVER else math.inf,
+            residual=max(cohort.values(c).info.residual for cohort in self._cohorts),
+            lowest=self._lowest(rates),
+        )
+
+    def _lowest(self, rates: Floats) -> LowestGroup | None:
+        if self._codes is None or self._column is None:
+            return None
+        sizes = np.bincount(self._codes, minlength=len(self._values))
+        present = np.flatnonzero(sizes)
+        means = np.bincount(self._codes, rates, len(self._values))[present] / sizes[present]
+        share = float(means.min() / rates.mean()) if rates.mean() > 0 else 1.0
+        return LowestGroup(self._column, self._values[present[means.argmin()]], share)
+
+
+def choose_c(cohorts: Sequence[SiteCohort], settings: Settings, people: People) -> Outlook:
+    """The multiplier c, given or found for the target, and what is expected of its plan.
+
+    Parameters
+    ----------
+    cohorts
+        One for each site with people.
+    settings
+        With c or a target.
+    people
+        Everybody.
+
+    Returns
+    -------
+    Outlook
+        Of the multiplier ``Outlook.c``.
+
+    Raises
+    ------
+    Infeasible
+        If no multiplier meets the target; the message has the nearest target that can be met.
+    """
+    if sum(cohort.cohort.n for cohort in cohorts) > SLICE:
+        say("weighing what a contact brings to each ...")
+    target = settings.target
+    column = next(iter(people.columns()), None)
+    if target is not None and target.column is not None:
+        column = target.column
+    prospects = Prospects(cohorts, people, column)
+    if target is None:
+        return prospects.at(settings.c)
+    return replace(
+        _found(prospects, target),
+        target=target,
+        most_effective_gained=prospects.most_effective_gained,
+    )
+
+
+def _found(prospects: Prospects, target: Target) -> Outlook:
+    """What is expected at the c that serves a target best.
+
+    With c benefit grows and evenness falls: a target of benefit asks for the least c that meets it,
+    the others for the largest.
+    """
+    lottery, hardest = prospects.at(0.0), prospects.at(math.inf)
+    safest, boldest = (hardest, lottery) if target.goal == "benefit" else (lottery, hardest)
+    if boldest.meets(target):
+        return boldest
+    if safest.meets(target):
+        return _bisected(prospects, target, safest)
+    between = []
+    if target.goal == "group":
+        # Where capacity goes by site, the lottery need not be the most even between groups.
+        tries = np.geomspace(prospects.hardest / SCANNED, prospects.hardest, SCAN)
+        between = [prospects.at(float(c)) for c in tries]
+    if serving := [tried for tried in between if tried.meets(target)]:
+        return serving[-1]
+    nearest = safest
+    if between:
+        nearest = max([safest, *between], key=lambda tried: tried.figure(target))
+    raise Infeasible(
+        f"the target cannot be met: {target}; "
+        f"the nearest that can is {_nearest(target, nearest)}, at c = {nearest.c:.3g}; "
+        "ask for that, or raise the capacity"
+    )
+
+
+def _bisected(prospects: Prospects, target: Target, met: Outlook) -> Outlook:
+    """The boldest outlook that meets a target, where one end of the range does, up to CLOSE."""
+    high = math.log(prospects.hardest)
+    low = high - math.log(SPAN)
+    steps = math.ceil(math.log2((high - low) / math.log(CLOSE)))
+    for _ in track(range(steps), "looking for c"):
+        middle = (low + high) / 2
+        tried = prospects.at(math.exp(middle))
+        if tried.meets(target):
+            met = tried
+        if tried.meets(target) == (target.goal == "benefit"):
+            high = middle
+        else:
+            low = middle
+    return met
+
+
+def _nearest(target: Target, outlook: Outlook) -> str:
+    """The target of the same goal that an outlook meets, rounded to the safe side, in words."""
+    figure = outlook.figure(target)
+    if math.isinf(figure):
+        return "none: somebody would never be contacted"
+    if target.goal == "wait":
+        return str(replace(target, value=math.ceil(figure * 100) / 100))
+    value = math.floor(figure * 1000) / 1000
+    if value == 0:
+        return f"none: some {target.column} would hardly ever be contacted"
+    return str(replace(target, value=value))

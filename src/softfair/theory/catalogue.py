@@ -1,0 +1,187 @@
+"""All claims, their verdicts, and the verdicts as rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..errors import InvalidInput
+from . import (
+    algorithm_1,
+    asymptotics,
+    entropy,
+    fairness,
+    index_decay,
+    operator_loss,
+    optimality,
+    softmax,
+)
+from .claim import Claim, Verdict
+
+__all__ = ["CLAIMS", "Row", "claim_of", "recheck", "table", "verdicts"]
+
+CLAIMS: tuple[Claim, ...] = (
+    *index_decay.CLAIMS,
+    *optimality.CLAIMS,
+    *fairness.CLAIMS,
+    *softmax.CLAIMS,
+    *operator_loss.CLAIMS,
+    *algorithm_1.CLAIMS,
+    *asymptotics.CLAIMS,
+    *entropy.CLAIMS,
+)
+_BY_ID = {claim.id: claim for claim in CLAIMS}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One verdict as a row of a table.
+
+    Parameters
+    ----------
+    claim, statement : str
+        As in :class:`Verdict`.
+    verdict : str
+        "holds", "fails", or "holds under" with its condition after a colon.
+    corrected : str
+        What holds in place of a claim that fails; "" otherwise.
+    margin : str
+        The margin to three digits, with its unit.
+    instances : int
+        How many instances were tried.
+    """
+
+    claim: str
+    statement: str
+    verdict: str
+    corrected: str
+    margin: str
+    instances: int
+
+
+def table(verdicts: Iterable[Verdict]) -> list[Row]:
+    """Lay out verdicts as the rows of a table, for a report.
+
+    Parameters
+    ----------
+    verdicts : iterable of Verdict
+
+    Returns
+    -------
+    list of Row
+        In the order given.
+
+    Examples
+    --------
+    >>> from softfair import theory
+    >>> [row] = theory.table(theory.verdicts(claims=["entropy-kn"]))
+    >>> row.verdict, row.margin
+    ('fails', '0.697 nats')
+    >>> row.corrected[:30]
+    'With P(i) = selections / (k T)'
+    """
+    return [
+        Row(
+            claim=verdict.claim,
+            statement=verdict.statement,
+            verdict=verdict.verdict + (f": {verdict.condition}" if verdict.condition else ""),
+            corrected=verdict.corrected,
+            margin=f"{verdict.margin:.3g} {verdict.measure}",
+            instances=verdict.instances,
+        )
+        for verdict in verdicts
+    ]
+
+
+def claim_of(name: str) -> Claim:
+    """The claim of a name.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    Claim
+
+    Raises
+    ------
+    InvalidInput
+        If there is none; the message lists those that there are.
+    """
+    if name not in _BY_ID:
+        raise InvalidInput(f"no claim is called {name!r}; choose from {', '.join(_BY_ID)}")
+    return _BY_ID[name]
+
+
+def verdicts(
+    quick: bool = False, seed: int = 0, claims: Sequence[str] | None = None
+) -> list[Verdict]:
+    """Try the claims of the paper, and those that correct it.
+
+    Parameters
+    ----------
+    quick : bool
+        Try a quarter of the instances.
+    seed : int
+        The same seed makes the same instances, and the same verdicts.
+    claims : sequence of str, optional
+        Names of the claims to try; default all.
+
+    Returns
+    -------
+    list of Verdict
+
+    Raises
+    ------
+    InvalidInput
+        If there is no claim of a name.
+
+    Notes
+    -----
+    A search that finds no violation proves nothing. Where a claim holds, the docstring of its
+    search gives the reason, or says that there is none.
+
+    Examples
+    --------
+    >>> from softfair import theory
+    >>> [v.verdict for v in theory.verdicts(quick=True, claims=["theorem-1", "lemma-2-sharp"])]
+    ['fails', 'holds']
+    """
+    chosen = CLAIMS if claims is None else [claim_of(name) for name in claims]
+    return [
+        claim.check(
+            count=max(2, -(-claim.count // 4)) if quick and claim.count else None,
+            seed=seed,
+        )
+        for claim in chosen
+    ]
+
+
+def recheck(verdict: Verdict) -> bool:
+    """Tell whether the witness says what the verdict says.
+
+    Both sides are computed anew from the numbers of the witness, in plain Python that shares
+    nothing with the search. Bounds are those of the claim's name: the witness of a check that was
+    given another bound is not confirmed.
+
+    Parameters
+    ----------
+    verdict : Verdict
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such claim, or the witness lacks a number or holds an absurd one.
+
+    Examples
+    --------
+    >>> from softfair import theory
+    >>> theory.recheck(theory.verdicts(quick=True, claims=["theorem-1"])[0])
+    True
+    """
+    return claim_of(verdict.claim).confirms(verdict)

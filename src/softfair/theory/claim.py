@@ -1,0 +1,296 @@
+"""A claim, the search for the instance on which it does worst, and the verdict that follows.
+
+Every claim is an inequality ``left <= right``. An equality is ``|difference| <= 0``; a strict
+inequality is tried up to rounding. A universal claim is judged by the instance of least
+``right - left``, an existential one ("there is an arm such that ...") by that of greatest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..cohort import Floats
+from ..errors import InvalidInput
+from .witness import refuse_unusable
+
+__all__ = ["NOT_SO", "ROUNDING", "Claim", "Existence", "Outcome", "Search", "Sides", "Verdict"]
+
+Outcome = Literal["holds", "fails", "holds under"]
+Witness = Mapping[str, Any]
+Sides = tuple[float, float]
+Describe = Callable[..., dict[str, Any]]
+
+ROUNDING = 1e-10  # of values up to some hundreds, computed in some hundred steps
+AGREEMENT = 1e-9  # relative and absolute, between a witness and its recomputation
+NOT_SO: Sides = (math.nan, math.nan)  # sides of a witness that is not what the claim speaks of
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is so about one claim.
+
+    Parameters
+    ----------
+    claim : str
+        Short name of the claim.
+    statement : str
+        The claim in one plain sentence.
+    verdict : {"holds", "fails", "holds under"}
+        Whether it is so on everything that was tried.
+    condition : str
+        Under what it holds; "" unless the verdict is "holds under".
+    margin : float
+        ``|right - left|`` of the witness: the least slack if the claim holds, the largest excess
+        if it fails.
+    measure : str
+        The unit of the margin, and what it counts.
+    instances : int
+        How many instances were tried.
+    witness : dict
+        The instance, in plain numbers and lists; "left" and "right" are the two sides.
+    corrected : str
+        Where the claim fails, what holds in its place; "" otherwise.
+    """
+
+    claim: str
+    statement: str
+    verdict: Outcome
+    condition: str
+    margin: float
+    measure: str
+    instances: int
+    witness: dict[str, Any] = field(repr=False)
+    corrected: str = ""
+
+    def __str__(self) -> str:
+        under = f" [{self.condition}]" if self.condition else ""
+        instead = f" Instead: {self.corrected}" if self.corrected else ""
+        return (
+            f"{self.claim}: {self.verdict}{under}, by {self.margin:.3g} {self.measure} "
+            f"({self.instances} tried). {self.statement}{instead}"
+        )
+
+
+class Search:
+    """The instance of least right - left among all that are added: it decides a universal claim."""
+
+    sign: ClassVar[float] = 1.0  # the instance kept is that of least sign * (right - left)
+
+    def __init__(self) -> None:
+        self.slack = math.inf
+        self.tried = 0
+        self.witness: dict[str, Any] = {}
+        self.counted: dict[str, Any] = {}
+
+    @staticmethod
+    def refutes(slack: float) -> bool:
+        """Whether a witness with this right - left decides against the claim."""
+        return slack < -ROUNDING
+
+    def add(
+        self,
+        left: ArrayLike,
+        right: ArrayLike,
+        tried: int,
+        describe: Describe,
+        meets: ArrayLike = True,
+    ) -> None:
+        """Add instances: sides of one shape, of which only those that meet the condition count.
+
+        describe(*place) makes the witness of the instance at that place of the arrays.
+        """
+        low, high, counts = np.broadcast_arrays(*np.atleast_1d(left, right, meets))
+        signed = np.where(counts, self.sign * (high - low), np.inf)
+        place = tuple(int(x) for x in np.unravel_index(int(np.argmin(signed)), signed.shape))
+        self.tried += tried
+        if math.isnan(signed[place]):
+            raise InvalidInput(
+                f"a side of the inequality is not a number ({low[place]}, {high[place]}); "
+                "check what was passed in"
+            )
+        if signed[place] < self.sign * self.slack or (not self.witness and counts[place]):
+            self.slack = float(high[place] - low[place])
+            self.witness = {**describe(*place), "left": low[place], "right": high[place]}
+
+    def add_pairs(
+        self, order: Floats, value: Floats, tried: int, describe: Describe, ties: bool = False
+    ) -> float:
+        """Add all pairs of a row: the one higher in order [B, A] should have no lower value [B, A].
+
+        With ``ties`` also pairs of equal order are held to it. describe(b, high, low) makes the
+        witness. Returns the share of pairs in which the value is lower.
+        """
+        ahead = (  # [B, high, low]
+            order[:, :, None] >= order[:, None, :]
+            if ties
+            else order[:, :, None] > order[:, None, :]
+        )
+        ahead &= ~np.eye(order.shape[1], dtype=np.bool_)
+        self.add(value[:, None, :], value[:, :, None], tried, describe, ahead)
+        broken = np.count_nonzero(ahead & (value[:, :, None] < value[:, None, :] - ROUNDING))
+        return broken / (len(order) * math.comb(order.shape[1], 2))
+
+    def count(self, **counted: Any) -> None:
+        """Store what else was counted; it goes into the witness and is not computed anew."""
+        self.counted.update(counted)
+
+
+class Existence(Search):
+    """The instance of greatest right - left: it decides a claim that such an instance exists."""
+
+    sign = -1.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slack = -math.inf
+
+    @staticmethod
+    def refutes(slack: float) -> bool:
+        return slack <= ROUNDING
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """A claim, how instances are searched, and how a witness is computed anew.
+
+    Parameters
+    ----------
+    id : str
+        Short name.
+    statement : str
+        One plain sentence.
+    measure : str
+        Unit of the margin, and what it counts.
+    search : callable
+        ``search(found, count=, seed=, ...)`` adds instances to ``found``. It takes what it checks
+        (the index, the gains, the bound, the law) as arguments, so that it can be seen to fail.
+    sides : callable
+        From a witness to (left, right), in plain Python that shares nothing with the search.
+    count : int or None
+        How many instances the search makes of each kind; None where nothing is sampled.
+    condition : str
+        Under what the claim is tried, where it does not hold always.
+    instead : Claim or None
+        Where the claim fails: the corrected claim, which has its own check.
+    kind : type
+        :class:`Search` for "for all", :class:`Existence` for "there is".
+    """
+
+    id: str
+    statement: str
+    measure: str
+    search: Callable[..., None] = field(repr=False)
+    sides: Callable[[Witness], Sides] = field(repr=False)
+    count: int | None = None
+    condition: str = ""
+    instead: Claim | None = field(default=None, repr=False)
+    kind: type[Search] = Search
+
+    @property
+    def corrected(self) -> str:
+        """What holds in place of this claim, in words; "" if nothing has to."""
+        if self.instead is None:
+            return ""
+        under = f" Condition: {self.instead.condition}." if self.instead.condition else ""
+        return f"{self.instead.statement}{under} ({self.instead.id})"
+
+    def check(self, count: int | None = None, seed: int = 0, **settings: Any) -> Verdict:
+        """Search, and judge by the instance found.
+
+        Parameters
+        ----------
+        count : int, optional
+            Instances of each kind; default the claim's own number.
+        seed : int
+            The same seed makes the same instances.
+        **settings
+            What else the search of this claim takes.
+
+        Returns
+        -------
+        Verdict
+
+        Raises
+        ------
+        InvalidInput
+            If no instance meets the condition, or a side is not a number.
+        """
+        if self.count is not None:
+            settings |= {"count": self.count if count is None else count, "seed": seed}
+        found = self.kind()
+        self.search(found, **settings)
+        if not found.tried or not found.witness:
+            raise InvalidInput(
+                f"{self.id}: no instance meets the condition; try more instances or a wider range"
+            )
+        witness = {name: _plain(x) for name, x in {**found.witness, **found.counted}.items()}
+        fails = self.kind.refutes(found.slack)
+        outcome: Outcome = "fails" if fails else "holds under" if self.condition else "holds"
+        return Verdict(
+            claim=self.id,
+            statement=self.statement,
+            verdict=outcome,
+            condition="" if fails else self.condition,
+            margin=abs(found.slack) if fails else max(found.slack, 0.0),
+            measure=self.measure,
+            instances=found.tried,
+            witness=witness,
+            corrected=self.corrected if fails else "",
+        )
+
+    def confirms(self, verdict: Verdict) -> bool:
+        """Whether both sides, computed anew from the witness, are what the verdict says.
+
+        Parameters
+        ----------
+        verdict : Verdict
+            A verdict on this claim.
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        InvalidInput
+            If a number of the witness is missing or cannot be used.
+        """
+        refuse_unusable(self.id, verdict.witness)
+        try:
+            left, right = self.sides(verdict.witness)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"{self.id}: {_why(error)}; give one that softfair verify --json wrote"
+            ) from None
+        pairs = (
+            (left, verdict.witness["left"]),
+            (right, verdict.witness["right"]),
+            (abs(right - left), verdict.margin),
+        )
+        return self.kind.refutes(right - left) == (verdict.verdict == "fails") and all(
+            math.isclose(x, y, rel_tol=AGREEMENT, abs_tol=AGREEMENT) for x, y in pairs
+        )
+
+
+def _why(error: Exception) -> str:
+    """Why a witness cannot be evaluated."""
+    if isinstance(error, KeyError) and isinstance(error.args[0], str):
+        return f"the witness has no {error}"
+    if isinstance(error, LookupError):
+        return "a set or state of the witness does not fit its k or its arms"
+    return f"the witness cannot be evaluated ({error})"
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it; infinity, which JSON has not, by name."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,212 @@
+"""Verdicts on a screen and in a file: the table and the JSON of ``softfair verify``."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, get_args
+
+from ..errors import InvalidInput
+from .catalogue import claim_of, recheck, table
+from .claim import Outcome, Verdict
+
+__all__ = ["as_json", "read_verdicts", "recheck_file", "show", "show_rechecked", "summary"]
+
+_COLOURS = {"holds": "green", "fails": "red", "holds under": "yellow"}
+_REMEDY = "give a file that softfair verify --json wrote"
+
+
+def summary(verdicts: Sequence[Verdict]) -> str:
+    """Count the verdicts in one sentence.
+
+    Parameters
+    ----------
+    verdicts : sequence of Verdict
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from softfair import theory
+    >>> from softfair.theory import output
+    >>> output.summary(theory.verdicts(claims=["entropy-kn", "entropy-kT"]))
+    '2 claims tried: 1 holds, 1 fails, 0 hold under a condition.'
+    """
+    counts = Counter(verdict.verdict for verdict in verdicts)
+
+    def say(outcome: Outcome, one: str, many: str) -> str:
+        return f"{counts[outcome]} {one if counts[outcome] == 1 else many}"
+
+    return (
+        f"{len(verdicts)} claim{'' if len(verdicts) == 1 else 's'} tried: "
+        f"{say('holds', 'holds', 'hold')}, {say('fails', 'fails', 'fail')}, "
+        f"{say('holds under', 'holds', 'hold')} under a condition."
+    )
+
+
+def as_json(verdicts: Sequence[Verdict]) -> str:
+    """Write verdicts as JSON, a list of objects with the fields of :class:`Verdict`.
+
+    Parameters
+    ----------
+    verdicts : sequence of Verdict
+
+    Returns
+    -------
+    str
+    """
+    return json.dumps([asdict(verdict) for verdict in verdicts], indent=1)
+
+
+def show(verdicts: Sequence[Verdict], witnesses: bool = False) -> None:
+    """Print the summary and the table.
+
+    Parameters
+    ----------
+    verdicts : sequence of Verdict
+    witnesses : bool
+        Print each witness below the table.
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    console.print(summary(verdicts), style="bold", markup=False)
+    shown = Table(show_lines=True)
+    shown.add_column("verdict", no_wrap=True)
+    shown.add_column("claim", overflow="fold", max_width=22)
+    shown.add_column("what it says, what holds instead, and by how much")
+    for verdict, row in zip(verdicts, table(verdicts), strict=True):
+        text = Text(row.statement)
+        if verdict.condition:
+            text.append(f"\nCondition: {verdict.condition}.", style="yellow")
+        if row.corrected:
+            text.append(f"\nInstead: {row.corrected}", style="green")
+        text.append(f"\n{row.margin}; {row.instances:,} tried", style="dim")
+        shown.add_row(Text(verdict.verdict, style=_COLOURS[verdict.verdict]), row.claim, text)
+    console.print(shown)
+    for verdict in verdicts if witnesses else ():
+        line = f"{verdict.claim}: {json.dumps(verdict.witness)}"
+        console.print(line, style="dim", markup=False, soft_wrap=True)
+    console.print(
+        "Witnesses: softfair verify --json > FILE; re-check them: softfair verify --recheck FILE",
+        style="dim",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def read_verdicts(path: Path) -> list[Verdict]:
+    """Read the verdicts that ``softfair verify --json`` wrote.
+
+    Parameters
+    ----------
+    path : Path
+        JSON of one verdict or of a list of verdicts.
+
+    Returns
+    -------
+    list of Verdict
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be read, is not JSON, or an entry is no verdict on a known claim.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInput(f"{path}: cannot be read ({error.strerror}); {_REMEDY}") from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path}: is not JSON ({_first_line(error)}); {_REMEDY}") from None
+    entries = content if isinstance(content, list) else [content]
+    if not entries:
+        raise InvalidInput(f"{path}: holds no verdict; {_REMEDY}")
+    return [_verdict(f"{path}: entry {at}", entry) for at, entry in enumerate(entries, start=1)]
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _verdict(where: str, entry: Any) -> Verdict:
+    """One entry of a file as a verdict, or a refusal that says what is wrong with it."""
+    if not isinstance(entry, dict):
+        raise InvalidInput(f"{where} is no verdict; {_REMEDY}")
+    given = {"corrected": "", **entry}  # files written before verdicts had a correction
+    types: dict[str, type] = {"margin": float, "instances": int, "witness": dict}
+    for name in (known.name for known in fields(Verdict)):
+        if name not in given:
+            raise InvalidInput(f"{where} has no {name!r}; {_REMEDY}")
+        expected = types.get(name, str)
+        if expected is float and isinstance(given[name], int):
+            given[name] = _as_float(given[name])
+        if not isinstance(given[name], expected):
+            raise InvalidInput(f"{where}: {name!r} is not of the kind that it should be; {_REMEDY}")
+    if not math.isfinite(given["margin"]):
+        raise InvalidInput(f"{where}: margin is {given['margin']}; give a finite number")
+    if given["verdict"] not in get_args(Outcome):
+        raise InvalidInput(
+            f"{where}: verdict is {given['verdict']!r}; give one of {', '.join(_COLOURS)}"
+        )
+    claim_of(given["claim"])
+    return Verdict(**{known.name: given[known.name] for known in fields(Verdict)})
+
+
+def _as_float(number: int) -> float:
+    """The whole number as a float; infinity if it is too large for one."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
+
+
+def recheck_file(path: Path, claims: Sequence[str] | None = None) -> list[tuple[Verdict, bool]]:
+    """Compute the witnesses of a file anew.
+
+    Parameters
+    ----------
+    path : Path
+        As :func:`read_verdicts` takes it.
+    claims : sequence of str, optional
+        Only the verdicts on these claims.
+
+    Returns
+    -------
+    list of (Verdict, bool)
+        Each verdict, and whether its witness confirms it.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be used, a witness lacks a number or holds an absurd one, or there is no
+        verdict on a claim asked for.
+    """
+    verdicts = read_verdicts(path)
+    for name in claims or ():
+        claim_of(name)
+        if name not in {verdict.claim for verdict in verdicts}:
+            raise InvalidInput(f"{path}: holds no verdict on {name}; leave out --claim {name}")
+    chosen = [verdict for verdict in verdicts if not claims or verdict.claim in claims]
+    return [(verdict, recheck(verdict)) for verdict in chosen]
+
+
+def show_rechecked(rechecked: Sequence[tuple[Verdict, bool]]) -> None:
+    """Print which witnesses are confirmed.
+
+    Parameters
+    ----------
+    rechecked : sequence of (Verdict, bool)
+        As :func:`recheck_file` returns it.
+    """
+    confirmed = sum(ok for _, ok in rechecked)
+    print(f"{confirmed} of {len(rechecked)} witnesses confirmed.")
+    for verdict, ok in rechecked:
+        print(f"{'confirmed' if ok else 'NOT CONFIRMED':13}  {verdict.verdict:11}  {verdict.claim}")
