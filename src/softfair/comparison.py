@@ -280,13 +280,17 @@ def frontier(
 
     Parameters
     ----------
-    cohort, k, horizon, gamma, runs, seed, against
+    cohort, k, horizon
         As in :func:`compare`.
     cs : sequence of float, optional
         Multipliers; default from 0 (a lottery) to inf (the k who gain most).
+    gamma, runs, seed
+        As in :func:`compare`.
     policy : SoftFair, optional
         What else SoftFair should be (solver, design, c_value); default the priced solver and the
         joint design.
+    against : Policy or str, optional
+        As in :func:`compare`.
     bound : bool
         Whether to compute the column ``bound``, which takes about a dozen solves.
 
