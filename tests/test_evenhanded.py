@@ -128,7 +128,8 @@ def test_equal_arms_need_no_bonus(welfare):
     cohort = sf.Cohort.two_state(np.tile([[0.2, 0.5], [0.4, 0.8]], (6, 1, 1)))
     found = solve_evenhanded(cohort, 2, 5, 0.9, 8.0, 3.0, welfare)
     np.testing.assert_allclose(found.rates, 1.0, rtol=1e-7)
-    np.testing.assert_allclose(found.bonus, found.bonus[0], atol=1e-7)
+    K = 2 * sum(0.9**t for t in range(5))
+    np.testing.assert_allclose(found.bonus, 3.0 / K if welfare == "min" else 0.0, atol=1e-6)
 
 
 def test_without_weight_it_is_softfair():
@@ -289,6 +290,7 @@ SETTINGS = [
     ("entropy", 2, 1.0, "arm"),
     ("entropy", 3, 0.9, "arm"),
     ("entropy", 2, 0.0, "arm"),
+    ("entropy", 2, 0.5, "arm"),
     ("log", 2, 0.9, "arm"),
     ("log", 3, 1.0, "group"),
     ("min", 2, 1.0, "arm"),
@@ -298,7 +300,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("welfare", "S", "gamma", "by"), SETTINGS)
-@pytest.mark.parametrize("mu", [0.5, 20.0])
+@pytest.mark.parametrize("mu", [0.5, 20.0, 3000.0])
 def test_budgets_and_bonuses_satisfy_their_equations(welfare, S, gamma, by, mu):
     n, k, T, c = 24, 5, 6, 4.0
     cohort = any_cohort(n, S, 8)
@@ -400,6 +402,12 @@ def test_the_bound_is_concave_and_falls():
     assert rewards[0] == upper_bound(cohort, 4, 12, 1.0)
     assert rewards[-1] < rewards[0]
     assert "more even than 3.68888" in refusal(lambda: bound(3.7))
+
+
+def test_the_bound_is_the_least_of_its_lines():
+    bound = evenhanded.TradeoffBound(np.array([0.0, 2.0, 8.0]), np.array([10.0, 7.0, 5.0]), 1.0)
+    np.testing.assert_allclose(bound([1.0, 0.75, 0.5, -1.0]), [5.0, 7.0, 8.0, 10.0])
+    assert bound(0.75) == 7.0
 
 
 @pytest.mark.parametrize("k", [0, 6])

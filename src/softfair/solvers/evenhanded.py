@@ -167,9 +167,14 @@ class Problem:
     group: Ints | None = None  # [n]: number of each arm's group; None if each arm is its own
 
     @property
+    def discounts(self) -> Floats:
+        """gamma^t [T], what a help at each step counts."""
+        return np.power(self.gamma, np.arange(len(self.rho), dtype=np.float64))
+
+    @property
     def total(self) -> float:
         """K, the (discounted) helps of all arms together."""
-        return self.k * float(np.sum(self.gamma ** np.arange(len(self.rho))))
+        return self.k * float(np.sum(self.discounts))
 
     def sample(self) -> Problem:
         """The same problem for the arms of `sample_of`; itself if those are all."""
@@ -249,11 +254,12 @@ class Bonuses:
         steps that Broyden's method is allowed.
         """
         best, least = theta, math.inf
+        discounts = self.problem.discounts / self.problem.discounts.sum()
         for _ in range(FIRST_STEPS):
             F, response = self.residual(theta)
-            total = 1 + float(F.mean())  # expected helps over those allowed
+            total = 1 + float(discounts @ F)  # expected helps over those allowed
             excess = math.log(max(total, TINY))
-            slope = self._kept() * float(response.mean()) / max(total, TINY)
+            slope = self._kept() * float(discounts @ response) / max(total, TINY)
             if abs(excess) >= least or slope <= 0:  # too far: steeper or flatter than it seemed
                 break
             best, least = theta, abs(excess)
@@ -270,8 +276,9 @@ class Bonuses:
         """
         response = np.maximum(self.residual(theta)[1], 1e-3)
         kept = self._kept()
-        inverse: Floats = np.diag(1 / response) + (1 - kept) / (kept * response.sum())
-        return inverse
+        discounts = self.problem.discounts
+        inverse: Floats = np.diag(1 / response)
+        return inverse + (1 - kept) / kept * discounts / (discounts @ response)
 
     def _kept(self) -> float:
         """The share of a common rise of all theta that remains after the bonuses' answer."""
@@ -347,10 +354,16 @@ class LevelBonuses(Bonuses):
     """The bonuses of the welfare min: at least 0, with mean 1, and 0 for arms above the level.
 
     The level, log of the least rate, is one unknown more: the last entry of ``theta`` [T + 1]. The
-    last entry of F is 1 - mean(u), which falls as the level rises.
+    last entry of F is 1 - mean(u), which falls as the level rises; where mu is so small that a unit
+    of u moves no rate by much, it is scaled down accordingly.
     """
 
     level = 0.0
+
+    @property
+    def _scale(self) -> float:
+        """How much a unit of u moves the logarithm of a small rate, at most 1."""
+        return min(1.0, self.problem.c * self.problem.mu / self.problem.total)
 
     def start(self, theta: Floats) -> Floats:
         """theta and a level at which the mean of u would be 1, were log y linear in u."""
@@ -372,7 +385,8 @@ class LevelBonuses(Bonuses):
             self.theta = theta
             self.gap = float(np.max(np.abs(self._misfit(self._log_rates()[0]))))
         mean = float(self._size @ self.u / self._size.sum())
-        return np.append(self._budgets[0] - 1, 1 - mean), np.append(self._budgets[1], 1.0)
+        gap = self._scale * (1 - mean)
+        return np.append(self._budgets[0] - 1, gap), np.append(self._budgets[1], 1.0)
 
     def inverse_jacobian(self, theta: Floats) -> Floats:
         """Rough inverse of -dF/dtheta [T + 1, T + 1].
@@ -384,23 +398,26 @@ class LevelBonuses(Bonuses):
         slope, with_bonus = np.maximum(slope, TINY), self.u > 0
         share = self._size / self._size.sum()
         weight = share * np.exp(log_y) * slope
-        kappa = float(np.sum(weight[with_bonus]) / np.sum(weight))
+        kappa = float(np.sum(weight[with_bonus]) / max(np.sum(weight), TINY))
         u_by_theta = self.problem.total / (self.problem.mu * self.problem.c)
-        by_theta = response / response.sum()
+        by_theta = self.problem.discounts * response
+        by_theta /= by_theta.sum()
         T = len(response)
         jacobian = np.empty((T + 1, T + 1))
         jacobian[:T, :T] = np.diag(response) - kappa * np.outer(response, by_theta)
         jacobian[:T, T] = -float(np.sum((share * np.exp(log_y))[with_bonus]))
         jacobian[T, :T] = float(np.sum(share[with_bonus])) * u_by_theta * by_theta
         jacobian[T, T] = max(float(np.sum((share / slope)[with_bonus])), NEARLY)
-        return np.asarray(np.linalg.inv(jacobian), dtype=np.float64)
+        jacobian[T] *= self._scale
+        return np.asarray(np.linalg.pinv(jacobian), dtype=np.float64)
 
     def _misfit(self, log_y: Floats) -> Floats:
         misfit = log_y - self.level
         return np.where((self.u <= 0) & (misfit > 0), 0.0, misfit)
 
     def _steepness(self, slope: Floats) -> Floats:
-        return np.maximum(slope, NEARLY)  # near 0 for an arm that is always helped, or never
+        # It is near 0 for an arm that is always helped; steps must not grow without limit.
+        return np.maximum(slope, NEARLY * self._scale)
 
 
 def _over(kernel: Callable[..., Any], arms: Ints, low: int, high: int, *args: Any) -> Any:
