@@ -1,4 +1,8 @@
-"""Every figure is a ratio of times taken in this one run, the best of several, so that a shared machine tells the truth."""
+"""Run the benchmarks and print each figure beside its goal.
+
+Every figure is a ratio of times taken in this one run, the best of several, because the machine
+may be shared.
+"""
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 import softfair as sf
 from softfair.estimate import count_transitions, estimate
 from softfair.policies.base import Fitted
+from softfair.programme.sample import RESPONSES
 
 SMALL = bool(os.environ.get("BENCH_SMALL"))
 WEEKS = (10, 30, 100)
@@ -96,7 +97,7 @@ def estimation() -> list[Row]:
 def loss(n: int, weeks: int, runs: int, seed: int) -> Loss:
     """The losses on one cohort, with a plan for T = 20 decisions and k = n / 10."""
     k, T = n // 10, 20
-    truth = sf.datasets.cpap(n, seed=seed)
+    truth = sf.datasets.cpap(n, seed=seed, **RESPONSES)
     counts = count_transitions(*history(truth, weeks, k, seed), n=n, S=2)
     fitted = estimate(counts, np.arange(n) % 4, level=LEVEL)
     none = float(sf.simulate(sf.NoIntervention().fit(truth, k, T), runs, seed).totals.mean())
@@ -123,7 +124,7 @@ def loss(n: int, weeks: int, runs: int, seed: int) -> Loss:
 def speed() -> Row:
     """Seconds to count the moves of a history and to estimate from them."""
     n, weeks = (10_000 if SMALL else 100_000), 52
-    recorded = history(sf.datasets.cpap(n, seed=0), weeks, n // 10, 0)
+    recorded = history(sf.datasets.cpap(n, seed=0, **RESPONSES), weeks, n // 10, 0)
     estimate(count_transitions(*recorded, n=n, S=2), np.arange(n) % 4)  # compiles
     begun = time.perf_counter()
     estimate(count_transitions(*recorded, n=n, S=2), np.arange(n) % 4)
@@ -173,7 +174,7 @@ def posterior_mean(counts: Ints, draws: int) -> Floats:
 
     Many patients drawn from that law are weighted by their likelihood.
     """
-    p = sf.datasets.cpap(draws, seed=10_000).p.reshape(draws, 4)
+    p = sf.datasets.cpap(draws, seed=10_000, **RESPONSES).p.reshape(draws, 4)
     bad, good = counts[..., 0].reshape(-1, 4), counts[..., 1].reshape(-1, 4)  # [n, 4]
     log_weight = good @ np.log(p).T + bad @ np.log1p(-p).T  # [n, draws]
     weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))

@@ -1,4 +1,7 @@
-"""What a user would otherwise write: Algorithm 1 as plain Python loops over arms, and a simulation as a NumPy loop over steps."""
+"""What a user would otherwise write, to measure against.
+
+Algorithm 1 as plain Python loops over arms, and a simulation as a NumPy loop over steps.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ Floats = NDArray[np.float64]
 
 
 def inclusion_by_loops(log_weights: list[float], k: int) -> list[float]:
-    """Mean field of the successive design with the first correction (MATH section 2), arm by arm."""
+    """Mean field of the successive design with the first correction, arm by arm."""
     top = max(log_weights)
     weights = [math.exp(x - top) for x in log_weights]
     tau = k / sum(weights)
@@ -92,7 +95,7 @@ def algorithm_1(
 
 
 def draw_joint_by_numpy(log_weights: Floats, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """The joint design by rejection: independent coins at the tilt that expects k, until exactly k come up."""
+    """Draw by rejection: independent coins at the tilt that expects k, until k come up."""
     u = math.log(k / (len(log_weights) - k)) - log_weights.mean()
     for _ in range(50):
         q = 1 / (1 + np.exp(-(log_weights + u)))
@@ -117,7 +120,7 @@ def draw_successive_by_numpy(
 def simulate_by_numpy(
     P: Floats, gains: Floats, c: float, k: int, runs: int, seed: int, design: str
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """rewards [runs, T] and counts [runs, n] of SoftFair with gains [T, n, 2], a NumPy step at a time."""
+    """Give rewards [runs, T] and counts [runs, n] of SoftFair with gains [T, n, 2]."""
     T, n, _ = gains.shape
     rng = np.random.default_rng(seed)
     p = np.ascontiguousarray(P[..., 1])

@@ -21,6 +21,7 @@ from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import fit
 from softfair.programme.plans import make_plan
 from softfair.programme.records import record
+from softfair.programme.sample import RESPONSES
 from softfair.programme.settings import initialise
 from softfair.programme.store import Store
 
@@ -33,7 +34,7 @@ Row = tuple[str, float, str, float | None]
 def files(folder: Path, people: int = PEOPLE, rounds: int = ROUNDS) -> tuple[Path, Path, Path]:
     """People, history, and what happened in the round after it."""
     rng = np.random.default_rng(0)
-    p = cpap(n=people, seed=0).p
+    p = cpap(n=people, seed=0, **RESPONSES).p
     names = np.array([f"person-{i:07d}" for i in range(people)])
     state = (rng.random(people) < 0.5).astype(np.int64)
     columns: dict[str, list[Any]] = {"id": [], "round": [], "state": [], "contacted": []}

@@ -8,7 +8,6 @@ Run with ``make demo``; everything goes to out/, or to the folder that is named.
 
 import sys
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -48,12 +47,6 @@ COLUMNS = {  # narrow enough for a terminal of 80 columns
 SETTING = {"k": K, "horizon": HORIZON}
 
 
-def settled(policy, cohort):
-    """Whether the values that a policy follows have settled; policies without values have none."""
-    info = policy.fit(cohort, **SETTING).info
-    return info is None or info.converged
-
-
 def show(console, name, cohort):
     """Print a table of all policies on one cohort; return it."""
     figures = sf.compare(POLICIES, cohort, **SETTING, runs=RUNS)
@@ -62,20 +55,17 @@ def show(console, name, cohort):
     table.add_column("policy", overflow="fold")
     for heading, _ in COLUMNS.values():
         table.add_column(heading, justify="right", no_wrap=True)
-    rough = False
-    for policy, (_, row) in zip(POLICIES, figures.iterrows(), strict=True):
+    for _, row in figures.iterrows():
         cells = [
             text.format(row[column], row[f"{column}_sd"] if "±" in text else 0)
             for column, (_, text) in COLUMNS.items()
         ]
-        done = settled(policy, cohort)
-        rough |= not done
-        table.add_row(row["policy"] if done else f"{row['policy']}*", *cells)
+        table.add_row(row["policy"] if row["converged"] else f"{row['policy']}*", *cells)
     console.print(table)
     console.print(
         "benefit: % of what the Oracle adds; bound: % of the most that any policy can add; "
         "never: share of people never helped; wait: longest of anybody, in decisions"
-        + ("\n* values had not settled" if rough else "")
+        + ("" if figures["converged"].all() else "\n* values had not settled")
         + "\n",
         style="dim",
     )
@@ -83,10 +73,8 @@ def show(console, name, cohort):
 
 
 def trace(cohort, policy, cs=None):
-    """The curve over c, with a column that says where values had settled."""
-    curve = sf.frontier(cohort, **SETTING, cs=cs, policy=policy, runs=RUNS)
-    done = [settled(replace(policy, c=c), cohort) for c in curve["c"]]
-    return curve.assign(converged=done)
+    """The curve over c."""
+    return sf.frontier(cohort, **SETTING, cs=cs, policy=policy, runs=RUNS)
 
 
 def draw_cost(out, console):

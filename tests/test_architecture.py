@@ -163,3 +163,9 @@ def test_import_is_light():
 
 def test_a_heavy_import_is_seen():
     assert "scipy" in heavy_after("import scipy")
+
+
+def test_the_map_names_every_room():
+    text = (PACKAGE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rooms = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
+    assert rooms == list(ORDER)

@@ -1,4 +1,4 @@
-"""Comparison tables and the frontier: what each column says, recomputed from results; the yardsticks; the shape of the curve.
+"""Comparison tables and the frontier: columns recomputed, yardsticks, the shape of the curve.
 
 Order: closed form, recomputation from the parts, properties, statistics with a derived tolerance.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ import softfair as sf
 from softfair.comparison import CURVE, mean_interval
 from softfair.errors import InvalidInput, NotConverged
 from softfair.policies.base import Rule
+from softfair.programme.sample import RESPONSES
 from softfair.solvers import solve_priced, upper_bound
 
 SETTING = {"k": 5, "horizon": 12, "gamma": 0.95}
@@ -29,6 +31,7 @@ COLUMNS = [
     "policy",
     *(f"{figure}{kind}" for figure in FIGURES for kind in ("", "_sd", "_low", "_high")),
     "unfair",
+    "converged",
 ]
 EVERYBODY = [
     sf.NoIntervention(),
@@ -66,7 +69,10 @@ def table(cohort):
 
 @dataclass(frozen=True)
 class Perverse(sf.Policy):
-    """Helps the k who gain least, by the gains that `compare` judges with: a policy made by a user of the package."""
+    """Helps the k who gain least, by the gains that `compare` judges with.
+
+    A policy made by a user of the package.
+    """
 
     name: ClassVar[str] = "Perverse"
 
@@ -94,7 +100,10 @@ def test_the_yardsticks_are_0_and_100(table):
 
 
 def test_figures_that_need_no_chance(table):
-    """Nobody helped: entropy 0, everybody waits throughout. In turn, 60 places for 40 arms: 20 arms twice, 20 once."""
+    """Nobody helped: entropy 0, everybody waits throughout.
+
+    In turn, 60 places for 40 arms: 20 arms twice, 20 once.
+    """
     nobody, turns = table.loc["NoIntervention"], table.loc["RoundRobin"]
     assert (nobody.entropy, nobody.never_selected, nobody.longest_wait, nobody.gini) == (
         0,
@@ -114,7 +123,10 @@ def test_figures_that_need_no_chance(table):
 
 
 def test_unfair_pairs_from_none_to_all_there_can_be(cohort):
-    """The best k by the judge's own gains: none. A lottery: none. The worst k: each of them over each of the n - k others."""
+    """The best k by the judge's own gains: none. A lottery: none.
+
+    The worst k: each of them over each of the n - k others.
+    """
     table = sf.compare(
         [sf.Random(), sf.SoftFair(c=math.inf), sf.NoIntervention(), Perverse()],
         cohort,
@@ -130,7 +142,7 @@ def test_unfair_pairs_from_none_to_all_there_can_be(cohort):
 
 
 def test_where_help_is_worthless_there_is_no_benefit_to_speak_of():
-    """Oracle and nobody earn the same: benefit is NaN, not a division by zero, and everything else is still there."""
+    """Where Oracle and nobody earn the same, benefit is NaN, and everything else is there."""
     passive = sf.datasets.synthetic(n=10, seed=0).p[:, :1]
     idle = sf.Cohort.two_state(np.repeat(passive, 2, axis=1))
     table = sf.compare([sf.Random(), sf.Oracle()], idle, k=2, horizon=5, runs=4)
@@ -214,7 +226,7 @@ def test_wrong_comparisons_are_refused(cohort):
     for wrong in (sf.Random, "Random", sf.Random().fit(cohort, **SETTING)):
         with pytest.raises(
             InvalidInput,
-            match=r"policies\[1\] is .*; give policies, made but not fitted, such as sf\.Random\(\)",
+            match=r"policies\[1\] is .*; give policies, made but not fitted, such as sf\.Random",
         ):
             sf.compare([sf.Random(), wrong], cohort, **SETTING)
     with pytest.raises(
@@ -236,7 +248,10 @@ def test_wrong_comparisons_are_refused(cohort):
 
 
 def test_arms_without_an_index_leave_the_benefit_open():
-    """Two absorbing states and gamma = 1: no average-reward index, hence no Oracle, yet nobody has asked for an index policy."""
+    """With two absorbing states and gamma = 1 there is no index, hence no Oracle.
+
+    Nobody has asked for an index policy, so the rest of the table is still made.
+    """
     rng, P = np.random.default_rng(0), np.zeros((20, 2, 3, 3))
     P[:, :, 0, 0] = P[:, :, 2, 2] = 1
     P[:, 0, 1], P[:, 1, 1] = rng.dirichlet([1, 5, 1], size=20), rng.dirichlet([1, 5, 3], size=20)
@@ -270,8 +285,11 @@ def test_arms_without_an_index_leave_the_benefit_open():
     ids=lambda policy: policy.label,
 )
 def test_unfair_pairs_of_policies_that_remember(policy):
-    """Against runs walked by the public calls, memory and all. The share at a decision has a standard deviation of at most 5 points over
-    the decisions: a mean over 32 of them and one over 150 then differ by less than 4, which is four standard errors."""
+    """Against runs walked by the public calls, memory and all.
+
+    The share at a decision has a standard deviation of at most 5 points over the decisions: a mean
+    over 32 of them and one over 150 then differ by less than 4, which is four standard errors.
+    """
     cohort, k, horizon = sf.datasets.synthetic(n=100, seed=0), 10, 50
     said = sf.compare([policy], cohort, k=k, horizon=horizon, runs=3).unfair[0]
     fitted = policy.fit(cohort, k=k, horizon=horizon)
@@ -299,7 +317,7 @@ def test_unfair_pairs_of_policies_that_remember(policy):
 
 
 def test_the_judge_nobody_asked_for_does_not_warn():
-    """Prices at the steepest multiplier stay rough for these five arms, which is for SoftFair(c=inf) alone to say."""
+    """Prices stay rough for these five arms at the steepest c; only SoftFair(c=inf) says so."""
     cohort = sf.datasets.synthetic(n=5, seed=37)
     with pytest.warns(NotConverged):
         sf.SoftFair(c=math.inf).fit(cohort, k=1, horizon=10)
@@ -347,12 +365,17 @@ def test_frontier_goes_from_a_lottery_to_the_best_k_by_itself(cohort):
 # ---- statistics ----
 
 
-@pytest.mark.parametrize("dataset", [sf.datasets.synthetic, sf.datasets.cpap])
+@pytest.mark.parametrize(
+    "dataset",
+    [sf.datasets.synthetic, partial(sf.datasets.cpap, **RESPONSES)],
+    ids=["synthetic", "cpap"],
+)
 def test_benefit_rises_and_entropy_falls_with_c(dataset):
     """n = 100, k = 10, T = 50, 40 runs.
 
-    A mean over R runs has standard error sd / sqrt(R); two means differ by chance by at most sqrt(se1^2 + se2^2) (less, because luck
-    is common), so a step down of more than 4 of those would be no chance. Over the whole curve the change is many times that.
+    A mean over R runs has standard error sd / sqrt(R); two means differ by chance by at most
+    sqrt(se1^2 + se2^2) (less, because luck is common), so a step down of more than 4 of those would
+    be no chance. Over the whole curve the change is many times that.
     """
     runs, cs = 40, [0.0, 1.0, 3.0, 10.0, 30.0, 200.0, math.inf]
     curve = sf.frontier(dataset(n=100, seed=5), k=10, horizon=50, cs=cs, runs=runs, seed=6)
@@ -385,9 +408,12 @@ def test_benefit_rises_and_entropy_falls_with_c(dataset):
     seed=st.integers(0, 10**6),
 )
 def test_nobody_expects_more_than_the_bound(n, share, horizon, gamma, seed):
-    """60 runs a policy: the mean of `of_bound` is at most 100 but for chance; 6 standard errors over 15 examples of 4 policies.
+    """With 60 runs a policy, the mean of `of_bound` is at most 100 but for chance.
 
-    A sample sd can come out small by accident where runs are few and coarse, so one arm's whole reward a run is added to it.
+    6 standard errors over 15 examples of 4 policies.
+
+    A sample sd can come out small by accident where runs are few and coarse, so one arm's whole
+    reward a run is added to it.
     """
     cohort, k, runs = sf.datasets.synthetic(n=n, seed=seed), max(1, round(share * n)), 60
     policies = [sf.Oracle(), sf.SoftFair(c=math.inf), sf.SoftFair(c=20.0), sf.Myopic()]
@@ -517,3 +543,12 @@ def test_the_bound_is_exceeded_within_the_interval_only():
         above += table.of_bound_low[0] > 100
     assert stats.binom.sf(6, 60, 0.025) < 1e-3 < stats.binom.sf(5, 60, 0.025)
     assert above <= 6
+
+
+def test_values_that_have_not_settled_are_marked():
+    short = sf.SoftFair(9.0, solver="paper", design="successive", episodes=10)
+    cohort = sf.datasets.synthetic(n=20, seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        table = sf.compare([sf.Random(), sf.SoftFair(5.0), short], cohort, 2, 10, runs=2)
+    assert table["converged"].tolist() == [True, True, False]

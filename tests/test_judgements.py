@@ -146,6 +146,8 @@ def figure_1(half, fair, world):
         (0.1, 0.02, CLEAR, ("Not reproduced: the interval lies outside", "Reproduced: fewer")),
         (0.5, 0.3, CLEAR, ("Reproduced: between", "Not reproduced: 10 % or more")),
         (0.2, 0.4, World(own=0.1), ("Not reproduced", "Not reproduced: 10 % or more")),
+        # Under 10 %, but more than under the index policies.
+        (0.02, 0.05, World(own=0.1), ("Not reproduced", "Not reproduced: 10 % or more, or no")),
         (0.5, 0.02, BLURRED, ("These runs cannot tell", "These runs cannot tell")),
         (0.61, 0.099, World(own=5.0), ("These runs cannot tell", "These runs cannot tell")),
         (0.5, 0.02, FEW, ("Too few runs to say", "Too few runs to say")),
@@ -323,6 +325,13 @@ def test_table_2(changes, world, said):
     found = verdicts(judgements.judge_table_2, table_2(changes, world))
     for verdict, beginning in zip(found, said, strict=True):
         assert verdict.startswith(beginning), verdict
+
+
+def test_all_of_table_2_is_reproduced_where_it_is():
+    # Also the entropy of Myopic, 2.67 with an sd of 0: it is printed to two digits.
+    for verdict in verdicts(judgements.judge_table_2, table_2({"Myopic": (98.0, 2.673)}, SHARP)):
+        assert verdict.startswith("Reproduced")
+        assert ";" not in verdict
 
 
 def test_table_2_tells_policies_apart():

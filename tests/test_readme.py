@@ -1,4 +1,4 @@
-"""Nothing documented goes unrun: the README's Python runs, and the links of the front pages lead somewhere."""
+"""The README's Python runs, and the links of the front pages lead somewhere."""
 
 import doctest
 import re
@@ -20,7 +20,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def run(text: str, name: str) -> int:
-    """Run the Python blocks in reading order in one namespace, as a reader would; how many there were."""
+    """Run the Python blocks in reading order in one namespace, as a reader would; count them."""
     space: dict[str, object] = {"__name__": "__main__"}
     blocks = list(BLOCK.finditer(text))
     for match in blocks:
@@ -66,7 +66,7 @@ def test_readme_names_every_policy():
     assert [name for name in POLICIES if f"`{name}" not in text] == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"])
 def test_links_lead_somewhere(page):
     assert broken((ROOT / page).read_text(encoding="utf-8"), ROOT) == []
 

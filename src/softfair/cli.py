@@ -100,8 +100,12 @@ def reproduce(
     experiments = find(ids or [])
     if quick:
         runs, out = min(runs, QUICK_RUNS), out / "quick"
-        # The grids of readings are many experiments, and for the full report alone.
-        wanted = [e for e in experiments if ids or not e.figure.endswith("-readings")]
+        # The grids of readings are many experiments: left out, unless they are named as such.
+        wanted = [
+            e
+            for e in experiments
+            if not e.figure.endswith("-readings") or {e.id, e.figure} & {*(ids or [])}
+        ]
         experiments = [experiment.small() for experiment in wanted]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # the report says where
@@ -298,7 +302,7 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
     }
     for heading, _ in columns.values():
         shown.add_column(heading, justify="right", no_wrap=True)
-    rough = [not settled for settled in table.get("converged", [True] * len(table))]
+    rough = ~table["converged"].to_numpy(bool)
     for (_, row), unsettled in zip(table.iterrows(), rough, strict=True):
         shown.add_row(
             row["policy"] + "*" * unsettled,
@@ -316,7 +320,7 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
     )
     console.print(
         "wait: longest in decisions; unfair: % of pairs where who would gain less has the better "
-        "chance" + ("; *: values had not settled" if any(rough) else ""),
+        "chance" + ("; *: values had not settled" if rough.any() else ""),
         style="dim",
     )
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from . import metrics
 from .cohort import Cohort
-from .errors import InvalidInput, NotConverged
+from .errors import InvalidInput, NotConverged, warn
 from .policies import NoIntervention, Oracle, Policy, SoftFair
 from .policies.base import check_setting
 from .progress import track
@@ -209,7 +209,8 @@ def compare(
         the most that help can add), ``reward``, ``entropy`` of who was helped, ``never_selected``
         (share of arms), ``longest_wait`` (of any arm) and ``gini`` of selections. ``unfair`` is the
         mean alone: % of pairs of arms where the one that would gain less has the better chance,
-        over some decisions of the runs. With ``against``, also ``..._diff``, ``..._diff_low`` and
+        over some decisions of the runs. ``converged`` tells whether the values that the policy
+        follows have settled. With ``against``, also ``..._diff``, ``..._diff_low`` and
         ``..._diff_high`` of each figure. With a single run, standard deviations and intervals are
         nan.
 
@@ -377,10 +378,9 @@ class _Referee:
         try:
             return self.run(Oracle())[0].totals
         except InvalidInput as error:
-            warnings.warn(
+            warn(
                 f"benefit is nan, because the Oracle cannot be fitted: {error}; "
                 "of_bound does without it",
-                stacklevel=4,
             )
             return np.full_like(none, np.nan)
 
@@ -390,11 +390,11 @@ class _Referee:
             self.results[policy] = simulate_and_look(fitted, self.runs, self.seed, self.decisions)
         return self.results[policy]
 
-    def row(self, policy: Policy, reference: Policy | None) -> dict[str, float | str]:
+    def row(self, policy: Policy, reference: Policy | None) -> dict[str, float | str | bool]:
         """The columns of one policy, with differences from the reference if there is one."""
         result, looks = self.run(policy)
         figures = figures_of(result, self.yardsticks)
-        row: dict[str, float | str] = {"policy": policy.label}
+        row: dict[str, float | str | bool] = {"policy": policy.label}
         for name, values, denominator in self._columns(figures):
             interval = mean_interval(values, denominator)
             row[name] = interval.mean
@@ -405,6 +405,8 @@ class _Referee:
             for look in looks
         ]
         row["unfair"] = 100 * float(np.mean(unfair))
+        info = result.fitted.info
+        row["converged"] = info is None or info.converged
         if reference is not None:
             others = figures_of(self.run(reference)[0], self.yardsticks)
             for name, values, denominator in self._columns(figures):

@@ -65,19 +65,41 @@ BASELINES: dict[str, Policy] = {
 
 @dataclass(frozen=True)
 class Experiment:
-    """One point of a figure, or one table."""
+    """One point of a figure, or one table.
+
+    Parameters
+    ----------
+    id : str
+        Its name on the command line and of its files.
+    figure : str
+        What it is a part of.
+    dataset : {"synthetic", "cpap"}
+        Whose cohorts.
+    n, k, horizon : int
+        Arms, arms helped at each decision, decisions.
+    policies : mapping of str to Policy
+        By the label that the report shows.
+    parameters : mapping
+        Of the data set, where they are not its defaults.
+    x : float or str
+        Where it stands on the figure's axis.
+    keep_counts : bool
+        Whether each arm's count is kept, for a histogram.
+    cohorts : int, optional
+        At most so many cohorts, where many experiments are compared.
+    """
 
     id: str
-    figure: str  # what it is a part of
+    figure: str
     dataset: Literal["synthetic", "cpap"]
     n: int
     k: int
     horizon: int
     policies: Mapping[str, Policy]
-    parameters: Mapping[str, Any] = field(default_factory=dict)  # of the data set
-    x: float | str = ""  # where it stands on the figure's axis
-    keep_counts: bool = False  # whether each arm's count is kept, for a histogram
-    cohorts: int | None = None  # at most so many cohorts, where many experiments are compared
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    x: float | str = ""
+    keep_counts: bool = False
+    cohorts: int | None = None
 
     def cohort(self, seed: int) -> Cohort:
         return DATASETS[self.dataset](n=self.n, seed=seed, **self.parameters)

@@ -35,16 +35,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "DECOUPLED",
-    "draw_figure_1",
-    "draw_figure_2",
-    "draw_figure_3a",
-    "draw_figure_3b",
-    "draw_frontiers",
-    "draw_table_2",
-]
-
 DECOUPLED = "SoftFair (c_value = 1)"
 STYLE: dict[str, tuple[str, str]] = {  # colour and marker of each policy, the same in every figure
     "Random": ("#999999", "v"),

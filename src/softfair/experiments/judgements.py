@@ -28,17 +28,6 @@ from .paper import PAPER_TABLE_2
 from .running import Outcome
 from .sections import SOLVERS, Judgement, Results, Table, figures_of_policies, number, parts
 
-__all__ = [
-    "judge_bound",
-    "judge_figure_1",
-    "judge_figure_2",
-    "judge_figure_3a",
-    "judge_figure_3b",
-    "judge_frontiers",
-    "judge_table_2",
-    "table_2",
-]
-
 RIVALS = ("Random", "Myopic", "FairMyopic")
 CANNOT_TELL = "these runs cannot tell"
 TOO_FEW = "too few runs to say"

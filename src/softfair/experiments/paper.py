@@ -17,7 +17,17 @@ PAPER_TABLE_2 = {
 
 @dataclass(frozen=True)
 class Reference:
-    """A source: who and when, its title, what it is used for here, and a link if it has one."""
+    """A source.
+
+    Parameters
+    ----------
+    authors, title : str
+        Who and when, and what it is called.
+    use : str
+        What it is used for here.
+    link : str
+        Where it is found; "" if that is not known.
+    """
 
     authors: str
     title: str

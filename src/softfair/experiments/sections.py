@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..policies import SoftFair
-from .catalogue import Experiment
 from .intervals import Summary, summarise
 from .running import Outcome
 
@@ -34,7 +33,17 @@ SOLVERS = ("SoftFair (paper)", "SoftFair (mean field)", "SoftFair (priced)")
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the paper says, what was found here with its interval, and how they compare."""
+    """How what was found compares with what the paper says.
+
+    Parameters
+    ----------
+    paper : str
+        What the paper says.
+    ours : str
+        What was found here, with intervals.
+    verdict : str
+        How they compare, as the intervals decide.
+    """
 
     paper: str
     ours: str
@@ -43,12 +52,24 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the report: headings, rows of text, and a line below."""
+    """A table of the report.
+
+    Parameters
+    ----------
+    headings : tuple of str
+        One for each column.
+    rows : tuple of tuple of str
+        The cells, as they are shown.
+    note : str
+        A line below.
+    text : bool
+        Whether every column is words, and not figures.
+    """
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
-    text: bool = False  # whether every column is words, and not figures
+    text: bool = False
 
 
 def no_tables(results: Results) -> list[Table]:
@@ -88,23 +109,66 @@ class Section:
 
 
 def parts(results: Results, figure: str) -> list[Outcome]:
-    """The outcomes that a figure of the catalogue is made of, in the catalogue's order."""
+    """Give the outcomes that a figure of the catalogue is made of.
+
+    Parameters
+    ----------
+    results : mapping of str to Outcome
+    figure : str
+        Such as fig2a.
+
+    Returns
+    -------
+    list of Outcome
+        In the order of the results; empty if none of its parts was run.
+    """
     return [outcome for outcome in results.values() if outcome.experiment.figure == figure]
 
 
 def number(value: float) -> str:
-    """A number as the reader of a figure writes it."""
+    """Write a number as the reader of a figure would.
+
+    Parameters
+    ----------
+    value : float
+
+    Returns
+    -------
+    str
+    """
     return "\u221e" if value == float("inf") else f"{value:g}"
 
 
 def figures_of_policies(outcome: Outcome, column: str) -> dict[str, Summary]:
-    """Each policy's figure with its interval, in the order in which they ran."""
+    """Give each policy's figure with its interval.
+
+    Parameters
+    ----------
+    outcome : Outcome
+    column : str
+        The figure.
+
+    Returns
+    -------
+    dict of str to Summary
+        By policy, in the order in which they ran.
+    """
     policies = outcome.rows["policy"].unique()
     return {str(policy): summarise(outcome.rows, str(policy), column) for policy in policies}
 
 
 def describe(outcomes: Iterable[Outcome]) -> str:
-    """The sizes, multipliers, cohorts and runs of some outcomes, as they were run."""
+    """Describe how some outcomes were run: sizes, multipliers, cohorts and runs.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+
+    Returns
+    -------
+    str
+        For a caption.
+    """
     chosen = list(outcomes)
     experiments = [outcome.experiment for outcome in chosen]
     said = [
@@ -127,7 +191,17 @@ def _values(name: str, values: Iterable[float]) -> str:
 
 
 def unsettled_note(outcomes: Iterable[Outcome]) -> str:
-    """Whose values had not settled, after how many passes; "" if all had."""
+    """Say whose values had not settled, and after how many passes.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+
+    Returns
+    -------
+    str
+        For the end of a caption; "" if all had settled.
+    """
     stopped: dict[str, set[int]] = {}
     for outcome in outcomes:
         rough = outcome.rows[~outcome.rows["converged"].astype(bool)]
@@ -142,8 +216,3 @@ def unsettled_note(outcomes: Iterable[Outcome]) -> str:
         count = f"{least}" if least == most else f"{least} to {most}"
         said.append(f"{policy} ({count} {unit})")
     return f" * Values had not settled: {', '.join(said)}."
-
-
-def setting_of(experiment: Experiment) -> str:
-    """One experiment's sizes."""
-    return f"n = {experiment.n}, k = {experiment.k}, T = {experiment.horizon}"

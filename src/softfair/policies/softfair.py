@@ -1,6 +1,7 @@
-"""SoftFair: arms are drawn at random, with odds that follow what each would gain in the long run, lambda_t(s).
+"""SoftFair: k arms are drawn at random, with odds that follow their long-term gains lambda_t(s).
 
-No arm is favoured over one that would gain more; the multiplier c says how strongly gain counts (0: a lottery, inf: the k who gain most).
+No arm has a lower chance than an arm with a smaller gain, as the policy itself computes gains. The
+multiplier c says how strongly gain counts: 0 is a lottery, inf takes the k arms that gain most.
 """
 
 from __future__ import annotations
@@ -26,15 +27,43 @@ class SoftFair(Policy):
 
     Parameters
     ----------
-    c : how strongly gain counts when arms are drawn.
-    solver : "priced" (one price a step; the default), "meanfield" (the paper's fixed point without sampling) or "paper" (Algorithm 1).
-    design : "joint" (softmax over sets of k) or "successive" (the paper: one arm after another).
-    c_value : multiplier with which the gains are learnt; None means c, as in the paper's algorithm. Figure 3a of the paper learns
-        with 1 and draws with more. From 2000 over the range of rewards on, "priced" and "meanfield" take c for infinite, and learn
-        with 200 over that range, where softness is worth next to nothing; ``info.c_value`` says with what.
-    episodes : of Algorithm 1, at least one for each decision, because a reward travels back one decision an episode. Default: as many
-        as the gains need to settle, at most 34 T; ``info.converged`` says whether they have, ``info.passes`` after how many. The
-        criterion is explained in `softfair.solvers.paper`. Only for solver "paper".
+    c : float
+        How strongly gain counts when arms are drawn.
+    solver : {"priced", "meanfield", "paper"}
+        How gains are learnt: by one price a step (the default), by the paper's fixed point without
+        sampling, or by Algorithm 1.
+    design : {"joint", "successive"}
+        Softmax over sets of k arms, or the paper's: one arm after another.
+    c_value : float, optional
+        Multiplier with which the gains are learnt; None means c, as in the paper's algorithm.
+        Figure 3a of the paper learns with 1 and draws with more. From 2000 over the range of
+        rewards on, "priced" and "meanfield" take c for infinite and learn with 200 over that range,
+        where softness costs next to nothing; ``info.c_value`` tells which was used.
+    episodes : int, optional
+        Episodes of Algorithm 1, for solver "paper" alone. At least one for each decision, because a
+        reward travels back one decision an episode. Default: as many as the gains need to settle,
+        up to the cap in `softfair.solvers.paper`, where the criterion is explained.
+        ``info.converged`` tells whether they have settled, ``info.passes`` after how many.
+
+    Notes
+    -----
+    The gain of arm i in state s at decision t is lambda_t(s) = Q_t(s, 1) - Q_t(s, 0) (Eq. 4 of the
+    paper). Soft fairness is meant with respect to these gains: if lambda_i >= lambda_j then arm i's
+    chance is at least arm j's. They depend on c, because later draws are soft as well. Against the
+    gains of the most effective plan some pairs of arms are in the other order; the column
+    ``unfair`` of :func:`softfair.compare` counts them.
+
+    References
+    ----------
+    Li and Varakantham (2022), "Towards Soft Fairness in Restless Multi-Armed Bandits".
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> cohort = sf.datasets.synthetic(n=100, seed=0)
+    >>> fitted = sf.SoftFair(c=10).fit(cohort, k=10, horizon=50)
+    >>> round(float(fitted.inclusion(0, [0] * 100).sum()), 9)
+    10.0
     """
 
     name: ClassVar[str] = "SoftFair"
@@ -55,7 +84,8 @@ class SoftFair(Policy):
             )
         if self.episodes is not None and self.solver != "paper":
             raise InvalidInput(
-                f"episodes is {self.episodes} but solver is {self.solver!r}; episodes are of solver='paper' alone"
+                f"episodes is {self.episodes} but solver is {self.solver!r}; episodes are of "
+                "solver='paper' alone"
             )
         if self.episodes is not None:
             whole("episodes", self.episodes, 1)
@@ -101,5 +131,5 @@ class FittedSoftFair(Fitted):
 
     @cached_property
     def upper_bound(self) -> float:
-        """No policy that helps at most k arms a step can expect a larger total reward from this start."""
+        """The total reward that no policy which helps at most k arms a step can exceed."""
         return upper_bound(self.cohort, self.k, self.horizon, self.gamma)

@@ -6,6 +6,8 @@ simulated as well.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
@@ -18,9 +20,17 @@ from .plans import load_plan
 from .snapshot import load_people
 from .store import Store
 
-__all__ = ["PEOPLE", "ROUNDS", "history_file", "outcome_file", "people_file"]
+__all__ = ["PEOPLE", "RESPONSES", "ROUNDS", "history_file", "outcome_file", "people_file"]
 
 PEOPLE, ROUNDS = 300, 20
+#: Parameters of :func:`softfair.datasets.cpap` under which people respond differently to contacts.
+RESPONSES: dict[str, Any] = {
+    "mix": {"adherent": 0.5, "non-adherent": 0.5},
+    "effect_kind": "relative",
+    "effect_by": "patient",
+    "noise": 0.02,
+    "noise_on": "passive",
+}
 REGIONS = {"north": 0.4, "east": 0.3, "south": 0.2, "west": 0.1}
 CONTACTED = 0.1  # share of the people contacted each week
 MISSED = 0.05  # share of the states not observed
@@ -28,7 +38,7 @@ REACHED = 0.85  # share of the listed people who answer
 
 
 def _truth() -> Cohort:
-    return cpap(n=PEOPLE, seed=0)
+    return cpap(n=PEOPLE, seed=0, **RESPONSES)
 
 
 def _names() -> list[str]:
