@@ -371,8 +371,9 @@ def test_a_large_cohort_through_its_sample():
     n = evenhanded.SAMPLE + 4000
     cohort = sf.datasets.synthetic(n=n, seed=3)
     group = np.arange(n) % 7
-    for numbers in (None, group):
-        found = solve_evenhanded(cohort, n // 10, 4, 1.0, 10.0, 0.3 * n, "entropy", numbers)
+    for welfare, numbers in (("entropy", None), ("log", group), ("min", group)):
+        found = solve_evenhanded(cohort, n // 10, 4, 1.0, 10.0, 0.3 * n, welfare, numbers)
+        assert found.values.theta.shape == (4,)
         active = actives(cohort, chances(cohort, found.values.theta, found.bonus, 10.0, 1.0)[1])
         np.testing.assert_allclose(active.sum(axis=1), n // 10, rtol=2 * TOLERANCE)
 
@@ -511,6 +512,19 @@ def test_an_entropy_out_of_reach_names_the_nearest():
     assert "everybody has the same chance" in refusal(
         lambda: sf.EvenHanded(entropy=2.5, c=0.0).fit(cohort, 2, 8), Infeasible
     )
+
+
+def test_the_entropy_of_a_lottery_is_binomial():
+    """c = 0 is the limit of small c; with k = n all counts are T, with k = 0 there are none."""
+    cohort = sf.datasets.synthetic(n=10, seed=9)
+    lottery, nearly = (
+        sf.EvenHanded(mu=1.0, c=c).fit(cohort, 3, 12).expected_entropy for c in (0.0, 1e-5)
+    )
+    assert lottery == pytest.approx(nearly, abs=1e-6)
+    assert lottery < math.log(10)
+    for k, entropy in ((0, 0.0), (10, math.log(10))):
+        fitted = sf.EvenHanded(mu=1.0).fit(cohort, k, 12)
+        assert fitted.expected_entropy == pytest.approx(entropy, abs=1e-12)
 
 
 def test_groups_come_closer():

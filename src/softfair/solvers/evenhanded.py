@@ -430,9 +430,14 @@ class Solution:
     """Prices and bonuses of one problem."""
 
     bonuses: Bonuses
-    theta: Floats  # [T]
+    unknowns: Floats  # theta [T], and what else `Bonuses.start` adds
     residual: float  # the largest relative gap of a budget or of a rate
     passes: float  # over all arms
+
+    @property
+    def theta(self) -> Floats:
+        """c times the price of help at each step [T]."""
+        return self.unknowns[: len(self.bonuses.problem.rho)]
 
 
 def solve(
@@ -447,9 +452,11 @@ def solve(
         return _solve_directly(problem, tolerance, theta, u)
     rough = _solve_directly(sample, max(tolerance, 1e-6), theta, None)
     share = sample.cohort.n / problem.cohort.n
-    F, _ = rough.bonuses.residual(rough.theta)
-    inverse = _inverse_jacobian(rough.bonuses.residual, rough.theta, F)
-    found = _search(_bonuses(problem, u), rough.theta, inverse, tolerance)
+    F, _ = rough.bonuses.residual(rough.unknowns)
+    inverse = _inverse_jacobian(rough.bonuses.residual, rough.unknowns, F)
+    if inverse is None:
+        inverse = rough.bonuses.inverse_jacobian(rough.unknowns)
+    found = _search(_bonuses(problem, u), rough.unknowns, inverse, tolerance)
     return replace(found, passes=found.passes + rough.bonuses.passes * share)
 
 
@@ -482,8 +489,7 @@ def _search(bonuses: Bonuses, theta: Floats, inverse: Floats | None, tolerance: 
         inverse = bonuses.inverse_jacobian(theta)
     found = _broyden(bonuses.residual, theta, inverse, tolerance)
     bonuses.residual(found.theta)  # the last step that was tried may have been refused
-    prices = found.theta[: len(bonuses.problem.rho)]
-    return Solution(bonuses, prices, max(found.residual, bonuses.gap), bonuses.passes)
+    return Solution(bonuses, found.theta, max(found.residual, bonuses.gap), bonuses.passes)
 
 
 @dataclass(frozen=True, eq=False)
