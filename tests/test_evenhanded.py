@@ -151,6 +151,9 @@ def test_conjugates_in_closed_form():
         welfare = WELFARES[name]
         attained = welfare.value(y) - np.mean(np.asarray(u) * y)
         assert welfare.conjugate(np.asarray(u)) == pytest.approx(attained, abs=1e-12)
+    for name in ("entropy", "log"):  # W(1) - u, also far from the optimum of any problem
+        for u in (0.0, 0.3, -40.0):
+            assert WELFARES[name].conjugate(np.full(7, u)) == pytest.approx(-u, abs=1e-9)
 
 
 # ---- brute force ----

@@ -130,7 +130,7 @@ class Log(SmoothWelfare):
         from scipy.optimize import brentq
 
         low = -float(u.min())
-        nu = brentq(lambda nu: float(np.mean(1 / (u + nu))) - 1, low + 1 / len(u), low + 1)
+        nu = brentq(lambda nu: float(np.mean(1 / (u + nu))) - 1, low + 0.5 / len(u), low + 2)
         return float(nu) - 1 - float(np.mean(np.log(u + nu)))
 
     def log_rate(self, u: Floats) -> tuple[Floats, Floats]:

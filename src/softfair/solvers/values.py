@@ -32,9 +32,9 @@ class Info:
     residual : float
         For `priced` and `meanfield`, the largest relative gap between expected and allowed active
         arms over the steps; for `evenhanded`, that or the largest relative gap of a rate of help
-        from the one that belongs to its bonus; for `paper`, how far the gains acted on in the last third of the
-        episodes are from settled, beyond their noise, as a part of the mean gain of a selection
-        (`softfair.solvers.paper`).
+        from the one that belongs to its bonus; for `paper`, how far the gains acted on in the last
+        third of the episodes are from settled, beyond their noise, as a part of the mean gain of a
+        selection (`softfair.solvers.paper`).
     tolerance : float
         Residual up to which the solver counts as converged.
     passes : int
