@@ -370,6 +370,24 @@ def test_the_dual_is_least_at_the_solution(seed, mu, c):
             assert there >= least - 1e-6 * (1 + abs(least))
 
 
+@pytest.mark.parametrize("c", [10.0, 50.0])
+@pytest.mark.parametrize("share", [0.1, 1.0, 10.0])
+def test_few_passes(c, share):
+    """Without the bonuses' answer in the first Jacobian, large weights take many more."""
+    cohort = sf.datasets.synthetic(n=200, seed=13)
+    plain = solve_evenhanded(cohort, 20, 50, 1.0, c, 0.0).values.info.passes
+    even = solve_evenhanded(cohort, 20, 50, 1.0, c, share * 200).values.info.passes
+    assert even <= 6 * plain
+
+
+def test_strong_discounts_and_large_weights_converge():
+    """Late budgets do not show in the discounted helps, and have to be met all the same."""
+    cohort = sf.datasets.synthetic(n=60, seed=3)
+    found = solve_evenhanded(cohort, 2, 30, 0.5, 200.0, 1000.0)
+    assert found.values.info.converged
+    assert found.rates.min() > 0.95
+
+
 def test_a_large_cohort_through_its_sample():
     n = evenhanded.SAMPLE + 4000
     cohort = sf.datasets.synthetic(n=n, seed=3)
@@ -412,6 +430,16 @@ def test_the_bound_is_the_least_of_its_lines():
     bound = evenhanded.TradeoffBound(np.array([0.0, 2.0, 8.0]), np.array([10.0, 7.0, 5.0]), 1.0)
     np.testing.assert_allclose(bound([1.0, 0.75, 0.5, -1.0]), [5.0, 7.0, 8.0, 10.0])
     assert bound(0.75) == 7.0
+
+
+@pytest.mark.parametrize("welfare", WELFARES)
+def test_the_bound_where_help_changes_nothing(welfare):
+    """Every policy has the reward of helping nobody, and evenness is free."""
+    chances_of_good = np.random.default_rng(0).random((9, 1, 2))
+    cohort = sf.Cohort.two_state(np.repeat(chances_of_good, 2, axis=1))
+    bound = tradeoff_bound(cohort, 1, 8, 1.0, welfare)
+    reward = upper_bound(cohort, 0, 8, 1.0)
+    assert reward <= float(bound(bound.even)) <= 1.01 * reward
 
 
 @pytest.mark.parametrize("k", [0, 6])
