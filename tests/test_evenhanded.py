@@ -18,9 +18,12 @@ from scipy.optimize import brentq
 import softfair as sf
 from softfair.errors import Infeasible, InvalidInput, NotConverged
 from softfair.kernels import bonus as kernels
-from softfair.solvers import evenhanded, solve_evenhanded, tradeoff_bound, upper_bound
-from softfair.solvers.evenhanded import WELFARES, BonusValues
+from softfair.kernels.recursion import PART
+from softfair.solvers import TradeoffBound, solve_evenhanded, tradeoff_bound, upper_bound
+from softfair.solvers.budget import SAMPLE
+from softfair.solvers.evenhanded import BonusValues
 from softfair.solvers.values import Info
+from softfair.solvers.welfare import WELFARES
 from softfair.theory import Joint
 
 TOLERANCE = 1e-8
@@ -389,7 +392,7 @@ def test_strong_discounts_and_large_weights_converge():
 
 
 def test_a_large_cohort_through_its_sample():
-    n = evenhanded.SAMPLE + 4000
+    n = SAMPLE + 4000
     cohort = sf.datasets.synthetic(n=n, seed=3)
     group = np.arange(n) % 7
     for welfare, numbers in (("entropy", None), ("log", group), ("min", group)):
@@ -400,7 +403,7 @@ def test_a_large_cohort_through_its_sample():
 
 
 def test_the_number_of_threads_does_not_show():
-    cohort, threads = sf.datasets.synthetic(n=2 * evenhanded.PART + 5, seed=4), sf.get_threads()
+    cohort, threads = sf.datasets.synthetic(n=2 * PART + 5, seed=4), sf.get_threads()
     try:
         bonuses = []
         for number in (1, 3):
@@ -427,7 +430,7 @@ def test_the_bound_is_concave_and_falls():
 
 
 def test_the_bound_is_the_least_of_its_lines():
-    bound = evenhanded.TradeoffBound(np.array([0.0, 2.0, 8.0]), np.array([10.0, 7.0, 5.0]), 1.0)
+    bound = TradeoffBound(np.array([0.0, 2.0, 8.0]), np.array([10.0, 7.0, 5.0]), 1.0)
     np.testing.assert_allclose(bound([1.0, 0.75, 0.5, -1.0]), [5.0, 7.0, 8.0, 10.0])
     assert bound(0.75) == 7.0
 

@@ -27,7 +27,7 @@ from ..solvers import (
     tradeoff_bound,
     upper_bound,
 )
-from ..solvers.evenhanded import WELFARES
+from ..solvers.welfare import WELFARES
 from .base import Fitted, Policy, Rule, check_setting
 
 __all__ = ["EvenHanded", "FittedEvenHanded"]

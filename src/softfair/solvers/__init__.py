@@ -4,16 +4,11 @@ Four solvers: the priced dual, the same with a bonus for evenness, the mean fiel
 and Algorithm 1 itself.
 """
 
-from .evenhanded import (
-    EvenHandedValues,
-    TradeoffBound,
-    solve_evenhanded,
-    solve_for_entropy,
-    tradeoff_bound,
-)
+from .evenhanded import EvenHandedValues, solve_evenhanded, solve_for_entropy
 from .meanfield import solve_meanfield
 from .paper import solve_paper
 from .priced import solve_priced, upper_bound
+from .tradeoff import TradeoffBound, tradeoff_bound
 from .values import Info, Values
 
 __all__ = [
