@@ -45,6 +45,10 @@ POLICIES = {
     "ThresholdWhittle": lambda: sf.ThresholdWhittle(),
     "FaWT": lambda: sf.FaWT(window=6, least=1),
     "ProbFair": lambda: sf.ProbFair(low=0.1, high=0.9),
+    "EvenHanded": lambda: sf.EvenHanded(mu=10.0),
+    "EvenHanded log": lambda: sf.EvenHanded(mu=10.0, welfare="log", c=20.0),
+    "EvenHanded min": lambda: sf.EvenHanded(mu=10.0, welfare="min", c=20.0),
+    "EvenHanded lottery": lambda: sf.EvenHanded(mu=10.0, c=0.0),
     "NoIntervention": lambda: sf.NoIntervention(),
 }
 DETERMINISTIC = {

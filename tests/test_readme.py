@@ -54,6 +54,13 @@ def test_readme_runs():
     assert run((ROOT / "README.md").read_text(encoding="utf-8"), "README.md") > 0
 
 
+@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
+def test_documentation_runs(page):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    run(text, page)
+    assert broken(text, ROOT / "docs") == []
+
+
 def test_readme_names_every_policy():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [name for name in POLICIES if f"`{name}" not in text] == []

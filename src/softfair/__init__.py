@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .errors import Infeasible, InvalidInput, NotConverged, NotIndexable, SoftFairError
     from .kernels.threads import get_threads, set_threads
     from .policies import (
+        EvenHanded,
         FairMyopic,
         FaWT,
         Fitted,

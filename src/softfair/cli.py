@@ -305,7 +305,7 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
     rough = ~table["converged"].to_numpy(bool)
     for (_, row), unsettled in zip(table.iterrows(), rough, strict=True):
         shown.add_row(
-            row["policy"] + "*" * unsettled,
+            row["policy"] + "*" * int(unsettled),
             *(
                 text.format(row[name], row.get(f"{name}_sd", 0))
                 for name, (_, text) in columns.items()

@@ -28,7 +28,7 @@ from .policies import NoIntervention, Oracle, Policy, SoftFair
 from .policies.base import check_setting
 from .progress import track
 from .simulation import Look, Result, simulate_and_look
-from .solvers import upper_bound
+from .solvers import tradeoff_bound, upper_bound
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -275,6 +275,7 @@ def frontier(
     seed: int = 0,
     policy: SoftFair | None = None,
     against: Policy | str | None = None,
+    bound: bool = False,
 ) -> pd.DataFrame:
     """Trace the benefit-fairness curve of SoftFair over its multiplier c.
 
@@ -291,11 +292,15 @@ def frontier(
         joint design.
     against : Policy or str, optional
         As in :func:`compare`.
+    bound : bool
+        Whether to compute the column ``bound``, which takes about a dozen solves.
 
     Returns
     -------
     pandas.DataFrame
-        ``c`` and the columns of :func:`compare`; one row for each multiplier.
+        ``c`` and the columns of :func:`compare`; one row for each multiplier. ``bound`` is the most
+        benefit that any policy can expect whose expected entropy is that of the row
+        (:func:`softfair.solvers.tradeoff_bound`), in % of the Oracle's mean gain.
 
     Raises
     ------
@@ -326,7 +331,8 @@ def frontier(
     reference = _reference(against, curve)
     referee = _Referee(cohort, k, horizon, gamma, runs, seed)
     rows = [{"c": float(at.c), **referee.row(at, reference)} for at in track(curve, "frontier")]
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    return table.assign(bound=referee.most_benefit(table.entropy.to_numpy())) if bound else table
 
 
 def _reference(against: Policy | str | None, policies: Sequence[Policy]) -> Policy | None:
@@ -408,6 +414,16 @@ class _Referee:
                 row[f"{name}_diff"] = interval.mean
                 row[f"{name}_diff_low"], row[f"{name}_diff_high"] = interval.low, interval.high
         return row
+
+    def most_benefit(self, entropies: Floats) -> Floats:
+        """The most benefit that any policy can expect at each expected entropy."""
+        fitted = self.judge
+        cohort, horizon, gamma = fitted.cohort, fitted.horizon, fitted.gamma
+        limit = tradeoff_bound(cohort, fitted.k, horizon, gamma)
+        none = upper_bound(cohort, 0, horizon, gamma)  # exact: there is nothing to choose
+        gain = float(self.yardsticks.oracle_gain.mean())
+        benefit: Floats = metrics.intervention_benefit(limit(entropies), none, none + gain)
+        return benefit
 
     def _columns(self, figures: Figures) -> list[tuple[str, Floats, Floats | None]]:
         """Each figure's name, values [runs] and estimated denominator [runs], if it has one."""

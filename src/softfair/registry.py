@@ -50,5 +50,6 @@ POLICIES = {
         Entry("FaWT", "window", 20.0),
         Entry("ProbFair", "low", 0.0),
         Entry("SoftFair", "c", 10.0),
+        Entry("EvenHanded", "mu", 100.0),
     )
 }

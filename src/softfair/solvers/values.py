@@ -26,14 +26,15 @@ class Info:
     Parameters
     ----------
     solver : str
-        "priced", "meanfield" or "paper".
+        "priced", "evenhanded", "meanfield" or "paper".
     c_value : float
         Multiplier with which the values were learnt.
     residual : float
         For `priced` and `meanfield`, the largest relative gap between expected and allowed active
-        arms over the steps; for `paper`, how far the gains acted on in the last third of the
-        episodes are from settled, beyond their noise, as a part of the mean gain of a selection
-        (`softfair.solvers.paper`).
+        arms over the steps; for `evenhanded`, that or the largest relative gap of a rate of help
+        from the one that belongs to its bonus; for `paper`, how far the gains acted on in the last
+        third of the episodes are from settled, beyond their noise, as a part of the mean gain of a
+        selection (`softfair.solvers.paper`).
     tolerance : float
         Residual up to which the solver counts as converged.
     passes : int

@@ -1,0 +1,374 @@
+"""Prices and bonuses that solve the dual of reward plus mu times welfare; see `evenhanded`.
+
+At given prices, the best bonus of an arm (or group) is the root of an equation in one unknown: the
+rate y_i(u_i) rises with u_i, and the rate that belongs to u_i (`welfare`) falls. So a safeguarded
+Newton method removes the bonuses, and Broyden's method finds the prices, as for `priced`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cohort import Cohort
+from ..kernels import bonus as kernels
+from ..kernels.recursion import PART
+from ..kernels.threads import map_parts
+from .budget import GENTLER, SAMPLE, _broyden, _inverse_jacobian, sample_of
+from .welfare import TINY, Min, SmoothWelfare, Welfare
+
+__all__ = ["Bonuses", "LevelBonuses", "Problem", "Solution", "over", "solve"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+NEARLY = 1e-5  # a Newton step from a gap of this size leaves one of about its square
+GENTLEST = 1.0  # multiplier, times the range of rewards, below which no search has stalled
+FIRST_STEPS, FIRST_EXCESS = 6, 0.02  # of the search for the common level of all prices
+MOST_STEPS = 100  # of the search for one bonus; halving alone takes about 60
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Reward plus mu times welfare, with multiplier c."""
+
+    cohort: Cohort
+    k: float  # arms active at each step, 0 < k < n; a fraction on a sample
+    rho: Floats  # [T]: weight of the reward at each step
+    gamma: float
+    c: float
+    mu: float
+    welfare: Welfare
+    group: Ints | None = None  # [n]: number of each arm's group; None if each arm is its own
+
+    @property
+    def discounts(self) -> Floats:
+        """gamma^t [T], what a help at each step counts."""
+        return np.power(self.gamma, np.arange(len(self.rho), dtype=np.float64))
+
+    @property
+    def total(self) -> float:
+        """K, the (discounted) helps of all arms together."""
+        return self.k * float(np.sum(self.discounts))
+
+    def sample(self) -> Problem:
+        """The same problem for the arms of `sample_of`; itself if those are all."""
+        cohort = sample_of(self.cohort)
+        if cohort is self.cohort:
+            return self
+        n = self.cohort.n
+        group = self.group
+        if group is not None:
+            group = np.unique(group[np.arange(SAMPLE) * n // SAMPLE], return_inverse=True)[1]
+        return replace(self, cohort=cohort, k=self.k * cohort.n / n, group=group)
+
+
+class Bonuses:
+    """The bonuses that are best at given prices, and what follows from both.
+
+    ``u`` [units] holds one bonus for each arm or group, those of the last prices that were asked
+    for; the search at the next prices starts from them.
+    """
+
+    def __init__(self, problem: Problem, u: Floats | None = None) -> None:
+        self.problem = problem
+        n, group = problem.cohort.n, problem.group
+        self._everyone = np.arange(n)
+        self._size = np.ones(n) if group is None else np.bincount(group).astype(np.float64)
+        self.u = np.full(len(self._size), problem.welfare.even) if u is None else u.copy()
+        self.x, self._dx = np.zeros(n), np.zeros(n)  # expected helps and their derivatives by b
+        self.theta: Floats | None = None
+        self.gap = math.inf  # the largest |log y_i(u_i) - log y that belongs to u_i|
+        self.passes = 0.0
+
+    @property
+    def b(self) -> Floats:
+        """The bonus of each arm [n], in units of reward."""
+        u = self.u if self.problem.group is None else self.u[self.problem.group]
+        return u * (self.problem.mu / self.problem.total)
+
+    @property
+    def rates(self) -> Floats:
+        """y_i = n x_i / K, by arm [n]."""
+        return self.x * (self.problem.cohort.n / self.problem.total)
+
+    def sweep(self, theta: Floats) -> Floats:
+        """One pass over all arms: [2, T + 1], see `kernels.bonus.sweep_two`; ``x`` is filled."""
+        return self._sweep(theta, self.problem.c, False, self.x, self._dx)
+
+    def hard_value(self, price: Floats) -> float:
+        """Expected value of all arms alone, each free to buy help at prices [T] less its bonus."""
+        unused = np.empty_like(self.x)
+        return float(self._sweep(price, 1.0, True, unused, unused)[0, -1])
+
+    def _sweep(self, theta: Floats, c: float, hard: bool, x: Floats, dx: Floats) -> Floats:
+        two = self.problem.cohort.S == 2
+        run = partial(over, kernels.sweep_two if two else kernels.sweep, self._everyone)
+        parts = map_parts(run, len(x), PART, *self._arguments(theta, c), hard, x, dx)
+        self.passes += 1
+        total: Floats = np.sum(parts, axis=0)
+        return total
+
+    def residual(self, theta: Floats) -> tuple[Floats, Floats]:
+        """F_t = (expected active arms at t) / k - 1 at the best bonuses; its response to -theta_t.
+
+        The response is that at fixed bonuses.
+        """
+        if self.theta is None or not np.array_equal(self.theta, theta):
+            self._settle(theta)
+            self._budgets = self.sweep(theta)[:, :-1] / self.problem.k
+            self.theta = theta
+            log_y, _ = self._log_rates()
+            self.gap = float(np.max(np.abs(self._misfit(log_y))))
+        return self._budgets[0] - 1, self._budgets[1]
+
+    def start(self, theta: Floats) -> Floats:
+        """These prices, all raised or lowered so far that the budgets hold on average.
+
+        The logarithm of the average is nearly linear in that shift, which may be larger than the
+        steps that Broyden's method is allowed.
+        """
+        best, least = theta, math.inf
+        discounts = self.problem.discounts / self.problem.discounts.sum()
+        for _ in range(FIRST_STEPS):
+            F, response = self.residual(theta)
+            total = 1 + float(discounts @ F)  # expected helps over those allowed
+            excess = math.log(max(total, TINY))
+            slope = self._kept() * float(discounts @ response) / max(total, TINY)
+            if abs(excess) >= least or slope <= 0:  # too far: steeper or flatter than it seemed
+                break
+            best, least = theta, abs(excess)
+            if least < FIRST_EXCESS:
+                break
+            theta = theta + excess / slope
+        return best
+
+    def inverse_jacobian(self, theta: Floats) -> Floats:
+        """Rough inverse of -dF/dtheta [T, T].
+
+        The bonuses answer a rise of every theta at once and take back a share of what it does to
+        the budgets. The diagonal alone does not contain that.
+        """
+        response = np.maximum(self.residual(theta)[1], 1e-3)
+        kept = self._kept()
+        discounts = self.problem.discounts
+        inverse: Floats = np.diag(1 / response)
+        return inverse + (1 - kept) / kept * discounts / (discounts @ response)
+
+    def _kept(self) -> float:
+        """The share of a common rise of all theta that remains after the bonuses' answer."""
+        log_y, slope = self._log_rates()
+        weight, rise = self._size * np.exp(log_y) * slope, self._steepness(slope)
+        total = float(np.sum(weight))
+        if total == 0:  # no rate responds to anything
+            return 1.0
+        return max(float(np.sum(weight * (rise - slope) / rise)) / total, NEARLY)
+
+    def _arguments(self, theta: Floats, c: float) -> tuple[Any, ...]:
+        cohort, problem = self.problem.cohort, self.problem
+        arms = (cohort.P, cohort.reward_rows, cohort.start_rows)
+        return *arms, problem.rho, theta, self.b, c, problem.gamma
+
+    def _helps(self, theta: Floats, units: Bools) -> None:
+        """Fill ``x`` and its derivative for the arms of these units."""
+        group = self.problem.group
+        arms = np.flatnonzero(units if group is None else units[group])
+        two = self.problem.cohort.S == 2
+        run = partial(over, kernels.helps_two if two else kernels.helps, arms)
+        args = self._arguments(theta, self.problem.c)
+        map_parts(run, len(arms), PART, *args, self.x, self._dx)
+        self.passes += len(arms) / len(self.x)
+
+    def _log_rates(self) -> tuple[Floats, Floats]:
+        """log y and its derivative by u, for each unit."""
+        problem = self.problem
+        x, dx = self.x, self._dx
+        if problem.group is not None:
+            x, dx = (np.bincount(problem.group, values) / self._size for values in (x, dx))
+        x = np.maximum(x, TINY)
+        return np.log(x * (problem.cohort.n / problem.total)), dx / x * (problem.mu / problem.total)
+
+    def _misfit(self, log_y: Floats) -> Floats:
+        """log y less what belongs to u, for each unit; it rises with u."""
+        assert isinstance(self.problem.welfare, SmoothWelfare)
+        return log_y - self.problem.welfare.log_rate(self.u)[0]
+
+    def _steepness(self, slope: Floats) -> Floats:
+        """The derivative of `_misfit` by u, from that of log y."""
+        assert isinstance(self.problem.welfare, SmoothWelfare)
+        return slope + self.problem.welfare.log_rate(self.u)[1]
+
+    def _settle(self, theta: Floats) -> None:
+        """Find the root of `_misfit` of every unit by Newton's method inside a bracket.
+
+        A step that leaves the bracket, or that follows one which did not halve the misfit, is
+        replaced by the middle of the bracket.
+        """
+        welfare = self.problem.welfare
+        low, high = np.full_like(self.u, welfare.above), np.full_like(self.u, np.inf)
+        before, unsettled = np.full_like(self.u, np.inf), np.ones(len(self.u), np.bool_)
+        for _ in range(MOST_STEPS):
+            self._helps(theta, unsettled)
+            log_y, slope = self._log_rates()
+            misfit = self._misfit(log_y)
+            low = np.where(misfit < 0, np.maximum(low, self.u), low)
+            high = np.where(misfit > 0, np.minimum(high, self.u), high)
+            u = np.maximum(self.u - misfit / self._steepness(slope), welfare.least)
+            with np.errstate(invalid="ignore"):
+                middle = 0.5 * (low + high)  # not finite while one end is unknown
+            halve = (u <= low) | (u >= high) | (np.abs(misfit) > 0.5 * before)
+            before = np.abs(misfit)
+            u = np.where(halve & np.isfinite(middle) & (before > NEARLY), middle, u)
+            self.u = np.where(unsettled, u, self.u)
+            unsettled &= before > NEARLY
+            if not unsettled.any():
+                break
+
+
+class LevelBonuses(Bonuses):
+    """The bonuses of the welfare min: at least 0, with mean 1, and 0 for arms above the level.
+
+    The level, log of the least rate, is one unknown more: the last entry of ``theta`` [T + 1]. The
+    last entry of F is 1 - mean(u), which falls as the level rises; where mu is so small that a unit
+    of u moves no rate by much, it is scaled down accordingly.
+    """
+
+    level = 0.0
+
+    @property
+    def _scale(self) -> float:
+        """How much a unit of u moves the logarithm of a small rate, at most 1."""
+        return min(1.0, self.problem.c * self.problem.mu / self.problem.total)
+
+    def start(self, theta: Floats) -> Floats:
+        """theta and a level at which the mean of u would be 1, were log y linear in u."""
+        self._helps(theta, np.ones(len(self.u), np.bool_))
+        log_y, slope = self._log_rates()
+        slope, share = np.maximum(slope, TINY), self._size / self._size.sum()
+        low, high = float(np.min(log_y - self.u * slope)), float(np.max(log_y))
+        for _ in range(MOST_STEPS):
+            level = 0.5 * (low + high)
+            u = np.maximum(self.u + (level - log_y) / slope, 0.0)
+            low, high = (level, high) if share @ u < 1 else (low, level)
+        return np.append(theta, level)
+
+    def residual(self, theta: Floats) -> tuple[Floats, Floats]:
+        if self.theta is None or not np.array_equal(self.theta, theta):
+            self.level = float(theta[-1])
+            self._settle(theta[:-1])
+            self._budgets = self.sweep(theta[:-1])[:, :-1] / self.problem.k
+            self.theta = theta
+            self.gap = float(np.max(np.abs(self._misfit(self._log_rates()[0]))))
+        mean = float(self._size @ self.u / self._size.sum())
+        gap = self._scale * (1 - mean)
+        return np.append(self._budgets[0] - 1, gap), np.append(self._budgets[1], 1.0)
+
+    def inverse_jacobian(self, theta: Floats) -> Floats:
+        """Rough inverse of -dF/dtheta [T + 1, T + 1].
+
+        Arms with a bonus stay at the level when prices move; their bonuses move instead.
+        """
+        response = np.maximum(self.residual(theta)[1][:-1], 1e-3)
+        log_y, slope = self._log_rates()
+        slope, with_bonus = np.maximum(slope, TINY), self.u > 0
+        share = self._size / self._size.sum()
+        weight = share * np.exp(log_y) * slope
+        kappa = float(np.sum(weight[with_bonus]) / max(np.sum(weight), TINY))
+        u_by_theta = self.problem.total / (self.problem.mu * self.problem.c)
+        by_theta = self.problem.discounts * response
+        by_theta /= by_theta.sum()
+        T = len(response)
+        jacobian = np.empty((T + 1, T + 1))
+        jacobian[:T, :T] = np.diag(response) - kappa * np.outer(response, by_theta)
+        jacobian[:T, T] = -float(np.sum((share * np.exp(log_y))[with_bonus]))
+        jacobian[T, :T] = float(np.sum(share[with_bonus])) * u_by_theta * by_theta
+        jacobian[T, T] = max(float(np.sum((share / slope)[with_bonus])), NEARLY)
+        jacobian[T] *= self._scale
+        return np.asarray(np.linalg.pinv(jacobian), dtype=np.float64)
+
+    def _misfit(self, log_y: Floats) -> Floats:
+        misfit = log_y - self.level
+        return np.where((self.u <= 0) & (misfit > 0), 0.0, misfit)
+
+    def _steepness(self, slope: Floats) -> Floats:
+        # It is near 0 for an arm that is always helped; steps must not grow without limit.
+        return np.maximum(slope, NEARLY * self._scale)
+
+
+def over(kernel: Callable[..., Any], arms: Ints, low: int, high: int, *args: Any) -> Any:
+    """The kernel on arms[low:high]."""
+    return kernel(low, high, arms, *args)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Prices and bonuses of one problem."""
+
+    bonuses: Bonuses
+    unknowns: Floats  # theta [T], and what else `Bonuses.start` adds
+    residual: float  # the largest relative gap of a budget or of a rate
+    passes: float  # over all arms
+
+    @property
+    def theta(self) -> Floats:
+        """c times the price of help at each step [T]."""
+        return self.unknowns[: len(self.bonuses.problem.rho)]
+
+
+def solve(
+    problem: Problem, tolerance: float, theta: Floats | None = None, u: Floats | None = None
+) -> Solution:
+    """Find prices at which k arms are expected to be active at every step, with best bonuses.
+
+    ``theta`` [T] and ``u`` [units] are a start.
+    """
+    sample = problem.sample()
+    if sample is problem:
+        return _solve_directly(problem, tolerance, theta, u)
+    rough = _solve_directly(sample, max(tolerance, 1e-6), theta, None)
+    share = sample.cohort.n / problem.cohort.n
+    F, _ = rough.bonuses.residual(rough.unknowns)
+    inverse = _inverse_jacobian(rough.bonuses.residual, rough.unknowns, F)
+    if inverse is None:
+        inverse = rough.bonuses.inverse_jacobian(rough.unknowns)
+    found = _search(_bonuses(problem, u), rough.unknowns, inverse, tolerance)
+    return replace(found, passes=found.passes + rough.bonuses.passes * share)
+
+
+def _solve_directly(
+    problem: Problem, tolerance: float, theta: Floats | None, u: Floats | None
+) -> Solution:
+    """Without a sample; where the search stalls, through a gentler multiplier."""
+    if theta is None:
+        odds = problem.k / (problem.cohort.n - problem.k)
+        # Everybody's bonus where all is even is charged to everybody.
+        charge = problem.c * problem.mu / problem.total * problem.welfare.even
+        theta = np.full(len(problem.rho), charge - math.log(odds))
+    found = _search(_bonuses(problem, u), theta, None, tolerance)
+    if found.residual <= tolerance or problem.c * np.ptp(problem.cohort.reward_rows) < GENTLEST:
+        return found
+    easier = _solve_directly(replace(problem, c=problem.c / GENTLER), 1e-4, None, None)
+    again = _search(_bonuses(problem, easier.bonuses.u), easier.theta * GENTLER, None, tolerance)
+    best = again if again.residual < found.residual else found
+    return replace(best, passes=found.passes + easier.passes + again.passes)
+
+
+def _bonuses(problem: Problem, u: Floats | None) -> Bonuses:
+    return (LevelBonuses if isinstance(problem.welfare, Min) else Bonuses)(problem, u)
+
+
+def _search(bonuses: Bonuses, theta: Floats, inverse: Floats | None, tolerance: float) -> Solution:
+    """Broyden's method on the prices."""
+    if inverse is None:
+        theta = bonuses.start(theta)
+        inverse = bonuses.inverse_jacobian(theta)
+    found = _broyden(bonuses.residual, theta, inverse, tolerance)
+    bonuses.residual(found.theta)  # the last step that was tried may have been refused
+    return Solution(bonuses, found.theta, max(found.residual, bonuses.gap), bonuses.passes)

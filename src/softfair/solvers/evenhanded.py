@@ -1,0 +1,332 @@
+"""The `evenhanded` solver: reward plus mu times a concave welfare of the expected shares of help.
+
+Let x_i be the expected (discounted) helps of arm i, K = k sum_t gamma^t their sum over all arms,
+and y_i = n x_i / K the arm's rate of help relative to the mean, so that y = 1 is even. The problem
+
+    max  E reward + mu W(y)    over all policies that help k arms a step in expectation
+
+is concave in the occupation measures of the arms. Its dual has a price m_t for each step and a
+bonus b_i for each help of arm i. Let u_i = K b_i / mu be the bonus in units of the welfare, and let
+D_c(m, b) = sum_i E V_{i,0}(s_0) + k sum_t gamma^t m_t with the soft Bellman values of
+:mod:`softfair.kernels.bonus`. The dual is to minimise D_c(m, b) + mu W*(u) over m and b, where
+W*(u) is the largest W(y) - mean(u y) over y >= 0 with mean 1 (`welfare` has it for each welfare).
+By groups, y_i is the mean rate of the arm's group. The gradient of the dual by m_t is
+gamma^t (k - expected active arms), and by b_i it is zero where u_i belongs to y_i (`bonuses`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cohort import Cohort
+from ..errors import Infeasible, NotConverged, warn
+from ..kernels import bonus as kernels
+from ..kernels.recursion import PART
+from ..kernels.rules import RuleCode
+from ..kernels.threads import map_parts
+from .bonuses import Bonuses, Problem, over, solve
+from .budget import balance
+from .priced import learning_multiplier, solve_priced
+from .values import Info, Values
+from .welfare import TINY, WELFARES
+
+__all__ = ["BonusValues", "EvenHandedValues", "solve_evenhanded", "solve_for_entropy"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ENTROPY_GAP = 1e-3  # of an entropy that is asked for, well below the error of one run
+
+
+@dataclass(frozen=True, eq=False)
+class BonusValues:
+    """Gains plus bonuses, computed when asked for from one price a step and one bonus an arm.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    gamma : float
+        Discount.
+    theta : ndarray [T]
+        c times the price of help at each step.
+    bonus : ndarray [n]
+        b_i, what a help of arm i is worth for its evenness.
+    c : float
+        Multiplier with which values are learnt.
+    info : Info
+        How the solver fared.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.solvers import solve_evenhanded
+    >>> cohort = sf.datasets.synthetic(n=20, seed=0)
+    >>> solve_evenhanded(cohort, k=2, horizon=10, gamma=1.0, c=5.0, mu=3.0).values.rows(3, 2).shape
+    (2, 20, 2)
+    """
+
+    cohort: Cohort
+    gamma: float
+    theta: Floats
+    bonus: Floats
+    c: float
+    info: Info
+
+    def rows(self, first: int, count: int) -> Floats:
+        """lambda_t(s) + b_i [count, n, S] for t = first, ..., first + count - 1."""
+        cohort = self.cohort
+        out = np.empty((count, cohort.n, cohort.S))
+        kernel = kernels.score_rows_two if cohort.S == 2 else kernels.score_rows
+        run = partial(over, kernel, np.arange(cohort.n))
+        arms = (cohort.P, cohort.reward_rows, self.theta, self.bonus)
+        map_parts(run, cohort.n, PART, *arms, self.c, self.gamma, first, out)
+        return out
+
+    def count_figures(self, k: int) -> tuple[float, float]:
+        """Expected entropy of the counts of one run, and expected share of arms never helped.
+
+        Both are exact for arms that are active independently with chances
+        sigmoid(c (lambda_t(s) + b_i) - theta_t). Draws of exactly k arms differ from that by
+        O(1/V), V the variance of the number of active arms.
+        """
+        cohort = self.cohort
+        run = partial(over, kernels.count_figures, np.arange(cohort.n))
+        arms = (cohort.P, cohort.reward_rows, cohort.start_rows, self.theta, self.bonus)
+        total = float(k * len(self.theta))
+        parts = map_parts(run, cohort.n, PART, *arms, self.c, self.gamma, total)
+        entropy, never = np.sum(parts, axis=0)
+        return float(entropy), float(never / cohort.n)
+
+
+@dataclass(frozen=True, eq=False)
+class EvenHandedValues:
+    """What `solve_evenhanded` found.
+
+    Parameters
+    ----------
+    values : Values
+        Gains plus bonuses: ``rows`` gives lambda_t(s) + b_i.
+    bonus : ndarray [n]
+        b_i.
+    rates : ndarray [n]
+        y_i, the expected (discounted) helps of each arm over those of the mean arm.
+    """
+
+    values: Values
+    bonus: Floats
+    rates: Floats
+
+    def run_entropy(self, k: int, horizon: int) -> float:
+        """Expected entropy of who is helped in one run, see `BonusValues.count_figures`."""
+        if isinstance(self.values, BonusValues):
+            return self.values.count_figures(k)[0]
+        from scipy.special import gammaln, xlogy
+
+        if k == 0:
+            return 0.0
+        n, N = len(self.bonus), np.arange(horizon + 1)
+        ways = gammaln(horizon + 1) - gammaln(N + 1) - gammaln(horizon - N + 1)
+        law = np.exp(ways + xlogy(N, k / n) + xlogy(horizon - N, 1 - k / n))  # binomial
+        share = N / (k * horizon)
+        return -n * float(law @ xlogy(share, share))
+
+
+def solve_evenhanded(
+    cohort: Cohort,
+    k: int,
+    horizon: int,
+    gamma: float,
+    c: float,
+    mu: float,
+    welfare: str = "entropy",
+    group: Ints | None = None,
+    tolerance: float = 1e-8,
+) -> EvenHandedValues:
+    """Gains and bonuses that maximise reward plus mu times welfare.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    k : int
+        Arms helped at each decision.
+    horizon : int
+        Number of decisions T.
+    gamma : float
+        Discount, of rewards and of helps alike.
+    c : float
+        Multiplier; values are learnt at `softfair.solvers.priced.learning_multiplier`.
+    mu : float
+        Weight of the welfare, at least 0.
+    welfare : {"entropy", "log", "min"}
+        See :mod:`softfair.solvers.welfare`.
+    group : ndarray [n], optional
+        Number of each arm's group, from 0 on without gaps; without it each arm counts for itself.
+    tolerance : float
+        Relative gap between expected and allowed active arms, and between the rates of help and
+        those that belong to the bonuses, that is accepted.
+
+    Returns
+    -------
+    EvenHandedValues
+        Where the tolerance was not reached, with a NotConverged warning.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.solvers import solve_evenhanded
+    >>> cohort = sf.datasets.synthetic(n=20, seed=0)
+    >>> found = solve_evenhanded(cohort, k=2, horizon=10, gamma=1.0, c=20.0, mu=1000.0)
+    >>> bool(0.9 < found.rates.min() and found.rates.max() < 1.1)  # almost even
+    True
+    """
+    if k in (0, cohort.n) or c == 0:  # chances are even whatever the bonuses
+        return EvenHandedValues(
+            solve_priced(cohort, k, horizon, gamma, c), np.zeros(cohort.n), np.ones(cohort.n)
+        )
+    multiplier = learning_multiplier(cohort, c)
+    rule = WELFARES[welfare]
+    problem = Problem(cohort, k, np.ones(horizon), gamma, multiplier, mu, rule, group)
+    if mu == 0:
+        prices = solve_priced(cohort, k, horizon, gamma, c, tolerance)
+        bonuses = Bonuses(replace(problem, welfare=WELFARES["entropy"]))
+        bonuses.sweep(prices.theta)
+        return _evenhanded(problem, bonuses, prices.theta, prices.info)
+    found = solve(problem, tolerance)
+    info = Info("evenhanded", multiplier, found.residual, tolerance, math.ceil(found.passes))
+    if not info.converged:
+        warn(
+            NotConverged(
+                f"even-handed values at c = {multiplier:g}, mu = {mu:g}: expected active arms "
+                f"differ from k = {k} at some step, or rates of help from what is best",
+                info.residual,
+                tolerance,
+                "lists still have k arms, but their values are rough; choose a smaller c or mu",
+            )
+        )
+    return _evenhanded(problem, found.bonuses, found.theta, info)
+
+
+def _evenhanded(problem: Problem, bonuses: Bonuses, theta: Floats, info: Info) -> EvenHandedValues:
+    b = bonuses.b
+    values = BonusValues(problem.cohort, problem.gamma, theta, b, problem.c, info)
+    return EvenHandedValues(values, b, bonuses.rates)
+
+
+def solve_for_entropy(
+    cohort: Cohort,
+    k: int,
+    horizon: int,
+    gamma: float,
+    c: float,
+    entropy: float,
+    welfare: str = "entropy",
+) -> tuple[float, EvenHandedValues]:
+    """Find the weight mu at which the counts of one run have a wanted expected entropy.
+
+    Parameters
+    ----------
+    cohort, k, horizon, gamma, c, welfare
+        See :func:`solve_evenhanded`.
+    entropy : float
+        Wanted expected entropy of who is helped in one run, see `BonusValues.count_figures`.
+
+    Returns
+    -------
+    mu : float
+        The weight.
+    found : EvenHandedValues
+        The solution for it.
+
+    Raises
+    ------
+    Infeasible
+        No weight leads there; the message has the nearest value that can be reached.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.solvers.evenhanded import solve_for_entropy
+    >>> cohort = sf.datasets.synthetic(n=20, seed=0)
+    >>> mu, found = solve_for_entropy(cohort, 2, 20, 1.0, 50.0, entropy=2.6)
+    >>> round(found.values.count_figures(2)[0], 3)
+    2.6
+    """
+    from scipy.optimize import brentq
+
+    if k in (0, cohort.n) or c == 0:
+        raise Infeasible(
+            f"entropy is {entropy:g}, but with k = {k} of {cohort.n} arms and c = {c:g} everybody "
+            "has the same chance whatever mu is; give mu=0, or 0 < k < n and c > 0"
+        )
+    multiplier = learning_multiplier(cohort, c)
+    rule = WELFARES[welfare]
+    full = Problem(cohort, k, np.ones(horizon), gamma, multiplier, 0.0, rule)
+    search = _EntropySearch(full.sample(), k, cohort.n)
+    lowest = search.entropy(0.0)
+    if entropy <= lowest + ENTROPY_GAP:
+        if entropy < lowest - ENTROPY_GAP:
+            raise Infeasible(
+                f"entropy is {entropy:g}, but c = {c:g} alone spreads help that far; the nearest "
+                f"value that can be reached is {math.ceil(1e4 * lowest) / 1e4:g} (mu = 0), or less "
+                "with a larger c"
+            )
+        return 0.0, solve_evenhanded(cohort, k, horizon, gamma, c, 0.0, welfare)
+    unit = 2.0**-6 * k * horizon * float(np.ptp(cohort.reward_rows, axis=1).max() or 1.0)
+    low, high = 0.0, unit
+    while (reached := search.entropy(high)) < entropy:
+        if high >= 4.0**6 * unit:
+            raise Infeasible(_too_even(entropy, cohort.n, k * horizon, reached, high))
+        low, high = high, 4 * high
+    mu = brentq(lambda mu: search.entropy(mu) - entropy, low, high, rtol=1e-4, xtol=1e-4 * unit)
+    return mu, solve_evenhanded(cohort, k, horizon, gamma, c, mu, welfare)
+
+
+class _EntropySearch:
+    """The entropy of one run's counts as a function of mu, each solved from the one before."""
+
+    def __init__(self, problem: Problem, k: int, n: int) -> None:
+        self._problem, self._k, self._n = problem, k, n
+        self._theta: Floats | None = None
+        self._u: Floats | None = None
+
+    def entropy(self, mu: float) -> float:
+        """For the whole cohort, of which the problem may be a sample."""
+        problem = self._problem
+        b = np.zeros(problem.cohort.n)
+        if mu > 0:
+            found = solve(replace(problem, mu=mu), ENTROPY_GAP**2, self._theta, self._u)
+            theta, b = found.theta, found.bonuses.b
+            self._theta, self._u = theta, found.bonuses.u
+        else:
+            rule, T = RuleCode.PRICED, len(problem.rho)
+            theta = balance(
+                problem.cohort, problem.k, T, problem.gamma, problem.c, rule, ENTROPY_GAP**2
+            ).theta
+        info = Info("evenhanded", problem.c, 0.0, 0.0, 0)
+        values = BonusValues(problem.cohort, problem.gamma, theta, b, problem.c, info)
+        return values.count_figures(self._k)[0] * self._n / problem.cohort.n
+
+
+def _too_even(entropy: float, n: int, draws: int, reached: float, mu: float) -> str:
+    """Why an entropy cannot be reached, and which can."""
+    whole, rest = divmod(draws, n)  # `rest` arms are helped once more than the others
+    counts = np.array([whole, whole + 1]) / draws
+    most = -float(np.array([n - rest, rest]) @ (counts * np.log(np.maximum(counts, TINY))))
+    if entropy > math.log(n):
+        limit = f"shares of {n} arms have at most log n = {math.log(n):.4f}"
+    elif entropy > most:
+        limit = f"{draws} helps among {n} arms can show at most {most:.4f}"
+    else:
+        limit = "counts of draws by chance are not that even"
+    nearest = math.floor(1e4 * (reached - ENTROPY_GAP)) / 1e4
+    return (
+        f"entropy is {entropy:g}, but {limit}; the nearest value that can be reached is "
+        f"{nearest:g} (mu = {mu:g})"
+    )
