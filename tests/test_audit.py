@@ -1160,6 +1160,7 @@ def drift_after(history, n, T):
     return drift_of(predictions(rounds, model_of, 2), history, n, ["bad", "good"], Z)
 
 
+@pytest.mark.slow
 def test_drift_is_seen_and_a_change_of_whom_is_contacted_is_not_taken_for_it():
     """20 programmes without drift: few are flagged, and z has unit variance at most.
 

@@ -179,6 +179,7 @@ def test_bad_probability_names_row_and_column(tmp_path: Path) -> None:
     assert "row 3, column p10 is '1.4'" in done.stderr
 
 
+@pytest.mark.slow
 def test_reproduce_one_writes_a_report(tmp_path: Path) -> None:
     done = softfair("reproduce", "fig2a/10", "--runs", "2", "--out", "made", folder=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -252,6 +253,7 @@ def test_an_interrupted_command_says_so(tmp_path: Path) -> None:
     assert done.stderr.strip() == "softfair: interrupted; the same command goes on where it stopped"
 
 
+@pytest.mark.slow
 def test_verify_as_json() -> None:
     done = softfair("verify", "--quick", "--json")
     assert done.returncode == 0, done.stderr

@@ -33,6 +33,7 @@ def refused(*words, **options):
     return done.stderr
 
 
+@pytest.mark.slow
 def test_the_whole_loop(url, tmp_path):
     """Init, import, fit, plan, record, audit, export: as an officer would, over two rounds."""
     here = {"folder": tmp_path, "SOFTFAIR_DB": url}
@@ -163,6 +164,7 @@ def test_names_that_look_like_markup(tmp_path):
     )  # a group of one is not told
 
 
+@pytest.mark.slow
 def test_a_worksheet_goes_to_its_own_round(tmp_path):
     well("init", "--sample", folder=tmp_path)
     well("plan", folder=tmp_path)
@@ -200,6 +202,7 @@ def test_a_damaged_plan_is_reported(tmp_path):
     assert "1 of 1 plans do not follow" in refused("plan", "--verify", folder=tmp_path)
 
 
+@pytest.mark.slow
 def test_a_reader_who_has_seen_enough(sample_folder):
     """`softfair ... | head -1`: no complaint, though much more was to be printed."""
     many = "".join(f"q{i}\n" for i in range(20_000))

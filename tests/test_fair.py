@@ -150,6 +150,7 @@ def test_greatest_sum_of_indices_that_leaves_the_promise_keepable(n, k, window, 
         assert sorted(np.argsort(-scores[row])[:k]) == list(best), (ages, index[row])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     window=st.integers(1, 14),
@@ -178,6 +179,7 @@ def test_promise_is_kept_at_and_near_equality(window, part, k, spare, seed):
         assert fewest(helped, window) >= least
 
 
+@pytest.mark.slow
 def test_promise_is_kept_for_hundreds_of_decisions():
     rng = np.random.default_rng(7)
     tight = 0

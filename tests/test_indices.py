@@ -181,6 +181,7 @@ def test_sigmoid_outside_its_domain_is_the_gain():
 # Brute force
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gamma", "steps"), [(0.0, 1), (0.6, 60), (0.9, 270)]
 )  # gamma^steps is below 1e-12
@@ -206,6 +207,7 @@ def test_closed_form_against_parametric_search():
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.5, 0.95, 1.0])
 def test_finite_against_plain_recursion(gamma):
     horizon = 12

@@ -499,6 +499,7 @@ def mutated(content, chance):
     return bytes(data)
 
 
+@pytest.mark.slow
 def test_no_mutated_file_breaks_in(light):
     import_people(
         light, b"id,region\n" + b"".join(b"p%d,r%d\n" % (i, i % 3) for i in range(8)), NAME

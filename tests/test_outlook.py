@@ -77,6 +77,7 @@ def test_a_lottery_contacts_everybody_alike():
     assert followed.reward == pytest.approx(wanted, rel=1e-7)
 
 
+@pytest.mark.slow
 def test_following_is_the_sum_over_all_paths():
     """Every sequence of contacts and states of each person, with its probability."""
     n, S, T, c = 3, 3, 3, 4.0

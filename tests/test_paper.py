@@ -129,6 +129,7 @@ def test_the_warning_says_how_far_and_what_helps():
 # ---- worlds made to deceive ----
 
 
+@pytest.mark.slow
 def test_the_sum_of_values_looks_settled_long_before_the_gains_do():
     """CPAP, T = 80: over the last T of 480 episodes the sum at t = 0 moves by less than .2 %."""
     cohort = datasets.cpap(100, seed=0, **CPAP)
@@ -200,6 +201,7 @@ def test_settled_gains_are_those_of_the_mean_field():
     assert np.mean(np.abs(early.rows(0, T) - fixed)) > limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n", "T", "c"),
     [

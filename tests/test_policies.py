@@ -726,6 +726,7 @@ def test_draws_come_as_often_as_inclusion_says(name):
     assert (np.abs(draws.mean(axis=0) - chances) <= 5 * spread + 1e-12).all()
 
 
+@pytest.mark.slow
 def test_ties_are_settled_by_chance():
     """Twelve arms alike: the best k are any k. 4000 draws as above."""
     cohort = sf.Cohort.two_state(np.tile([[0.2, 0.5], [0.4, 0.8]], (n, 1, 1)))

@@ -450,6 +450,7 @@ def test_nobody_to_plan_for(small, database):
         make_plan(small(csv("id,opted_out", [["a", 1]])), NAME)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

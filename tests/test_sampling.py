@@ -443,6 +443,7 @@ def test_a_few_arms_far_off_leave_the_others_as_they_are(n, far, design):
             assert not set(below) & set(chosen)
 
 
+@pytest.mark.slow
 def test_the_count_of_no_branch_exceeds_its_arms():
     # Draws whose laws are empty where the count must fall: without care a leaf would be asked for
     # more arms than it has.
@@ -1045,6 +1046,7 @@ def test_many_equal_terms_still_sum_to_k(n, design):
         assert sums_to(inclusion(z, k, design), k), k
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(problems(), st.integers(0, 2**32 - 1))
 def test_draws_obey_their_laws(problem, seed):

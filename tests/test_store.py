@@ -98,6 +98,7 @@ def run_undisturbed(url):
     return after, seconds, plan_of(database, 21)
 
 
+@pytest.mark.slow
 def test_killed_at_any_instant(url):
     """200 kills at random moments: each command is wholly there or not at all.
 
@@ -165,6 +166,7 @@ def test_two_officers_plan_at_once(url):
         )
 
 
+@pytest.mark.slow
 def test_ten_writers_for_a_minute(server, tmp_path):
     """Each writer adds people and history of its own; both databases at once.
 

@@ -362,6 +362,7 @@ def test_fields_are_valid(all_verdicts):
         assert v.verdict in str(v)
 
 
+@pytest.mark.slow
 def test_same_seed_same_verdicts_and_quick_ones_agree():
     first = theory.verdicts(quick=True)
     assert first == theory.verdicts(quick=True)
@@ -412,6 +413,7 @@ def test_witnesses_recheck(all_verdicts):
     assert [v.claim for v in all_verdicts if not recheck(v)] == []
 
 
+@pytest.mark.slow
 def test_witnesses_of_another_seed_recheck():
     """The recheck of Algorithm 1 has other random numbers than the search, whatever the seed."""
     assert [v.claim for v in theory.verdicts(quick=True, seed=3) if not recheck(v)] == []
@@ -491,6 +493,7 @@ def notices(verdict, name, value):
         return "does not fit" in str(error) or "division by zero" in str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", EXPECTED)
 def test_recheck_notices_what_was_tampered_with(all_verdicts, claim):
     (v,) = (v for v in all_verdicts if v.claim == claim)
