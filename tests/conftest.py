@@ -54,3 +54,8 @@ def url(request, tmp_path):
 @pytest.fixture
 def database(url):
     return Store(url)
+
+
+def pytest_collection_modifyitems(items):
+    """Slow tests first: a worker that begins one at the end would keep the others waiting."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)

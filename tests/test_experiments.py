@@ -8,6 +8,7 @@ import platform
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -552,3 +553,19 @@ def test_the_full_report_does_not_call_itself_small(tmp_path: Path) -> None:
     assert text.count("<h2>Figure") == 1  # what was not run is left out
     assert "The paper&#x27;s claims" not in text
     assert {f.name for f in (tmp_path / "figures").iterdir()} == {"fig2.png", "fig2.svg"}
+
+
+def test_the_folder_of_parts_stays_while_others_may_write_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, there = running._finish, []
+
+    def finish(*args: Any) -> Any:
+        outcome = real(*args)
+        there.append((tmp_path / "results" / "parts").exists())
+        return outcome
+
+    monkeypatch.setattr(running, "_finish", finish)
+    run(find(["fig1/synthetic", "fig1/p10=0.9"]), tmp_path, runs=1, jobs=1)
+    assert there == [True, True]
+    assert not (tmp_path / "results" / "parts").exists()

@@ -133,6 +133,9 @@ def run(
         probe.unlink()
         _compile_side_by_side()
         done |= _run_all(todo, out, runs, seed, jobs or get_threads(), again)
+        # Only now: while threads are at work, one of them may be about to write there.
+        if not any(probe.parent.iterdir()):
+            probe.parent.rmdir()
     return {experiment.id: done[experiment.id] for experiment in experiments}
 
 
@@ -442,7 +445,4 @@ def _finish(
     write_whole(about, json.dumps(record, indent=1).encode())
     for cohort in parts:
         _part_file(experiment, out, runs, seed, cohort).unlink(missing_ok=True)
-    folder = out / "results" / "parts"
-    if folder.exists() and not any(folder.iterdir()):
-        folder.rmdir()
     return _outcome(experiment, content)
