@@ -131,11 +131,11 @@ def verify(
     from .theory import output, verdicts
 
     if recheck is None:
-        found = verdicts(quick, seed, claim or None)
+        answers = verdicts(quick, seed, claim or None)
         if as_json:
-            print(output.as_json(found))
+            print(output.as_json(answers))
         else:
-            output.show(found, witnesses=bool(claim))
+            output.show(answers, witnesses=bool(claim))
         return
     rechecked = output.recheck_file(recheck, claim)
     if as_json:
@@ -239,8 +239,8 @@ def bench(
         if as_json:
             rows = [
                 dict(zip(("what", "measured", "unit", "goal"), row, strict=True))
-                for _, found in measured
-                for row in found
+                for _, rows_of_part in measured
+                for row in rows_of_part
             ]
             print(json.dumps(rows, indent=1))
         else:

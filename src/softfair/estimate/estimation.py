@@ -83,12 +83,12 @@ def estimate(
             f"monotone is about a bad and a good state, the history has {S} states; "
             "leave it out, or reduce the history to two states"
         )
-    found = find_classes(y, of_groups, check_classes(classes, n))
-    rows = _posteriors(y, of_groups, found, share_covered)
+    found_classes = find_classes(y, of_groups, check_classes(classes, n))
+    rows = _posteriors(y, of_groups, found_classes, share_covered)
     binding = np.zeros((n, len(CONSTRAINTS)), np.bool_)
     if monotone:
         rows, binding = _constrained(rows)
-    return _result(y.sum(axis=3), of_groups, found, rows, binding, share_covered)
+    return _result(y.sum(axis=3), of_groups, found_classes, rows, binding, share_covered)
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,8 +57,8 @@ def _caption_1(results: Results) -> str:
 
 def _caption_2(results: Results) -> str:
     panels = {name: parts(results, name) for name in ("fig2a", "fig2b", "fig2c")}
-    said = [f"({name[-1]}) {describe(found)}." for name, found in panels.items() if found]
-    outcomes = [outcome for found in panels.values() for outcome in found]
+    said = [f"({name[-1]}) {describe(panel)}." for name, panel in panels.items() if panel]
+    outcomes = [outcome for panel in panels.values() for outcome in panel]
     return f"{' '.join(said)} {INTERVALS} Dotted: the Oracle.{unsettled_note(outcomes)}"
 
 

@@ -147,13 +147,13 @@ class EvenHanded(Policy):
         group = _group_numbers(cohort) if self.by == "group" else None
         if self.mu is not None:
             mu = float(self.mu)
-            found = solve_evenhanded(cohort, k, horizon, gamma, self.c, mu, self.welfare, group)
+            solution = solve_evenhanded(cohort, k, horizon, gamma, self.c, mu, self.welfare, group)
         else:
             assert self.entropy is not None
-            mu, found = solve_for_entropy(
+            mu, solution = solve_for_entropy(
                 cohort, k, horizon, gamma, self.c, self.entropy, self.welfare
             )
-        return FittedEvenHanded(self, cohort, k, horizon, gamma, found, mu)
+        return FittedEvenHanded(self, cohort, k, horizon, gamma, solution, mu)
 
 
 class FittedEvenHanded(Fitted):
@@ -165,7 +165,7 @@ class FittedEvenHanded(Fitted):
         What was fitted.
     cohort, k, horizon, gamma
         The setting, see :meth:`softfair.Policy.fit`.
-    found : EvenHandedValues
+    solution : EvenHandedValues
         Gains, bonuses and expected rates.
     mu : float
         The weight of the welfare, given or found.
@@ -178,20 +178,22 @@ class FittedEvenHanded(Fitted):
         k: int,
         horizon: int,
         gamma: float,
-        found: EvenHandedValues,
+        solution: EvenHandedValues,
         mu: float,
     ) -> None:
         rule = Rule.softmax(policy.c, "joint")
-        super().__init__(policy, cohort, k, horizon, gamma, rule, found.values, found.values.info)
+        super().__init__(
+            policy, cohort, k, horizon, gamma, rule, solution.values, solution.values.info
+        )
         self.mu = mu
-        self.bonus: Floats = found.bonus  # [n]: b_i
-        self.rates: Floats = found.rates  # [n]: expected helps over those of the mean arm
-        self._found = found
+        self.bonus: Floats = solution.bonus  # [n]: b_i
+        self.rates: Floats = solution.rates  # [n]: expected helps over those of the mean arm
+        self._solution = solution
 
     @cached_property
     def expected_entropy(self) -> float:
         """Expected entropy of who is helped in one run, computed as if arms were independent."""
-        return self._found.run_entropy(self.k, self.horizon)
+        return self._solution.run_entropy(self.k, self.horizon)
 
     @cached_property
     def upper_bound(self) -> float:

@@ -480,8 +480,8 @@ def _verify(database: Store, as_json: bool) -> None:
     else:
         same = "the same list and probabilities from the stored seed and scores"
         for verdict in verdicts:
-            found = "; ".join(verdict.wrong) or same
-            print(f"round {verdict.round}, version {verdict.version}: {found}")
+            answer = "; ".join(verdict.wrong) or same
+            print(f"round {verdict.round}, version {verdict.version}: {answer}")
         if not verdicts:
             print("There is no plan yet.")
     if bad := [verdict for verdict in verdicts if verdict.wrong]:
@@ -581,16 +581,16 @@ def audit(
     from .audit import audit as examine
     from .audit import show, write_page
 
-    found = examine(_open(db))
+    result = examine(_open(db))
     if html is not None:
-        write_page(found, html)
+        write_page(result, html)
         print(html, file=sys.stderr)
     if as_json:
-        print(json.dumps(found.to_dict(), indent=1))
+        print(json.dumps(result.to_dict(), indent=1))
         return
     from rich.console import Console
 
-    show(found, Console())
+    show(result, Console())
 
 
 @commands.command()

@@ -338,8 +338,8 @@ def solve(
     inverse = _inverse_jacobian(rough.bonuses.residual, rough.unknowns, F)
     if inverse is None:
         inverse = rough.bonuses.inverse_jacobian(rough.unknowns)
-    found = _search(_bonuses(problem, u), rough.unknowns, inverse, tolerance)
-    return replace(found, passes=found.passes + rough.bonuses.passes * share)
+    solution = _search(_bonuses(problem, u), rough.unknowns, inverse, tolerance)
+    return replace(solution, passes=solution.passes + rough.bonuses.passes * share)
 
 
 def _solve_directly(
@@ -351,13 +351,13 @@ def _solve_directly(
         # Everybody's bonus where all is even is charged to everybody.
         charge = problem.c * problem.mu / problem.total * problem.welfare.even
         theta = np.full(len(problem.rho), charge - math.log(odds))
-    found = _search(_bonuses(problem, u), theta, None, tolerance)
-    if found.residual <= tolerance or problem.c * np.ptp(problem.cohort.reward_rows) < GENTLEST:
-        return found
+    solution = _search(_bonuses(problem, u), theta, None, tolerance)
+    if solution.residual <= tolerance or problem.c * np.ptp(problem.cohort.reward_rows) < GENTLEST:
+        return solution
     easier = _solve_directly(replace(problem, c=problem.c / GENTLER), 1e-4, None, None)
     again = _search(_bonuses(problem, easier.bonuses.u), easier.theta * GENTLER, None, tolerance)
-    best = again if again.residual < found.residual else found
-    return replace(best, passes=found.passes + easier.passes + again.passes)
+    best = again if again.residual < solution.residual else solution
+    return replace(best, passes=solution.passes + easier.passes + again.passes)
 
 
 def _bonuses(problem: Problem, u: Floats | None) -> Bonuses:
@@ -369,6 +369,6 @@ def _search(bonuses: Bonuses, theta: Floats, inverse: Floats | None, tolerance: 
     if inverse is None:
         theta = bonuses.start(theta)
         inverse = bonuses.inverse_jacobian(theta)
-    found = _broyden(bonuses.residual, theta, inverse, tolerance)
-    bonuses.residual(found.theta)  # the last step that was tried may have been refused
-    return Solution(bonuses, found.theta, max(found.residual, bonuses.gap), bonuses.passes)
+    solution = _broyden(bonuses.residual, theta, inverse, tolerance)
+    bonuses.residual(solution.theta)  # the last step that was tried may have been refused
+    return Solution(bonuses, solution.theta, max(solution.residual, bonuses.gap), bonuses.passes)

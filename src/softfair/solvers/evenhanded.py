@@ -182,8 +182,8 @@ def solve_evenhanded(
     >>> import softfair as sf
     >>> from softfair.solvers import solve_evenhanded
     >>> cohort = sf.datasets.synthetic(n=20, seed=0)
-    >>> found = solve_evenhanded(cohort, k=2, horizon=10, gamma=1.0, c=20.0, mu=1000.0)
-    >>> bool(0.9 < found.rates.min() and found.rates.max() < 1.1)  # almost even
+    >>> solution = solve_evenhanded(cohort, k=2, horizon=10, gamma=1.0, c=20.0, mu=1000.0)
+    >>> bool(0.9 < solution.rates.min() and solution.rates.max() < 1.1)  # almost even
     True
     """
     if k in (0, cohort.n) or c == 0:  # chances are even whatever the bonuses
@@ -198,8 +198,8 @@ def solve_evenhanded(
         bonuses = Bonuses(replace(problem, welfare=WELFARES["entropy"]))
         bonuses.sweep(prices.theta)
         return _evenhanded(problem, bonuses, prices.theta, prices.info)
-    found = solve(problem, tolerance)
-    info = Info("evenhanded", multiplier, found.residual, tolerance, math.ceil(found.passes))
+    solution = solve(problem, tolerance)
+    info = Info("evenhanded", multiplier, solution.residual, tolerance, math.ceil(solution.passes))
     if not info.converged:
         warn(
             NotConverged(
@@ -210,7 +210,7 @@ def solve_evenhanded(
                 "lists still have k arms, but their values are rough; choose a smaller c or mu",
             )
         )
-    return _evenhanded(problem, found.bonuses, found.theta, info)
+    return _evenhanded(problem, solution.bonuses, solution.theta, info)
 
 
 def _evenhanded(problem: Problem, bonuses: Bonuses, theta: Floats, info: Info) -> EvenHandedValues:
@@ -241,7 +241,7 @@ def solve_for_entropy(
     -------
     mu : float
         The weight.
-    found : EvenHandedValues
+    solution : EvenHandedValues
         The solution for it.
 
     Raises
@@ -254,8 +254,8 @@ def solve_for_entropy(
     >>> import softfair as sf
     >>> from softfair.solvers.evenhanded import solve_for_entropy
     >>> cohort = sf.datasets.synthetic(n=20, seed=0)
-    >>> mu, found = solve_for_entropy(cohort, 2, 20, 1.0, 50.0, entropy=2.6)
-    >>> round(found.values.count_figures(2)[0], 3)
+    >>> mu, solution = solve_for_entropy(cohort, 2, 20, 1.0, 50.0, entropy=2.6)
+    >>> round(solution.values.count_figures(2)[0], 3)
     2.6
     """
     from scipy.optimize import brentq
@@ -301,9 +301,9 @@ class _EntropySearch:
         problem = self._problem
         b = np.zeros(problem.cohort.n)
         if mu > 0:
-            found = solve(replace(problem, mu=mu), ENTROPY_GAP**2, self._theta, self._u)
-            theta, b = found.theta, found.bonuses.b
-            self._theta, self._u = theta, found.bonuses.u
+            solution = solve(replace(problem, mu=mu), ENTROPY_GAP**2, self._theta, self._u)
+            theta, b = solution.theta, solution.bonuses.b
+            self._theta, self._u = theta, solution.bonuses.u
         else:
             rule, T = RuleCode.PRICED, len(problem.rho)
             theta = balance(

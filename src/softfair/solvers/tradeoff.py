@@ -147,10 +147,10 @@ def tradeoff_bound(
         c = hard_multiplier(cohort)
         for mu in scale * MUS:
             problem = Problem(cohort, k, rho, 1.0, c, mu, rule, group)
-            found = solve(problem, ROUGH, theta, u)
-            theta, u = found.theta, found.bonuses.u
-            value = found.bonuses.hard_value(theta / c) + k * float(np.sum(theta / c))
-            b = found.bonuses.b
+            solution = solve(problem, ROUGH, theta, u)
+            theta, u = solution.theta, solution.bonuses.u
+            value = solution.bonuses.hard_value(theta / c) + k * float(np.sum(theta / c))
+            b = solution.bonuses.b
             for factor in FACTORS if mu < scale * MUS[-1] else LAST_FACTORS:
                 weight = mu * factor
                 slopes.append(weight)

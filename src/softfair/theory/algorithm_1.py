@@ -53,7 +53,7 @@ def equal(mean: float, error: float, best: float, allowed: float) -> Sides:
 
 
 def search_limit(
-    found: Search,
+    tightest: Search,
     judge: Judge,
     c: float,
     runs: int,
@@ -98,7 +98,7 @@ def search_limit(
             standard_error=error[s],
         )
 
-    found.add(sides[:, 0], sides[:, 1], len(best), describe)
+    tightest.add(sides[:, 0], sides[:, 1], len(best), describe)
 
 
 def _agrees(w: Witness, mean: float, error: float) -> bool:
@@ -123,7 +123,7 @@ def limit_sides(w: Witness, judge: Judge) -> Sides:
 
 
 def search_larger_c(
-    found: Search,
+    tightest: Search,
     gains: Callable[..., Floats] = algorithm_1_gains,
     n: int = 5,
     k: int = 2,
@@ -153,9 +153,9 @@ def search_larger_c(
             both = [tables[j][:, b], tables[j + 1][:, b]]
             return dict(p=p[b], k=k, T=horizon, gamma=1.0, cs=list(pair), gains=both)
 
-        found.add(value[j], value[j + 1], len(p) if j == 0 else 0, describe)
+        tightest.add(value[j], value[j + 1], len(p) if j == 0 else 0, describe)
     falls = np.diff(value, axis=0) < -ROUNDING  # [C - 1, B]
-    found.count(share_of_problems=falls.any(axis=0).mean())
+    tightest.count(share_of_problems=falls.any(axis=0).mean())
 
 
 def larger_c_sides(w: Witness) -> Sides:
@@ -175,7 +175,7 @@ def larger_c_sides(w: Witness) -> Sides:
 
 
 def search_slower(
-    found: Search,
+    tightest: Search,
     values: Values = algorithm_1_values,
     n: int = 3,
     horizons: tuple[int, int] = (4, 8),
@@ -208,7 +208,7 @@ def search_slower(
         setting = dict(p=one, k=1, T=horizons[1], shorter=horizons[0], gamma=1.0, c=c, runs=runs)
         measured = dict(mean=gap, standard_error=error, limits=V[:, 1].mean(axis=1))
         witness = dict(few=episodes[0], episodes=episodes[1], **setting, **measured)
-        found.add(0.0, gap - ERRORS * error, 1, lambda _, witness=witness: witness)
+        tightest.add(0.0, gap - ERRORS * error, 1, lambda _, witness=witness: witness)
 
 
 def slower_sides(w: Witness) -> Sides:

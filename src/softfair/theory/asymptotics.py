@@ -84,7 +84,7 @@ def _prices(cohort: Cohort, k: int, horizon: int, gamma: float, c: float) -> Flo
 
 
 def search_optimal(
-    found: Search,
+    tightest: Search,
     gains: Gains = algorithm_1_gains,
     n: int = 3,
     k: int = 1,
@@ -113,7 +113,7 @@ def search_optimal(
 
         feasible = bool((spent <= k * (1 + 1e-6)).all())
         top = fluid_top(one, k, table, 1.0)
-        found.add(1.0, top / value, int(feasible), describe, feasible)
+        tightest.add(1.0, top / value, int(feasible), describe, feasible)
 
 
 def optimal_sides(w: Witness) -> Sides:
@@ -178,7 +178,7 @@ def _plain_priced(w: Witness) -> tuple[float, list[float], float]:
 
 
 def search_priced_optimal(
-    found: Search,
+    tightest: Search,
     most: Callable[[int, float, float], float] = lambda n, c, steps: n * steps * math.log(2) / c,
     k: int = 1,
     horizon: int = 6,
@@ -205,7 +205,7 @@ def search_priced_optimal(
                 ) -> dict[str, Any]:
                     return dict(p=one, k=k, T=horizon, gamma=1.0, c=c, prices=prices)
 
-                found.add(
+                tightest.add(
                     hard + k * prices.sum() - value,
                     most(n, c, float(horizon)),
                     int(balanced),

@@ -168,7 +168,7 @@ class Claim:
     measure : str
         Unit of the margin, and what it counts.
     search : callable
-        ``search(found, count=, seed=, ...)`` adds instances to ``found``. It takes what it checks
+        ``search(tightest, count=, seed=, ...)`` adds instances to ``tightest``. It takes what it checks
         (the index, the gains, the bound, the law) as arguments, so that it can be seen to fail.
     sides : callable
         From a witness to (left, right), in plain Python that shares nothing with the search.
@@ -223,23 +223,23 @@ class Claim:
         """
         if self.count is not None:
             settings |= {"count": self.count if count is None else count, "seed": seed}
-        found = self.kind()
-        self.search(found, **settings)
-        if not found.tried or not found.witness:
+        tightest = self.kind()
+        self.search(tightest, **settings)
+        if not tightest.tried or not tightest.witness:
             raise InvalidInput(
                 f"{self.id}: no instance meets the condition; try more instances or a wider range"
             )
-        witness = {name: _plain(x) for name, x in {**found.witness, **found.counted}.items()}
-        fails = self.kind.refutes(found.slack)
+        witness = {name: _plain(x) for name, x in {**tightest.witness, **tightest.counted}.items()}
+        fails = self.kind.refutes(tightest.slack)
         outcome: Outcome = "fails" if fails else "holds under" if self.condition else "holds"
         return Verdict(
             claim=self.id,
             statement=self.statement,
             verdict=outcome,
             condition="" if fails else self.condition,
-            margin=abs(found.slack) if fails else max(found.slack, 0.0),
+            margin=abs(tightest.slack) if fails else max(tightest.slack, 0.0),
             measure=self.measure,
-            instances=found.tried,
+            instances=tightest.tried,
             witness=witness,
             corrected=self.corrected if fails else "",
         )

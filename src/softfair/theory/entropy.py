@@ -17,7 +17,7 @@ ROUNDED = 0.005  # half a unit of the last digit printed
 
 
 def search_entropy(
-    found: Search,
+    tightest: Search,
     divisor: Literal["kn", "kT"] = "kn",
     printed: float = TABLE_2_RANDOM,
     setting: tuple[int, int, int] = TABLE_2,
@@ -30,7 +30,7 @@ def search_entropy(
     """
     n, k, T = setting
     total = T / n if divisor == "kn" else 1.0
-    found.add(
+    tightest.add(
         printed,
         total * math.log(n / total),
         1,
@@ -74,7 +74,7 @@ def lottery_entropy(n: int, k: int, T: int) -> float:
 
 
 def search_lottery(
-    found: Search,
+    tightest: Search,
     printed: float = TABLE_2_RANDOM,
     setting: tuple[int, int, int] = TABLE_2,
 ) -> None:
@@ -86,7 +86,7 @@ def search_lottery(
     """
     n, k, T = setting
     entropy = lottery_entropy(n, k, T)
-    found.add(
+    tightest.add(
         abs(entropy - printed),
         ROUNDED,
         1,

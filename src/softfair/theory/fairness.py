@@ -26,7 +26,7 @@ Gains = Callable[[Cohort, int, int, float, float], Floats]  # (..., gamma, c) ->
 
 
 def search_arms(
-    found: Search,
+    tightest: Search,
     design: sampling.Design,
     inclusion: Inclusion = sampling.inclusion,
     n: int = 6,
@@ -43,7 +43,7 @@ def search_arms(
     for spread, k in product((0.1, 1.0, 3.0), range(1, n)):
         z = spread * rng.normal(size=(-(-count // (3 * (n - 1))), n))
         chance = np.array([inclusion(row, k, design) for row in z])
-        found.add_pairs(
+        tightest.add_pairs(
             z,
             chance,
             len(z),
@@ -61,7 +61,7 @@ def arms_sides(w: Witness, design: sampling.Design) -> Sides:
 
 
 def search_sets(
-    found: Search,
+    tightest: Search,
     design: sampling.Design,
     law: Law | None = None,
     n: int = 5,
@@ -89,8 +89,8 @@ def search_sets(
             log_weights=z[b], design=design, high=arms_of(members[x]), low=arms_of(members[y])
         )
 
-    broken = found.add_pairs(z @ members.T, chance, count, describe)
-    found.count(share_of_pairs_broken=broken)
+    broken = tightest.add_pairs(z @ members.T, chance, count, describe)
+    tightest.count(share_of_pairs_broken=broken)
 
 
 def sets_sides(w: Witness, design: sampling.Design) -> Sides:
@@ -108,7 +108,7 @@ def immediate_gains(cohort: Cohort, k: int, horizon: int, gamma: float, c: float
 
 
 def search_true_values(
-    found: Search,
+    tightest: Search,
     gains: Gains,
     design: sampling.Design,
     n: int = 5,
@@ -151,8 +151,8 @@ def search_true_values(
             low=arms_of(joint.members[y]),
         )
 
-    broken = found.add_pairs(likely, worth, count, describe, ties=True)
-    found.count(share_of_pairs_broken=broken)
+    broken = tightest.add_pairs(likely, worth, count, describe, ties=True)
+    tightest.count(share_of_pairs_broken=broken)
 
 
 def true_values_sides(w: Witness, design: sampling.Design) -> Sides:
@@ -176,7 +176,7 @@ def true_values_sides(w: Witness, design: sampling.Design) -> Sides:
 
 
 def search_fair_myopic(
-    found: Search, horizon: int = 6, k: int = 2, count: int = 10, seed: int = 0
+    tightest: Search, horizon: int = 6, k: int = 2, count: int = 10, seed: int = 0
 ) -> None:
     """Section 5: FairMyopic "is indeed unfair under our proposed fairness constraints". It is.
 
@@ -195,8 +195,8 @@ def search_fair_myopic(
         seed=seed,
     )
     w = inner.witness
-    found.add(w.pop("right"), w.pop("left"), inner.tried, lambda _: w)
-    found.count(**inner.counted)
+    tightest.add(w.pop("right"), w.pop("left"), inner.tried, lambda _: w)
+    tightest.count(**inner.counted)
 
 
 def fair_myopic_sides(w: Witness) -> Sides:
@@ -208,7 +208,7 @@ def fair_myopic_sides(w: Witness) -> Sides:
 
 
 def search_definition_1(
-    found: Search,
+    tightest: Search,
     cs: Sequence[float] = (0.0, math.inf),
     n: int = 4,
     k: int = 2,
@@ -235,7 +235,7 @@ def search_definition_1(
         def describe(b: int, x: int, y: int, c: float = c) -> dict[str, Any]:
             return dict(gains=gain[b], c=c, high=arms_of(members[x]), low=arms_of(members[y]))
 
-        found.add_pairs(chance, Q, count, describe, ties=True)
+        tightest.add_pairs(chance, Q, count, describe, ties=True)
 
 
 def definition_1_sides(w: Witness) -> Sides:
@@ -256,7 +256,7 @@ def rising_law(sums: Floats, rng: np.random.Generator) -> Floats:
 
 
 def search_sets_to_arms(
-    found: Search,
+    tightest: Search,
     law: Callable[[Floats, np.random.Generator], Floats] = rising_law,
     n: int = 5,
     k: int = 2,
@@ -271,7 +271,7 @@ def search_sets_to_arms(
     rng = np.random.default_rng([seed, 6])
     gain, members = rng.normal(size=(count, n)), sets_of(n, k)
     chance = law(gain @ members.T, rng)
-    found.add_pairs(
+    tightest.add_pairs(
         gain,
         chance @ members,
         count,
@@ -299,7 +299,7 @@ def sets_to_arms_sides(w: Witness) -> Sides:
 
 
 def search_arms_to_sets(
-    found: Search, n: int = 4, k: int = 2, count: int = 200, seed: int = 0
+    tightest: Search, n: int = 4, k: int = 2, count: int = 200, seed: int = 0
 ) -> None:
     """Definition 2, second statement to first: whoever orders arms by lambda orders sets by Q.
 
@@ -319,8 +319,8 @@ def search_arms_to_sets(
             gains=gain[b], k=k, law=chance[b], high=arms_of(members[x]), low=arms_of(members[y])
         )
 
-    broken = found.add_pairs(gain @ members.T, chance, count, describe)
-    found.count(share_of_pairs_broken=broken)
+    broken = tightest.add_pairs(gain @ members.T, chance, count, describe)
+    tightest.count(share_of_pairs_broken=broken)
 
 
 def arms_to_sets_sides(w: Witness) -> Sides:
@@ -334,7 +334,7 @@ def arms_to_sets_sides(w: Witness) -> Sides:
 
 
 def search_product(
-    found: Search,
+    tightest: Search,
     most: Callable[[int, int], float] = lambda n, k: 1.0,
     sizes: Sequence[tuple[int, int]] = ((4, 2), (6, 3), (10, 3), (100, 10)),
     count: int = 10,
@@ -359,8 +359,8 @@ def search_product(
         ) -> dict[str, Any]:
             return dict(n=n, k=k, inclusion=chance, sum=e[k])
 
-        found.add(1.0, e[k] + 1e-9, 0, describe)  # 1e-9: inclusion is exact to 1e-10 an arm
-        found.add(e[k], most(n, k) + 1e-9, 1, describe)
+        tightest.add(1.0, e[k] + 1e-9, 0, describe)  # 1e-9: inclusion is exact to 1e-10 an arm
+        tightest.add(e[k], most(n, k) + 1e-9, 1, describe)
 
 
 def product_sides(w: Witness, most: Callable[[int, int], float]) -> Sides:
@@ -399,7 +399,7 @@ FLOORS: dict[sampling.Design, Callable[[int, int, float], float]] = {
 
 
 def search_floor(
-    found: Search,
+    tightest: Search,
     design: sampling.Design,
     floor: Callable[[int, int, float], float] | None = None,
     sizes: Sequence[tuple[int, int]] = ((2, 1), (4, 1), (5, 2), (6, 3), (6, 5)),
@@ -418,7 +418,7 @@ def search_floor(
         z[:, 0], z[:, 1] = 0.0, D
         z[0, 1:] = D
         chance = np.array([sampling.inclusion(row, k, design) for row in z])
-        found.add(
+        tightest.add(
             (floor or FLOORS[design])(n, k, D),
             chance.min(axis=1),
             len(z),

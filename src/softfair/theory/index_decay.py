@@ -28,7 +28,7 @@ DECISIONS = 6  # left at most
 
 
 def search_decay(
-    found: Search,
+    tightest: Search,
     p: ArrayLike | None = None,
     gamma: float = 0.9,
     index: Index = indices.whittle,
@@ -49,18 +49,18 @@ def search_decay(
         else single_arms(p, 0, 0)
     )
     W = index(Cohort.two_state(arms), gamma, DECISIONS)[1:]  # [T, n, 2], row h - 1
-    found.add(
+    tightest.add(
         W[:-1],
         W[1:],
         len(arms),
         lambda h, i, s: dict(p=arms[i], gamma=gamma, s=s, decisions_left=[h + 1, h + 2]),
     )
     broken = (np.diff(W, axis=0) < -ROUNDING).any(axis=(0, 2))
-    found.count(share_of_arms_broken=broken.mean())
+    tightest.count(share_of_arms_broken=broken.mean())
 
 
 def search_decay_best_state(
-    found: Search,
+    tightest: Search,
     p: ArrayLike | None = None,
     gamma: float = 0.9,
     index: Index = indices.whittle,
@@ -84,7 +84,7 @@ def search_decay_best_state(
         & (gamma > 0)
     )
     W = index(Cohort.two_state(arms), gamma, DECISIONS)[1:]
-    found.add(
+    tightest.add(
         W[:-1],
         W[1:],
         int(meets.sum()),
@@ -100,7 +100,7 @@ def index_sides(w: Witness) -> Sides:
 
 
 def search_index_end(
-    found: Search,
+    tightest: Search,
     p: ArrayLike | None = None,
     gamma: float = 0.9,
     index: Index = indices.whittle,
@@ -115,14 +115,14 @@ def search_index_end(
     arms = single_arms(p, count, seed)
     gain = arms[:, 1] - arms[:, 0]
     W = index(Cohort.two_state(arms), gamma, DECISIONS)[1:]
-    found.add(
+    tightest.add(
         gain,
         W[1:],
         len(arms),
         lambda h, i, s: dict(p=arms[i], gamma=gamma, s=s, decisions_left=h + 2),
     )
     off = np.abs(W[0] - gain)
-    found.add(
+    tightest.add(
         off,
         0.0,
         0,
@@ -140,7 +140,7 @@ def index_end_sides(w: Witness) -> Sides:
 
 
 def search_values_rise(
-    found: Search,
+    tightest: Search,
     letter: bool,
     gammas: Sequence[float] = (0.0, 0.5, 1.0),
     p: ArrayLike | None = None,
@@ -173,9 +173,9 @@ def search_values_rise(
 
         if letter:
             rises = (np.diff(V, axis=0) > 1e-3 * ROUNDING).sum(axis=0)
-            found.add(DECISIONS, rises, len(arms), describe)
+            tightest.add(DECISIONS, rises, len(arms), describe)
         else:
-            found.add(V[:-1], V[1:], len(arms), describe)
+            tightest.add(V[:-1], V[1:], len(arms), describe)
 
 
 def rise_sides(w: Witness, letter: bool) -> Sides:

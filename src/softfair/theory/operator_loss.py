@@ -71,7 +71,7 @@ def _each_loss(
 
 
 def search_loss(
-    found: Search, form: Bound, eta: PerStep | None = None, count: int = 40, seed: int = 0
+    tightest: Search, form: Bound, eta: PerStep | None = None, count: int = 40, seed: int = 0
 ) -> None:
     """Theorem 4 (k = 1) and the conjecture (k > 1): Q_soft >= Q* - (n - k) / ((2 + c) (1 - gamma)).
 
@@ -91,7 +91,7 @@ def search_loss(
     gamma = 0.9 if form.horizon is None else 1.0
     for n, k, c, Q, Q_soft, meets, describe in _each_loss(form, softmax_value, count, seed):
         most = (eta or form.eta)(n, k, c) * discounted(gamma, form.horizon)
-        found.add(Q - Q_soft, most, int(meets.sum()), describe, meets[:, None, None])
+        tightest.add(Q - Q_soft, most, int(meets.sum()), describe, meets[:, None, None])
 
 
 def loss_sides(w: Witness, eta: PerStep) -> Sides:
@@ -101,7 +101,7 @@ def loss_sides(w: Witness, eta: PerStep) -> Sides:
 
 
 def search_above(
-    found: Search, soft: SoftValue = softmax_value, count: int = 20, seed: int = 0
+    tightest: Search, soft: SoftValue = softmax_value, count: int = 20, seed: int = 0
 ) -> None:
     """Theorem 4's and the conjecture's other half, on the operator: Q_soft <= Q*. It holds.
 
@@ -109,7 +109,7 @@ def search_above(
     """
     form = Bound("", "", eta_paper, sizes=((2, 1), (3, 1), *PAIRS))
     for _, _, _, Q, Q_soft, meets, describe in _each_loss(form, soft, count, seed):
-        found.add(Q_soft, Q, len(meets), describe)
+        tightest.add(Q_soft, Q, len(meets), describe)
 
 
 def above_sides(w: Witness) -> Sides:
@@ -121,7 +121,7 @@ def above_sides(w: Witness) -> Sides:
 
 
 def search_rises_with_c(
-    found: Search,
+    tightest: Search,
     soft: SoftValue = softmax_value,
     horizon: int = 6,
     gamma: float = 1.0,
@@ -142,7 +142,7 @@ def search_rises_with_c(
             [joint.backward(horizon, gamma, lambda Q, t, c=c: soft(Q, c))[1][0] for c in cs]  # type: ignore[misc]
         )  # [C, B, N]
         for j, pair in enumerate(pairwise(cs)):
-            found.add(
+            tightest.add(
                 V[j],
                 V[j + 1],
                 len(p) if j == 0 else 0,
@@ -171,7 +171,7 @@ def regularised_value(Q: Floats, c: float) -> Floats:
 
 
 def search_regularised(
-    found: Search,
+    tightest: Search,
     horizon: int = 6,
     gamma: float = 1.0,
     cs: tuple[float, ...] = DOUBLINGS,
@@ -193,7 +193,7 @@ def search_regularised(
             weight = np.exp(c * (Q - Q.max(axis=2, keepdims=True)))  # [T, B, A, N]
             earned.append(joint.value_of(weight / weight.sum(axis=2, keepdims=True), gamma))
         for j, pair in enumerate(pairwise(cs)):
-            found.add(
+            tightest.add(
                 earned[j],
                 earned[j + 1],
                 len(p) if j == 0 else 0,

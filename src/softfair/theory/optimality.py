@@ -26,7 +26,7 @@ Gains = Callable[[Cohort, int, int, float], Floats]  # (cohort, k, horizon, gamm
 
 
 def search_top_k(
-    found: Search,
+    tightest: Search,
     gains: Gains = algorithm_1_gains,
     n: int = 4,
     k: int = 1,
@@ -47,14 +47,14 @@ def search_top_k(
     best = joint.backward(horizon, gamma, highest)[1][0].mean(axis=-1)  # [B]
     tables = stacked([gains(Cohort.two_state(one), k, horizon, gamma) for one in p])
     top = _top_k_value(joint, tables, gamma)
-    found.add(
+    tightest.add(
         1.0,
         top / best,
         len(p),
         lambda b: dict(p=p[b], k=k, T=horizon, gamma=gamma, gains=tables[:, b], optimum=best[b]),
     )
     gap = 1 - top / best
-    found.count(
+    tightest.count(
         mean_gap=gap.mean(),
         mean_gap_natural=gap[:count].mean(),
         share_suboptimal=np.mean(gap > ROUNDING),
@@ -94,7 +94,7 @@ def top_k_sides(w: Witness) -> Sides:
 
 
 def search_any_index(
-    found: Search,
+    tightest: Search,
     n: int = 4,
     k: int = 2,
     horizon: int = 6,
@@ -134,9 +134,9 @@ def search_any_index(
                 states = [joint.states[alike[np.argmax(lead[t, b, alike])]] for lead in leads]
                 return dict(p=p[b], k=k, T=horizon, gamma=gamma, t=t, i=i, j=j, states=states)
 
-            found.add(np.maximum(lost, 0.0), 0.0, 0, describe)
-    found.tried = len(p)
-    found.count(share_of_problems=without.mean())
+            tightest.add(np.maximum(lost, 0.0), 0.0, 0, describe)
+    tightest.tried = len(p)
+    tightest.count(share_of_problems=without.mean())
 
 
 def any_index_sides(w: Witness) -> Sides:
@@ -157,7 +157,7 @@ def any_index_sides(w: Witness) -> Sides:
 
 
 def search_decomposition(
-    found: Search, horizon: int = 6, gamma: float = 1.0, count: int = 60, seed: int = 0
+    tightest: Search, horizon: int = 6, gamma: float = 1.0, count: int = 60, seed: int = 0
 ) -> None:
     """The step that Theorems 2 and 3 rest on: Q*(s, a) = sum_i Q_i(s_i, a_i). It is not so.
 
@@ -172,13 +172,13 @@ def search_decomposition(
     for i, j, x, y in ((0, 1, 2, 3), (0, 2, 1, 3), (0, 3, 1, 2)):
         ix, jx, iy, jy = (of[min(pair), max(pair)] for pair in ((i, x), (j, x), (i, y), (j, y)))
         setting: Describe = partial(dict, k=2, T=horizon, gamma=gamma, i=i, j=j, x=x, y=y)
-        found.add(
+        tightest.add(
             np.abs(ix - jx - iy + jy),
             0.0,
             0,
             lambda t, b, s, setting=setting: setting(p=p[b], t=t, s=joint.states[s]),
         )
-    found.tried = len(p)
+    tightest.tried = len(p)
 
 
 def decomposition_sides(w: Witness) -> Sides:
@@ -191,7 +191,7 @@ def decomposition_sides(w: Witness) -> Sides:
 
 
 def search_myopic_below_random(
-    found: Search,
+    tightest: Search,
     horizon: int = 6,
     gamma: float = 1.0,
     n: int = 3,
@@ -210,8 +210,8 @@ def search_myopic_below_random(
     gain = p[:, :, 1] - p[:, :, 0]  # [B, n, 2]
     myopic = _top_k_value(joint, np.repeat(gain[None], horizon, axis=0), gamma)
     lottery = joint.backward(horizon, gamma, lambda Q, t: Q.mean(axis=1))[1][0].mean(axis=-1)
-    found.add(myopic, lottery, len(p), lambda b: dict(p=p[b], k=k, T=horizon, gamma=gamma))
-    found.count(share_of_natural_problems=np.mean((lottery > myopic)[1 : 1 + count]))
+    tightest.add(myopic, lottery, len(p), lambda b: dict(p=p[b], k=k, T=horizon, gamma=gamma))
+    tightest.count(share_of_natural_problems=np.mean((lottery > myopic)[1 : 1 + count]))
 
 
 def myopic_sides(w: Witness) -> Sides:
@@ -222,7 +222,7 @@ def myopic_sides(w: Witness) -> Sides:
 
 
 def search_certificate(
-    found: Search,
+    tightest: Search,
     bound: Callable[[Cohort, int, int, float], float] = solvers.upper_bound,
     count: int = 8,
     seed: int = 0,
@@ -245,9 +245,9 @@ def search_certificate(
         best = Joint.of(p, k).backward(T, gamma, highest)[1][0].mean(axis=-1)  # [B]
         certified = np.array([bound(Cohort.two_state(one), k, T, gamma) for one in p])
         setting: Describe = partial(dict, k=k, T=T, gamma=gamma)
-        found.add(best, certified, len(p), lambda b, p=p, setting=setting: setting(p=p[b]))
+        tightest.add(best, certified, len(p), lambda b, p=p, setting=setting: setting(p=p[b]))
         tightness += list(best / certified)
-    found.count(
+    tightest.count(
         mean_optimum_over_bound=np.mean(tightness), least_optimum_over_bound=np.min(tightness)
     )
 

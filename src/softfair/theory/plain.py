@@ -37,17 +37,17 @@ def tables(w: Witness, pick: Pick) -> list[dict[State, dict[Set, float]]]:
             math.prod(good[i] if s2[i] else 1 - good[i] for i in arms) for s2 in states
         ]
     values = dict.fromkeys(states, 0.0)
-    found: list[dict[State, dict[Set, float]]] = []
+    tightest: list[dict[State, dict[Set, float]]] = []
     for t in reversed(range(w["T"])):
         worth = [reward * sum(s2) + gamma * values[s2] for s2 in states]
-        found.append(
+        tightest.append(
             {
                 s: {a: sum(map(math.prod, zip(chances[s, a], worth, strict=True))) for a in sets}
                 for s in states
             }
         )
-        values = {s: pick(t, s, found[-1][s]) for s in states}
-    return found[::-1]
+        values = {s: pick(t, s, tightest[-1][s]) for s in states}
+    return tightest[::-1]
 
 
 def best(t: int, s: State, Q: Mapping[Set, float]) -> float:

@@ -61,7 +61,7 @@ def _sure_and_others(count: int, n: int, seed: int) -> Floats:
 
 
 def search_bounded(
-    found: Search,
+    tightest: Search,
     horizon: int | None = None,
     gamma: float = 0.9,
     bound: Callable[[int, float], float] = lambda n, steps: n * steps,
@@ -90,8 +90,8 @@ def search_bounded(
         def describe(b: int, a: int, s: int, setting: Describe = setting) -> dict[str, Any]:
             return setting(p=p[b], s=joint.states[s], a=arms_of(joint.members[a]))
 
-        found.add(0.0, Q, len(p), describe)
-        found.add(Q, most, 0, describe)
+        tightest.add(0.0, Q, len(p), describe)
+        tightest.add(Q, most, 0, describe)
 
 
 def bounded_sides(w: Witness) -> Sides:
@@ -102,7 +102,7 @@ def bounded_sides(w: Witness) -> Sides:
 
 
 def search_gap(
-    found: Search,
+    tightest: Search,
     bound: Callable[[int, int, float], float],
     horizon: int | None,
     gamma: float,
@@ -133,8 +133,8 @@ def search_gap(
 
         most = bound(n, k, discounted(gamma, horizon))
         gap = np.ptp(Q, axis=1)
-        found.add(gap, most, len(p), describe)
-        found.count(share_of_natural_problems=np.mean(gap[1 : 1 + count].max(axis=1) > most))
+        tightest.add(gap, most, len(p), describe)
+        tightest.count(share_of_natural_problems=np.mean(gap[1 : 1 + count].max(axis=1) > most))
 
 
 def gap_sides(w: Witness, bound: Callable[[int, int, float], float]) -> Sides:
@@ -315,7 +315,7 @@ LARGE_C = "c >= 2 W(1/e) / (1 - W(1/e)) = 0.772"
 
 
 def search_softmax(
-    found: Search,
+    tightest: Search,
     form: Bound,
     eta: PerStep | None = None,
     largest_gap: float | None = None,
@@ -335,7 +335,7 @@ def search_softmax(
     for n, k in form.sizes:
         gaps = _gaps(math.comb(n, k) - 1, largest, count, seed)
         for c in form.cs(n, k):
-            found.add(
+            tightest.add(
                 softmax_loss(gaps, c),
                 (eta or form.eta)(n, k, c),
                 len(gaps),
@@ -351,7 +351,7 @@ def softmax_sides(w: Witness, eta: PerStep) -> Sides:
 
 
 def search_lower(
-    found: Search,
+    tightest: Search,
     own_gap: bool,
     n: int = 2,
     gamma: float = 0.9,
@@ -367,7 +367,7 @@ def search_lower(
     gaps = _gaps(n - 1, n / (1 - gamma), count, seed)
     delta = gaps.max(axis=1) if own_gap else np.full(len(gaps), n / (1 - gamma))
     for c in CS:
-        found.add(
+        tightest.add(
             delta / (n * np.exp(c * delta)),
             softmax_loss(gaps, c),
             len(gaps),
@@ -384,7 +384,7 @@ def lower_sides(w: Witness, own_gap: bool) -> Sides:
     return delta / (n * math.exp(c * delta)), plain.softmax_loss(w["gaps"], c)
 
 
-def search_fraction(found: Search, count: int = 200, seed: int = 0, least: float = 0.0) -> None:
+def search_fraction(tightest: Search, count: int = 200, seed: int = 0, least: float = 0.0) -> None:
     """The appendix's fact: sum x / (1 + sum y) <= sum x_i / (1 + y_i) for x, y >= 0. It holds.
 
     Each x_i / (1 + sum y) is at most x_i / (1 + y_i).
@@ -392,7 +392,7 @@ def search_fraction(found: Search, count: int = 200, seed: int = 0, least: float
     rng = np.random.default_rng([seed, 11])
     for size in (1, 2, 5):
         x, y = (least + rng.exponential(size=(count, size)) for _ in range(2))
-        found.add(
+        tightest.add(
             x.sum(axis=1) / (1 + y.sum(axis=1)),
             (x / (1 + y)).sum(axis=1),
             count,
@@ -410,7 +410,7 @@ def fraction_sides(w: Witness) -> Sides:
 
 
 def search_weights(
-    found: Search,
+    tightest: Search,
     corrected: bool,
     cs: Sequence[float] = (0.5, 2.0),
     count: int = 50,
@@ -427,7 +427,7 @@ def search_weights(
         scale = c if corrected else 1.0  # of log K and of Q
         log_left = scale * passive.sum(axis=1) + c * (active - passive)[:, 0]
         log_right = scale * (passive.sum(axis=1) + (active - passive)[:, 0])
-        found.add(
+        tightest.add(
             np.abs(log_left - log_right),
             0.0,
             count,
@@ -447,7 +447,7 @@ def weights_sides(w: Witness, corrected: bool) -> Sides:
 
 
 def search_rate_uniform(
-    found: Search,
+    tightest: Search,
     worst: PerStep = eta_sharp,
     sizes: Sequence[tuple[int, int]] = ONE,
     cs: Sequence[float] = (0.5, 1.0, 5.0, 20.0),
@@ -461,7 +461,7 @@ def search_rate_uniform(
     for n, k in sizes:
         for c in cs:
             first, second, third = (worst(n, k, x * c) for x in (1, 2, 4))
-            found.add(
+            tightest.add(
                 math.log(first / second) / c,
                 math.log(second / third) / (2 * c),
                 1,
@@ -486,7 +486,7 @@ def rate_uniform_sides(w: Witness) -> Sides:
 
 
 def search_rate_fixed(
-    found: Search,
+    tightest: Search,
     bound: Callable[[int, float, float], float] = lambda others, gap, c: (
         others * gap * math.exp(-c * gap)
     ),
@@ -507,7 +507,7 @@ def search_rate_fixed(
             if not meets.any():
                 continue
             most = np.array([bound(others, float(gap), c) for gap in d])
-            found.add(
+            tightest.add(
                 np.log(softmax_loss(gaps, c)),
                 np.log(most),
                 int(meets.sum()),
