@@ -168,8 +168,9 @@ class Claim:
     measure : str
         Unit of the margin, and what it counts.
     search : callable
-        ``search(tightest, count=, seed=, ...)`` adds instances to ``tightest``. It takes what it checks
-        (the index, the gains, the bound, the law) as arguments, so that it can be seen to fail.
+        ``search(tightest, count=, seed=, ...)`` adds instances to ``tightest``. It takes what it
+        checks (the index, the gains, the bound, the law) as arguments, so that it can be seen to
+        fail.
     sides : callable
         From a witness to (left, right), in plain Python that shares nothing with the search.
     count : int or None
