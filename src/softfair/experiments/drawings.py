@@ -28,7 +28,7 @@ from .catalogue import Experiment
 from .intervals import Summary, summarise
 from .paper import PAPER_TABLE_2
 from .running import Outcome
-from .sections import SOLVERS, Results, figures_of_policies, number, parts
+from .sections import SOLVERS, Results, figures_of_policies, number, parts, solvers_of
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -221,7 +221,8 @@ def draw_figure_3a(results: Results) -> Figure:
     figure, axes = new_figure(columns=1, width=4.6, height=4.0)
     ax = axes[0]
     ax.set_xscale("log")
-    _lines(ax, parts(results, "fig3a"), "benefit", [*SOLVERS, DECOUPLED])
+    outcomes = parts(results, "fig3a")
+    _lines(ax, outcomes, "benefit", [*solvers_of(outcomes), DECOUPLED])
     ax.axhline(100, color=INK, linewidth=0.8, linestyle=":")
     ax.set_xlabel("multiplier c")
     ax.set_ylabel(BENEFIT_LABEL)
@@ -233,8 +234,9 @@ def draw_figure_3a(results: Results) -> Figure:
 def draw_figure_3b(results: Results) -> Figure:
     """Action entropy by the chance that help in the bad state brings the good one."""
     figure, axes = new_figure(columns=1, width=4.6, height=4.0)
-    policies = ["Random", "FairMyopic", *SOLVERS, "Myopic", "Oracle"]
-    _lines(axes[0], parts(results, "fig3b"), "entropy", policies)
+    outcomes = parts(results, "fig3b")
+    policies = ["Random", "FairMyopic", *solvers_of(outcomes), "Myopic", "Oracle"]
+    _lines(axes[0], outcomes, "entropy", policies)
     axes[0].set_xlabel("chance p[1, 0] of recovery when helped")
     axes[0].set_ylabel("action entropy")
     axes[0].set_title("(b)", fontsize=10, loc="left")
@@ -286,7 +288,7 @@ def draw_frontiers(results: Results) -> Figure:
     places = [PLACE["fig3a"](outcome.experiment) for outcome in outcomes]
     columns = ("entropy", "never_selected")
     for letter, ax, column in zip("ab", axes, columns, strict=True):
-        for policy in (*SOLVERS, DECOUPLED):
+        for policy in (*solvers_of(outcomes), DECOUPLED):
             _frontier(ax, outcomes, places, policy, column)
         for policy in ("Random", "Myopic", "FairMyopic", "Oracle"):
             colour, marker = STYLE[policy]

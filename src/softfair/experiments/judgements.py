@@ -26,7 +26,16 @@ from .intervals import (
 )
 from .paper import PAPER_TABLE_2
 from .running import Outcome
-from .sections import SOLVERS, Judgement, Results, Table, figures_of_policies, number, parts
+from .sections import (
+    SOLVERS,
+    Judgement,
+    Results,
+    Table,
+    figures_of_policies,
+    number,
+    parts,
+    solvers_of,
+)
 
 RIVALS = ("Random", "Myopic", "FairMyopic")
 CANNOT_TELL = "these runs cannot tell"
@@ -200,8 +209,11 @@ def judge_figure_3a(results: Results) -> list[Judgement]:
         judgements.append(_judge_growth(finite))
     last = outcomes[-1]
     if math.isinf(PLACE["fig3a"](last.experiment)):
-        first, second = (summarise(last.rows, p, "benefit") for p in (SOLVERS[0], DECOUPLED))
-        named = {"Algorithm 1" if first.settled else "Algorithm 1*": first, "mean field": second}
+        named = {}
+        if SOLVERS[0] in solvers_of([last]):
+            learnt = summarise(last.rows, SOLVERS[0], "benefit")
+            named["Algorithm 1" if learnt.settled else "Algorithm 1*"] = learnt
+        named["mean field"] = summarise(last.rows, DECOUPLED, "benefit")
         judgements.append(
             Judgement(
                 "Choosing the top k by \u03bb (c = \u221e, values learnt with c = 1) achieves the "
@@ -222,7 +234,7 @@ def _judge_growth(outcomes: Sequence[Outcome]) -> Judgement:
     """Steady growth: up in all, and no step down by more than a point."""
     answers: dict[str, Answer] = {}
     said = []
-    for policy in (*SOLVERS, DECOUPLED):
+    for policy in (*solvers_of(outcomes), DECOUPLED):
         steps = [
             difference(b.rows, policy, policy, "benefit", a.rows) for a, b in pairwise(outcomes)
         ]
@@ -246,11 +258,12 @@ def _judge_growth(outcomes: Sequence[Outcome]) -> Judgement:
 def judge_figure_3b(results: Results) -> list[Judgement]:
     """Whether Random has the highest entropy, and SoftFair a higher one than the Oracle."""
     outcomes = parts(results, "fig3b")
-    others = ("FairMyopic", *SOLVERS, "Myopic", "Oracle")
+    solvers = solvers_of(outcomes)
+    others = ("FairMyopic", *solvers, "Myopic", "Oracle")
     lottery = [difference(o.rows, "Random", other, "entropy") for o in outcomes for other in others]
     answers: dict[str, Answer] = {}
     said = []
-    for solver in SOLVERS:
+    for solver in solvers:
         gaps = [difference(o.rows, solver, "Oracle", "entropy") for o in outcomes]
         label = _label(outcomes, solver)
         answers[label] = all_above(gaps)
@@ -394,11 +407,12 @@ def judge_frontiers(results: Results) -> list[Judgement]:
     """What learning values by prices, or with c_value = 1, adds at the same entropy."""
     outcomes = [o for o in parts(results, "fig3a") if math.isfinite(PLACE["fig3a"](o.experiment))]
     judgements = []
+    coupled_solvers = [s for s in solvers_of(outcomes) if s != "SoftFair (priced)"]
     for challenger, words in (
         ("SoftFair (priced)", "Prices"),
         (DECOUPLED, "Values learnt with c_value = 1"),
     ):
-        for coupled in ("SoftFair (paper)", "SoftFair (mean field)"):
+        for coupled in coupled_solvers:
             gains = _gains_at_no_less_entropy(outcomes, challenger, coupled)
             answer: Answer = all_above(list(gains.values()))
             at = ", ".join(f"{gain.text(1)} at c = {number(c)}" for c, gain in gains.items())

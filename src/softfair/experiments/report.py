@@ -242,8 +242,8 @@ def _introduction(quick: bool) -> list[str]:
         return [first]
     return [
         "The small version: the paper's own sizes, with fewer cohorts than the full report and "
-        "only the first episodes of Algorithm 1, whose values then have not settled, and without "
-        "other readings of Table 2 and Figure 1. "
+        "only the first episodes of Algorithm 1, whose values then have not settled; without "
+        "Algorithm 1 in Figure 3, and without other readings of Table 2 and Figure 1. "
         "<code>softfair reproduce</code> makes the full one.",
         first,
     ]

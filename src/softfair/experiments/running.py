@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -90,6 +90,7 @@ def run(
     seed: int = 0,
     jobs: int | None = None,
     again: bool = False,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> dict[str, Outcome]:
     """Run experiments, or take their results from an earlier run of the same software.
 
@@ -108,6 +109,8 @@ def run(
         Cohorts at a time; default as many as there are threads.
     again : bool
         Whether to run what is already there.
+    meanwhile : callable, optional
+        Called once while the cohorts are at work in threads: other work for the caller's thread.
 
     Returns
     -------
@@ -132,15 +135,23 @@ def run(
         write_whole(probe, b"")  # an unwritable folder is refused before any work
         probe.unlink()
         _compile_side_by_side()
-        done |= _run_all(todo, out, runs, seed, jobs or get_threads(), again)
+        done |= _run_all(todo, out, runs, seed, jobs or get_threads(), again, meanwhile)
         # Only now: while threads are at work, one of them may be about to write there.
         if not any(probe.parent.iterdir()):
             probe.parent.rmdir()
+    else:
+        meanwhile()
     return {experiment.id: done[experiment.id] for experiment in experiments}
 
 
 def _run_all(
-    experiments: list[Experiment], out: Path, runs: int, seed: int, jobs: int, again: bool
+    experiments: list[Experiment],
+    out: Path,
+    runs: int,
+    seed: int,
+    jobs: int,
+    again: bool,
+    meanwhile: Callable[[], None],
 ) -> dict[str, Outcome]:
     """Run the experiments side by side; each is written when the last of its cohorts is done."""
     runs_of = _runs_of_cohorts(runs)
@@ -170,6 +181,7 @@ def _run_all(
             work, sorted(tasks, key=_cost, reverse=True)
         )
         try:
+            meanwhile()
             for (alike, cohort), made in track(results, "experiments", total=len(tasks)):
                 for experiment in alike:
                     of_experiment = parts[experiment.id]

@@ -23,6 +23,7 @@ __all__ = [
     "figures_of_policies",
     "number",
     "parts",
+    "solvers_of",
     "unsettled_note",
 ]
 
@@ -123,6 +124,22 @@ def parts(results: Results, figure: str) -> list[Outcome]:
         In the order of the results; empty if none of its parts was run.
     """
     return [outcome for outcome in results.values() if outcome.experiment.figure == figure]
+
+
+def solvers_of(outcomes: Iterable[Outcome]) -> list[str]:
+    """Give the solvers of SoftFair that were run in all of some outcomes.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+
+    Returns
+    -------
+    list of str
+        In the order of `SOLVERS`.
+    """
+    run = [set(outcome.experiment.policies) for outcome in outcomes]
+    return [solver for solver in SOLVERS if all(solver in policies for policies in run)]
 
 
 def number(value: float) -> str:

@@ -16,11 +16,11 @@ import math
 import numpy as np
 from numba import njit
 
-from .elementary import COMPILE, INSIDE, exp_, rise_
+from .elementary import COMPILE, INSIDE, SMALL_RISE, exp_, exp_upto_, small_rise_
 from .lanes import LANES, lanes
 from .rules import RuleCode
 from .shift import shift
-from .weights import clock, coin, on_grid
+from .weights import LATEST, coin, lane_sum, on_grid, store
 
 __all__ = ["joint_exact", "successive_exact", "sums"]
 
@@ -53,11 +53,9 @@ def _count_law(q, r, dust, law):
         if q[i] <= 0.5:
             high += 1
             law[high] = 0.0
-            before = 0.0
-            for j in range(low, high + 1):
-                old = law[j]
-                law[j] = (1.0 - p) * old + p * before
-                before = old
+            for j in range(high, low, -1):
+                law[j] = (1.0 - p) * law[j] + p * law[j - 1]
+            law[low] *= 1.0 - p
         else:
             low -= 1
             law[low] = 0.0
@@ -134,6 +132,62 @@ def _digits(growth, step):
 
 
 @njit(**COMPILE)
+def _chances_at(clocks, factor, q, r, density):
+    """Fill q = 1 - e^-s, r = e^-s and density = s e^-s, with s = factor clocks; returns the growth.
+
+    The growth is that of `successive_exact`, the sum of s^2 r / q.
+    """
+    n = len(clocks)
+    s, e, risen, terms = lanes(), lanes(), lanes(), lanes()
+    terms[:] = 0.0
+    for first in range(0, n, LANES):
+        size = min(LANES, n - first)
+        for j in range(LANES):
+            s[j] = clocks[first + j if j < size else first] * factor
+        for j in range(LANES):
+            s[j] = s[j] if s[j] < LATEST else LATEST
+            e[j] = exp_upto_(-s[j])
+            risen[j] = small_rise_(s[j]) if s[j] < SMALL_RISE else 1.0 - e[j]
+        if size == LANES:
+            for j in range(LANES):
+                terms[j] += s[j] * s[j] * e[j] / risen[j]
+        else:
+            for j in range(size):
+                terms[j] += s[j] * s[j] * e[j] / risen[j]
+        for j in range(LANES):
+            s[j] *= e[j]
+        store(first, n, risen, q)
+        store(first, n, e, r)
+        store(first, n, s, density)
+    return lane_sum(terms) + 1e-300
+
+
+@njit(**COMPILE)
+def _add_node(step, G, g, density, below, q, r, q_mid, r_mid, out):
+    """Add the terms of one node to out; returns the largest of them as a part of q_mid."""
+    n = len(out)
+    rise, term, largest = lanes(), lanes(), lanes()
+    largest[:] = 0.0
+    for first in range(0, n, LANES):
+        size = min(LANES, n - first)
+        for j in range(size):
+            i = first + j
+            # q_i - q_i(u) to relative precision
+            rise[j] = q[i] - q_mid[i] if q[i] < 0.5 else r_mid[i] - r[i]
+        for j in range(size):
+            term[j] = density[first + j] * (below[first + j] - G)
+        for j in range(size):
+            out[first + j] += step * (term[j] + rise[j] * g)
+        for j in range(size):
+            part = (abs(term[j]) + abs(rise[j]) * g) / q_mid[first + j]
+            largest[j] = part if part > largest[j] else largest[j]
+    worst = 0.0
+    for j in range(LANES):
+        worst = max(worst, largest[j])
+    return worst
+
+
+@njit(**COMPILE)
 def successive_exact(z, top, k, u, tolerance, out):
     """Inclusion of the successive design to a relative ``tolerance`` (1e-12 at best) into out [n].
 
@@ -152,15 +206,16 @@ def successive_exact(z, top, k, u, tolerance, out):
     n = len(z)
     # Between k - 1 and k: at k itself the expected count may be constant over a wide range of u.
     u = shift(z, top, k - 0.5, np.int64(RuleCode.SUCCESSIVE), u, 0.1)
+    clocks, density, below = np.empty(n), np.empty(n), np.empty(n)
     q, r, q_mid, r_mid = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    below, law, order = np.empty(n), np.empty(n + 4), np.empty(n, np.int64)
-    variance, slope, growth = 0.0, 0.0, 1e-300
+    law, order = np.empty(n + 4), np.empty(n, np.int64)
     for i in range(n):
-        s = clock(on_grid(z[i], top) + u)
-        q_mid[i], r_mid[i] = rise_(s), exp_(-s)
+        clocks[i] = exp_(on_grid(z[i], top) + u)
+    growth = _chances_at(clocks, 1.0, q_mid, r_mid, density)
+    variance, slope = 0.0, 0.0
+    for i in range(n):
         variance += q_mid[i] * r_mid[i]
-        slope += s * r_mid[i]
-        growth += s * s * r_mid[i] / q_mid[i]
+        slope += density[i]
     sigma = min(1.0, math.sqrt(variance) / slope) if slope > 0.0 else 1.0
     # Finer than the tolerance, because the sum over arms, which is corrected at the end, adds up
     # the errors of all of them.
@@ -178,21 +233,10 @@ def successive_exact(z, top, k, u, tolerance, out):
             for _ in range(10000):
                 G = 0.5 * math.erfc(x / (math.sqrt(2.0) * sigma))
                 g = math.exp(-0.5 * (x / sigma) ** 2) / (math.sqrt(2.0 * math.pi) * sigma)
-                growth = 1e-300
-                for i in range(n):
-                    s = clock(on_grid(z[i], top) + (u + x))
-                    q[i], r[i] = rise_(s), exp_(-s)
-                    growth += s * s * r[i] / q[i]
+                growth = _chances_at(clocks, math.exp(x), q, r, density)
                 dust = max(DUST, aim * tolerance)
                 _without_each(q, r, k, np.int64(RuleCode.SUCCESSIVE), dust, law, order, below)
-                largest = 0.0  # term of this node, relative
-                for i in range(n):
-                    density = clock(on_grid(z[i], top) + (u + x)) * r[i]
-                    # q_i - q_i(u) to relative precision
-                    risen = q[i] - q_mid[i] if q[i] < 0.5 else r_mid[i] - r[i]
-                    out[i] += step * (density * (below[i] - G) + risen * g)
-                    term = (density * abs(below[i] - G) + abs(risen) * g) / q_mid[i]
-                    largest = max(largest, term)
+                largest = _add_node(step, G, g, density, below, q, r, q_mid, r_mid, out)
                 coarse |= largest * math.exp(-_digits(growth, step)) > 100.0 * aim
                 if largest * step < aim or coarse:
                     break

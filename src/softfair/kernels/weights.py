@@ -14,6 +14,7 @@ from .elementary import INSIDE, exp_, exp_upto_
 from .lanes import LANES
 
 __all__ = [
+    "LATEST",
     "SUM",
     "clock",
     "coin",
@@ -23,6 +24,8 @@ __all__ = [
     "on_grid",
     "store",
 ]
+
+LATEST = 812.0  # e^6.7: from s = 800 on exp(-s) and s exp(-s) are 0
 
 # Terms of a sum may be added in any order, so that the compiler may add them lane by lane.
 SUM: dict[str, Any] = {
@@ -46,7 +49,7 @@ def on_grid(log_weight, top):
 
 @njit(**INSIDE)
 def clock(z):
-    """Rate times time, s = e^z, at most 812: from s = 800 on exp(-s) and s exp(-s) are 0."""
+    """Rate times time, s = e^z, at most `LATEST`."""
     return exp_(z if z < 6.7 else 6.7)
 
 
