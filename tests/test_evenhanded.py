@@ -373,14 +373,24 @@ def test_the_dual_is_least_at_the_solution(seed, mu, c):
             assert there >= least - 1e-6 * (1 + abs(least))
 
 
-@pytest.mark.parametrize("c", [10.0, 50.0])
-@pytest.mark.parametrize("share", [0.1, 1.0, 10.0])
-def test_few_passes(c, share):
-    """Without the bonuses' answer in the first Jacobian, large weights take many more."""
+@pytest.mark.parametrize("welfare", WELFARES)
+@pytest.mark.parametrize(("c", "share"), [(10.0, 0.1), (10.0, 4.0), (50.0, 0.1), (50.0, 1.0)])
+def test_few_passes(welfare, c, share):
+    """Without the bonuses' answer in the first Jacobian, large weights take many more; without a
+    start at which somebody but not everybody is helped, the welfare min takes hundreds.
+    """
     cohort = sf.datasets.synthetic(n=200, seed=13)
     plain = solve_evenhanded(cohort, 20, 50, 1.0, c, 0.0).values.info.passes
-    even = solve_evenhanded(cohort, 20, 50, 1.0, c, share * 200).values.info.passes
+    even = solve_evenhanded(cohort, 20, 50, 1.0, c, share * 200, welfare).values.info.passes
     assert even <= 6 * plain
+
+
+def test_the_least_helped_at_any_weight():
+    """Approached through smaller weights; all rates are then one, and bonuses that of the level."""
+    cohort = sf.datasets.synthetic(n=60, seed=3)
+    found = solve_evenhanded(cohort, 6, 20, 1.0, 50.0, 60 * 20.0, "min")
+    assert found.values.info.converged
+    np.testing.assert_allclose(found.rates, 1.0, atol=0.02)
 
 
 def test_strong_discounts_and_large_weights_converge():
