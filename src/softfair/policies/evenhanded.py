@@ -218,6 +218,7 @@ class FittedEvenHanded(Fitted):
         self.mu = mu
         self.bonus: Floats = solution.bonus  # [n]: b_i
         self.rates: Floats = solution.rates  # [n]: expected helps over those of the mean arm
+        self.values = solution.values  # gains plus bonuses
         self._solution = solution
 
     @cached_property

@@ -4,7 +4,8 @@ The people still in the programme are a cohort: transition probabilities from th
 observed now (or, where it was not seen, the distribution that follows from the last one), the
 rounds that are left. `SoftFair` by prices gives each person's gain lambda from a contact now. Among
 those in the draw the list is a set of k with probability proportional to the product of exp(c
-lambda) (design `joint`), so nobody has a lower chance than someone who would gain less. Where
+lambda) (design `joint`), so nobody has a lower chance than someone who would gain less. With
+`EvenHanded` everybody's bonus for evenness is added to lambda, and that holds for the sum. Where
 capacity goes by site, each site is a cohort and a draw of its own.
 
 The seed of a draw follows from the programme's seed and the round. So a command that is repeated
@@ -32,7 +33,7 @@ from . import store
 from .eligibility import Eligibility, Site, Status, beliefs, eligibility_of
 from .models import Model, fit_in, is_intact, load_model
 from .outlook import Outlook, SiteCohort, choose_c
-from .settings import Settings, Target
+from .settings import SOFTFAIR, Evenness, Settings, Target
 from .snapshot import Snapshot, take_snapshot
 from .store import Connection, Multiplier, Store, append, fetch, names_of, plan_in_force
 
@@ -83,6 +84,7 @@ class Rows:
     site: Ints  # place in the sites; -1: none
     state: Ints  # observed now; -1: not seen
     score: Floats  # lambda, in good rounds
+    bonus: Floats  # what evenness adds to it
     probability: Floats  # of being on the list
     listed: Ints  # 1: on the list
 
@@ -125,6 +127,7 @@ def make_plan(
     round: int | None = None,
     replan: str | None = None,
     target: Target | None = None,
+    evenness: Evenness | None = None,
 ) -> tuple[Plan, bool]:
     """The plan of a round, made if there is none yet.
 
@@ -140,6 +143,8 @@ def make_plan(
         The reason to make another version of a plan; the earlier ones are kept.
     target
         What c is chosen for, instead of the target or c in the settings.
+    evenness
+        The policy of this plan, instead of that in the settings.
 
     Returns
     -------
@@ -158,25 +163,32 @@ def make_plan(
         if round is not None and replan is None:
             number = plan_in_force(connection, round)
             if number is not None:
-                return _as_planned(load_plan(connection, number), target), False
+                return _as_planned(load_plan(connection, number), target, evenness), False
         now = take_snapshot(connection)
         at = now.next_round() if round is None else round
         number = plan_in_force(connection, at)
         if number is not None and replan is None:
-            return _as_planned(load_plan(connection, number), target), False
+            return _as_planned(load_plan(connection, number), target, evenness), False
         _check_replan(replan, at, exists=number is not None)
         if now.next_round() > at:
             raise InvalidInput(
                 f"round {at} is over, its contacts are recorded; plan round {now.next_round()}"
             )
-        if target is not None:
-            now = replace(now, settings=replace(now.settings, target=target))
+        if target is not None or evenness is not None:
+            # What is asked for takes the place of the programme's own target and policy.
+            even = SOFTFAIR if evenness is None else evenness
+            now = replace(now, settings=replace(now.settings, target=target, evenness=even))
         model, _ = fit_in(connection, now, software)
         return _new_plan(connection, now, model, at, software, replan), True
 
 
-def _as_planned(plan: Plan, target: Target | None) -> Plan:
-    """The plan, unless another target than its own is asked for."""
+def _as_planned(plan: Plan, target: Target | None, evenness: Evenness | None) -> Plan:
+    """The plan, unless another target or policy than its own is asked for."""
+    if evenness is not None and plan.outlook.evenness != evenness:
+        raise InvalidInput(
+            f"round {plan.round} is planned already, by {plan.outlook.evenness}; "
+            "make it anew with --replan REASON"
+        )
     if target is not None and plan.outlook.target != target:
         raise InvalidInput(
             f"round {plan.round} is planned already, not for that target; "
@@ -207,7 +219,7 @@ def _new_plan(
     outlook = choose_c(cohorts, settings, now.people)
     seed = _seed(settings, at)
     state, _ = now.history.of(at, now.people.n)
-    rows = _drawn(eligibility, state, cohorts, outlook.c, seed)
+    rows = _drawn(eligibility, state, cohorts, outlook, seed)
     header = Header(
         round=at,
         version=_last_version(connection, at) + 1,
@@ -264,19 +276,21 @@ def _cohorts(
 
 
 def _drawn(
-    eligibility: Eligibility, state: Ints, cohorts: list[SiteCohort], c: float, seed: str
+    eligibility: Eligibility, state: Ints, cohorts: list[SiteCohort], outlook: Outlook, seed: str
 ) -> Rows:
-    """Everybody's score, probability and whether they are on the list."""
-    n = len(state)
-    score, probability, listed = np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
+    """Everybody's score, bonus, probability and whether they are on the list."""
+    n, c = len(state), outlook.c
+    score, bonus, probability = np.zeros((3, n))
+    listed = np.zeros(n, np.int64)
     for cohort in cohorts:
-        score[cohort.who] = cohort.scores(c)
+        score[cohort.who] = cohort.scores(c, outlook.evenness)
+        bonus[cohort.who] = cohort.solved(c, outlook.evenness).bonus
     for j, (_, capacity) in enumerate(eligibility.sites):
         who = eligibility.in_draw(j)
-        probability[who], chosen = _select(score[who], c, capacity, seed, j)
+        probability[who], chosen = _select(score[who] + bonus[who], c, capacity, seed, j)
         listed[who[chosen]] = 1
     site, status = eligibility.site, eligibility.status
-    return Rows(np.arange(n), status, site, state, score, probability, listed)
+    return Rows(np.arange(n), status, site, state, score, bonus, probability, listed)
 
 
 def _select(score: Floats, c: float, k: int, seed: str, site: int) -> tuple[Floats, Ints]:
@@ -310,6 +324,8 @@ def _digest(before: str, header: Header, rows: Rows, names: list[str]) -> str:
     digest = hashlib.sha256(f"{before} {json.dumps(content, sort_keys=True)}".encode())
     for column in fields(Rows):
         values = getattr(rows, column.name)
+        if column.name == "bonus" and not values.any():
+            continue  # plans from before there were bonuses have none
         kind = "<f8" if values.dtype.kind == "f" else "<i8"
         digest.update(np.ascontiguousarray(values, dtype=kind).tobytes())
     digest.update("\n".join(names[i] for i in rows.person).encode())
@@ -445,7 +461,8 @@ def _replayed(header: Header, rows: Rows) -> list[str]:
     wrong = []
     for j, (name, capacity) in enumerate(json.loads(header.sites)):
         who = rows.in_draw(j)
-        probability, chosen = _select(rows.score[who], header.c, capacity, header.seed, j)
+        score = rows.score[who] + rows.bonus[who]
+        probability, chosen = _select(score, header.c, capacity, header.seed, j)
         of_site = f" of {name}" if name else ""
         if np.abs(probability - rows.probability[who]).max(initial=0.0) > REPLAYED:
             wrong.append(f"the probabilities{of_site} do not follow from the scores")
@@ -468,10 +485,11 @@ WHY_NOT = {
 
 def explain(plan: Plan) -> list[str]:
     """One plain sentence for each person of the plan, in its order."""
-    below = np.zeros(len(plan.person))  # share of the others in the draw who would gain less
+    below = np.zeros(len(plan.person))  # share of the others in the draw with less
     for j in range(len(plan.sites)):
         who = plan.in_draw(j)
-        ranks = np.searchsorted(np.sort(plan.score[who]), plan.score[who])
+        score = plan.score[who] + plan.bonus[who]
+        ranks = np.searchsorted(np.sort(score), score)
         below[who] = ranks / max(len(who) - 1, 1)
     return [
         WHY_NOT[Status(code)] if code in WHY_NOT else _sentence(plan, i, float(below[i]))
@@ -493,6 +511,10 @@ def _sentence(plan: Plan, i: int, below: float) -> str:
         if plan.unseen[i]
         else ""
     )
+    if not plan.outlook.evenness.is_softfair:
+        bonus = plan.bonus[i]
+        adds = "adds" if bonus >= 0 else "takes off"
+        more = f"and evenness {adds} {abs(bonus):.2g}; the sum counts, {more}"
     return (
         f"{drawn}, with a chance of {plan.probability[i]:.1%}: a contact now is worth "
         f"{plan.score[i]:.2g} good rounds over the {plan.horizon} left, {more}{seen}{own}."

@@ -11,14 +11,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from ..errors import InvalidInput
+from ..policies import EvenHanded
+from ..solvers.realised import GOALS
 from . import store
 from .store import Connection, Store, c_from_json, c_to_json
 
-__all__ = ["Settings", "Target", "current_settings", "initialise"]
+__all__ = ["SOFTFAIR", "Evenness", "Settings", "Target", "current_settings", "initialise"]
 
 MOST = 2**31  # whole numbers in the database are smaller than this
 
-GOALS = {  # what a target may ask for, as a sentence
+TARGETS = {  # what a target may ask for, as a sentence
     "benefit": "keep at least {:.3g} % of the benefit of the most effective plan",
     "wait": "nobody expected to wait more than {:g} rounds",
     "group": "no {} below {:.3g} % of the average rate",
@@ -50,7 +52,7 @@ class Target:
     column: str | None = None
 
     def __post_init__(self) -> None:
-        if self.goal not in GOALS:
+        if self.goal not in TARGETS:
             raise InvalidInput(
                 f"the target is {self.goal!r}; "
                 "choose benefit, wait or a group column, such as region"
@@ -90,8 +92,79 @@ class Target:
 
     def __str__(self) -> str:
         if self.goal == "group":
-            return GOALS["group"].format(self.column, 100 * self.value)
-        return GOALS[self.goal].format(self.value if self.goal == "wait" else 100 * self.value)
+            return TARGETS["group"].format(self.column, 100 * self.value)
+        return TARGETS[self.goal].format(self.value if self.goal == "wait" else 100 * self.value)
+
+
+@dataclass(frozen=True)
+class Evenness:
+    """What makes help more even than gain alone would: the policy of the draws.
+
+    Parameters
+    ----------
+    goal
+        ``mu``, ``entropy``, ``never`` or ``wait``, as in `softfair.EvenHanded`.
+    value
+        Of the goal; mu = 0 is SoftFair.
+
+    Raises
+    ------
+    InvalidInput
+        If the goal is not known, or the value is out of its range.
+    """
+
+    goal: str = "mu"
+    value: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.policy(0.0)
+
+    def policy(self, c: float) -> EvenHanded:
+        """The policy with a multiplier c."""
+        if self.goal not in ("mu", *GOALS):
+            raise InvalidInput(
+                f"EvenHanded has no {self.goal!r}; say EvenHanded:100 (mu), "
+                "EvenHanded:entropy=4, EvenHanded:never=10% or EvenHanded:wait=20"
+            )
+        given: dict[str, Any] = {self.goal: self.value}
+        return EvenHanded(c=c, **given)
+
+    @property
+    def is_softfair(self) -> bool:
+        """Whether chances follow the gain alone."""
+        return self.goal == "mu" and self.value == 0
+
+    @classmethod
+    def parse(cls, text: str) -> Evenness:
+        """What ``SoftFair``, ``EvenHanded:100`` or ``EvenHanded:entropy=4`` asks for.
+
+        Examples
+        --------
+        >>> Evenness.parse("EvenHanded:never=10%")
+        Evenness(goal='never', value=0.1)
+        """
+        name, _, rest = (part.strip() for part in text.partition(":"))
+        if name == "SoftFair" and not rest:
+            return cls()
+        goal, equals, number = (part.strip() for part in rest.rpartition("="))
+        try:
+            value = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+        except ValueError:
+            name = ""
+        if name != "EvenHanded":
+            raise InvalidInput(
+                f"the policy is {text!r}; say SoftFair, EvenHanded:100 (mu), "
+                "EvenHanded:entropy=4, EvenHanded:never=10% or EvenHanded:wait=20"
+            )
+        return cls(goal if equals else "mu", value)
+
+    def __str__(self) -> str:
+        if self.is_softfair:
+            return "SoftFair"
+        return f"EvenHanded ({self.goal} = {self.value:g})"
+
+
+SOFTFAIR = Evenness()
 
 
 @dataclass(frozen=True)
@@ -112,6 +185,7 @@ class Settings:
     states: tuple[str, ...] = ("bad", "good")  # from worst to best
     c: float = 10.0  # how strongly gain counts; inf: the k who gain most
     target: Target | None = None  # instead of c
+    evenness: Evenness = SOFTFAIR  # what is added to the gain, so that help is more even
     cooldown: int = 0  # rounds after a contact in which a person is not drawn again
     # Group column towards whose mean estimates are drawn; None: the first that has few values.
     shrink: str | None = None
@@ -129,6 +203,11 @@ class Settings:
         if not self.c >= 0:
             raise InvalidInput(
                 f"c is {self.c}; give a number >= 0 (0: a lottery, inf: those who gain most)"
+            )
+        if self.target is not None and not self.evenness.is_softfair:
+            raise InvalidInput(
+                f"a target is for SoftFair, and the policy is {self.evenness}; "
+                "say --target none, or --policy SoftFair"
             )
         if self.cooldown < 0:
             raise InvalidInput(
@@ -185,6 +264,7 @@ class Settings:
         fields["c"] = c_from_json(fields["c"])
         fields["states"] = tuple(fields["states"])
         fields["target"] = fields["target"] and Target(**fields["target"])
+        fields["evenness"] = Evenness(**fields.get("evenness", {}))
         return cls(**fields)
 
 

@@ -73,7 +73,7 @@ __all__ = [
 Connection = sa.Connection
 Number = TypeVar("Number", np.int64, np.float64)
 
-VERSION = 2  # of the schema below
+VERSION = 3  # of the schema below
 DEFAULT = "softfair.db"
 UNKNOWN = -1  # NULL in an array: a state or contact that was not observed, a round that is not set
 MANY = 1_000_000  # from this many rows on, work takes seconds and is announced
@@ -210,13 +210,18 @@ plan_row = sa.Table(
     sa.Column("site", small, nullable=False),  # index into plan.sites; -1: none
     sa.Column("state", small, nullable=False),  # observed now; -1: not seen
     sa.Column("score", sa.Float(53), nullable=False),  # lambda
+    sa.Column("bonus", sa.Float(53), nullable=False),  # what evenness adds to it
     sa.Column("probability", sa.Float(53), nullable=False),
     sa.Column("listed", small, nullable=False),
     sqlite_with_rowid=False,
 )
 
-# The statements that turn a database of one version into the next. Version 1 had no reservations.
-MIGRATIONS: dict[int, Sequence[str]] = {1: ("ALTER TABLE person_fact ADD COLUMN reserved INTEGER",)}
+# The statements that turn a database of one version into the next. Version 1 had no reservations,
+# version 2 no bonuses.
+MIGRATIONS: dict[int, Sequence[str]] = {
+    1: ("ALTER TABLE person_fact ADD COLUMN reserved INTEGER",),
+    2: ("ALTER TABLE plan_row ADD COLUMN bonus DOUBLE PRECISION NOT NULL DEFAULT 0",),
+}
 
 
 def now() -> str:

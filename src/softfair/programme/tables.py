@@ -45,12 +45,14 @@ def plan_columns(plan: Plan, everyone: bool) -> dict[str, list[Any]]:
     """
     rows = [i for i in range(len(plan.person)) if everyone or plan.listed[i]]
     sentences = explain(plan)
+    evenness = {"bonus": [float(plan.bonus[i]) for i in rows]} if plan.bonus.any() else {}
     return {
         "id": [plan.names[plan.person[i]] for i in rows],
         "round": [plan.round] * len(rows),
         "listed": [int(plan.listed[i]) for i in rows],
         "probability": [float(plan.probability[i]) for i in rows],
         "score": [float(plan.score[i]) for i in rows],
+        **evenness,
         "state_now": [int(plan.state[i]) if plan.state[i] >= 0 else None for i in rows],
         "status": [Status(int(plan.status[i])).name.lower() for i in rows],
         "site": [plan.sites[plan.site[i]][0] if plan.site[i] >= 0 else "" for i in rows],

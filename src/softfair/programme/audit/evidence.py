@@ -58,12 +58,18 @@ class Planned:
     person: Ints
     status: Ints
     site: Ints
-    score: Floats
+    score: Floats  # gain
+    bonus: Floats  # what evenness adds to it
     probability: Floats
     listed: Ints
     state: Ints  # at the start of the round
     contacted: Ints  # during it
     after: Ints  # state at the start of the next
+
+    @cached_property
+    def drawn_by(self) -> Floats:
+        """What the chances follow: gain, and what evenness adds to it."""
+        return self.score + self.bonus
 
     @cached_property
     def in_draw(self) -> Bools:
@@ -283,6 +289,7 @@ def _plans_in_force(connection: Connection, people: People, history: History) ->
                 status=columns.status,
                 site=columns.site,
                 score=columns.score,
+                bonus=columns.bonus,
                 probability=columns.probability,
                 listed=columns.listed,
                 state=state[person],

@@ -123,11 +123,16 @@ def waits(audit: Audit) -> Iterator[str]:
 
 def soft_fairness(audit: Audit) -> Iterator[str]:
     """Whether anybody was favoured over someone who would gain more."""
+    evened = [row.for_evenness for row in audit.fairness if row.for_evenness is not None]
     if unfair := sum(row.unfair_pairs for row in audit.fairness):
         largest = max(row.largest_difference for row in audit.fairness)
+        what = "for whom gain and evenness count less" if evened else "who would gain less"
+        yield f"{LOOK} in {unfair} pairs {what} had the higher probability, by up to {largest:.2g}."
+    elif evened:
         yield (
-            f"{LOOK} in {unfair} pairs who would gain less had the higher probability, "
-            f"by up to {largest:.2g}."
+            "Nobody had a lower probability than someone for whom gain and evenness together "
+            f"count less. In {sum(evened)} pairs who would gain less had the higher probability, "
+            "for evenness: EvenHanded is fair in that sense, and not in that of gain alone."
         )
     elif any(row.pairs for row in audit.fairness):
         yield (

@@ -199,8 +199,11 @@ class FairnessRow:
 
     round: int
     pairs: int  # of people in the same draw
-    unfair_pairs: int  # in which who would gain less had the higher probability
+    unfair_pairs: int  # in which who counts less had the higher probability
     largest_difference: float  # between their probabilities
+    # Pairs in which who would gain less had the higher probability because evenness counts too;
+    # None where it does not.
+    for_evenness: int | None = None
 
 
 def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
@@ -218,9 +221,10 @@ def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
     """
     rows = []
     for one in planned:
-        pairs, unfair, largest = 0, 0, 0.0
+        pairs, unfair, largest, less_gain = 0, 0, 0.0, 0
         for draw, _ in one.site_draws():
-            score, p = one.score[draw], one.probability[draw]
+            score, p = one.drawn_by[draw], one.probability[draw]
+            less_gain += int(metrics.unfair_pairs(p, one.score[draw]))
             pairs += len(draw) * (len(draw) - 1) // 2
             unfair_here = int(metrics.unfair_pairs(p, score))
             unfair += unfair_here
@@ -229,5 +233,6 @@ def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
                 # sets nobody against another with the same score.
                 ordered = p[np.lexsort((p, score))]
                 largest = max(largest, float(np.max(np.maximum.accumulate(ordered) - ordered)))
-        rows.append(FairnessRow(one.round, pairs, unfair, largest))
+        for_evenness = less_gain if one.bonus.any() else None
+        rows.append(FairnessRow(one.round, pairs, unfair, largest, for_evenness))
     return tuple(rows)

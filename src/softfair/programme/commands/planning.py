@@ -31,6 +31,10 @@ def plan(
     target: Annotated[
         str | None, typer.Option(help="For this plan: benefit=95%, wait=8, or region=0.5.")
     ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(help="For this plan: SoftFair, EvenHanded:100 (mu), EvenHanded:entropy=4."),
+    ] = None,
     everyone: Annotated[
         bool, typer.Option("--all", help="Show everybody, not only those on the list.")
     ] = False,
@@ -42,14 +46,15 @@ def plan(
 ) -> None:
     """Draw the list for the next round; the same round again gives the same list."""
     from ..plans import make_plan
-    from ..settings import Target
+    from ..settings import Evenness, Target
 
     database = open_store(db)
     if check:
         _verify(database, as_json)
         return
     asked = None if target is None else Target.parse(target)
-    made, new = make_plan(database, software(), round, replan, asked)
+    evenness = None if policy is None else Evenness.parse(policy)
+    made, new = make_plan(database, software(), round, replan, asked, evenness)
     if as_json:
         print(json.dumps(plan_json(made, everyone), indent=1))
         return
@@ -146,6 +151,13 @@ def _outlook_lines(plan: Plan) -> list[str]:
         f"{outlook.benefit:.1%} of the most effective plan "
         f"(fairness costs {1 - outlook.benefit:.1%}); {wait}."
     )
+    if not outlook.evenness.is_softfair:
+        weights = ", ".join(f"{mu:.3g}" for mu in outlook.mu)
+        lines.append(
+            f"Drawn by {outlook.evenness}, weight of evenness mu = {weights}: the chance follows "
+            "what a contact brings plus what evenness is worth. Nobody has a lower chance than "
+            "someone with a smaller sum; someone who would gain less can have the better chance."
+        )
     if (lowest := outlook.lowest) is not None:
         lines.append(
             f"Lowest {lowest.column}: {lowest.value or '(none given)'} "

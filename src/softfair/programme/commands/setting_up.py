@@ -50,6 +50,13 @@ TargetOfAll = Annotated[
         "none to undo."
     ),
 ]
+PolicyOfAll = Annotated[
+    str | None,
+    typer.Option(
+        help="How lists are drawn: SoftFair, by gain; EvenHanded:100, by gain and evenness with "
+        "weight mu = 100; or EvenHanded:entropy=4, never=10% or wait=20.  [default: SoftFair]"
+    ),
+]
 Cooldown = Annotated[
     int | None, typer.Option(help="Rounds after a contact without another.  [default: 0]")
 ]
@@ -86,6 +93,7 @@ def init(
     states: States = None,
     c: C = None,
     target: TargetOfAll = None,
+    policy: PolicyOfAll = None,
     cooldown: Cooldown = None,
     shrink: Shrink = None,
     monotone: Monotone = None,
@@ -94,7 +102,7 @@ def init(
     sample: Sample = False,
 ) -> None:
     """Make a programme, or change the settings of one. Everything has a default."""
-    from ..settings import Target, initialise
+    from ..settings import Evenness, Target, initialise
 
     database = open_store(db)
     changes: dict[str, Any] = {
@@ -111,6 +119,8 @@ def init(
     changes = {name: value for name, value in changes.items() if value is not None}
     if target is not None:
         changes["target"] = None if target == "none" else Target.parse(target)
+    if policy is not None:
+        changes["evenness"] = Evenness.parse(policy)
     if capacity is not None:
         changes |= {"capacity": _capacity(capacity), "by": by}
     elif by is not None:
@@ -161,6 +171,8 @@ def _described(settings: Settings) -> str:
     else:
         k = ", ".join(f"{name} {number}" for name, number in settings.capacity.items())
     how = f"target: {settings.target}" if settings.target else f"c = {settings.c:g}"
+    if not settings.evenness.is_softfair:
+        how += f"; {settings.evenness}"
     return (
         f"rounds: {settings.round}, {settings.horizon} to plan; capacity: {k}; "
         f"states: {', '.join(settings.states)}; {how}"
