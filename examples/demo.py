@@ -6,6 +6,7 @@ then the paper's figures and tables, the small version, as a report.
 Run with ``make demo``; everything goes to out/, or to the folder that is named.
 """
 
+import dataclasses
 import sys
 import warnings
 from pathlib import Path
@@ -15,9 +16,11 @@ from rich.table import Table
 
 import softfair as sf
 from softfair.cli import reproduce
+from softfair.comparison import limit
 from softfair.figures import draw_frontier, draw_histograms, new_figure
 
 N, K, HORIZON, RUNS = 100, 10, 50, 50
+MANY = 400  # runs of each point of the picture, whose standard errors are then below half a point
 POLICIES = [
     sf.NoIntervention(),
     sf.Random(),
@@ -36,7 +39,11 @@ POLICIES = [
     sf.SoftFair(c=5),
     sf.SoftFair(c=10),
     sf.SoftFair(c=20),
+    sf.EvenHanded(mu=40),
+    sf.EvenHanded(mu=100),
+    sf.EvenHanded(mu=400),
 ]
+MARKED = [sf.Random(), sf.Myopic(), sf.Oracle(), sf.FaWT(window=20), sf.ProbFair(low=0.02)]
 COLUMNS = {  # narrow enough for a terminal of 80 columns
     "benefit": ("benefit %", "{:.0f}±{:.0f}"),
     "of_bound": ("bound %", "{:.0f}"),
@@ -48,7 +55,7 @@ SETTING = {"k": K, "horizon": HORIZON}
 
 
 def show(console, name, cohort):
-    """Print a table of all policies on one cohort; return it."""
+    """Print a table of all policies on one cohort."""
     figures = sf.compare(POLICIES, cohort, **SETTING, runs=RUNS)
     title = f"{name}: n = {N}, k = {K}, {HORIZON} decisions, {RUNS} runs (± sd over runs)"
     table = Table(title=title)
@@ -69,31 +76,41 @@ def show(console, name, cohort):
         + "\n",
         style="dim",
     )
-    return figures
 
 
 def trace(cohort, policy, cs=None):
     """The curve over c."""
-    return sf.frontier(cohort, **SETTING, cs=cs, policy=policy, runs=RUNS)
+    return sf.frontier(cohort, **SETTING, cs=cs, policy=policy, runs=MANY)
+
+
+def trace_even(cohort, mus=(10, 40, 100, 200, 400)):
+    """The curve of EvenHanded over mu."""
+    policies = [sf.EvenHanded(mu=mu) for mu in mus]
+    return sf.compare(policies, cohort, **SETTING, runs=MANY).assign(mu=mus)
 
 
 def draw_cost(out, console):
-    """What fairness costs on two cohorts."""
-    figure, axes = new_figure(columns=2)
+    """What fairness costs on two cohorts, and where no policy can be."""
+    figure, axes = new_figure(columns=2, height=5.0)
     cohorts = {
         "synthetic": sf.datasets.synthetic(N, seed=0),
         "CPAP": sf.datasets.cpap(N, seed=0),
     }
     for ax, (name, cohort) in zip(axes, cohorts.items(), strict=True):
-        figures = show(console, name, cohort)
+        show(console, name, cohort)
         one_c = sf.SoftFair(solver="meanfield", design="successive")
+        few = (0, 1, 2, 3, 5, 7, 9)
         curves = {
-            "values by prices": trace(cohort, sf.SoftFair()),
-            "one c for values and draws (mean field)": trace(cohort, one_c, (0, 1, 2, 3, 5, 7, 9)),
+            "EvenHanded over \u03bc": trace_even(cohort),
+            "SoftFair over c, values by prices": trace(cohort, sf.SoftFair()),
+            "SoftFair, values with c = 1": trace(
+                cohort, dataclasses.replace(one_c, c_value=1), few
+            ),
+            "SoftFair, one c for values and draws": trace(cohort, one_c, few),
         }
-        marked = figures["policy"].isin(["Random", "Myopic", "FairMyopic", "Oracle"])
-        ax.set_title(f"{name} cohort: SoftFair over its multiplier c")
-        draw_frontier(ax, curves, figures[marked])
+        marks = sf.compare(MARKED, cohort, **SETTING, runs=MANY)
+        ax.set_title(f"{name} cohort")
+        draw_frontier(ax, curves, marks, bound=limit(cohort, **SETTING, runs=MANY))
     figure.savefig(out / "frontier.png", dpi=150)
 
 

@@ -109,6 +109,7 @@ def planned(
         status=whole(status, 0),
         site=whole(site, 0),
         score=p.copy() if score is None else np.asarray(score, dtype=np.float64),
+        bonus=np.zeros(m),
         probability=p,
         listed=whole(listed, 0),
         state=whole(state, -1),

@@ -276,7 +276,7 @@ def altered(value):
 
 
 HEADER = Header(7, 1, "now", "software", 1, 2, 3, 10.0, 26, "0f", "[]", "{}", "why")
-ROWS = Rows(*(np.arange(3) * 1.0 if j in (4, 5) else np.arange(3) for j in range(7)))
+ROWS = Rows(*(np.arange(3) * 1.0 if j in (4, 5, 6) else np.arange(3) for j in range(8)))
 
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Header)])
@@ -314,7 +314,12 @@ COVERED = {
         "outlook": "outlook || ' '",
         "c": "c + 1e-9",
     },
-    store.plan_row: {"plan": "77", "score": "score + 1e-12", "probability": "probability + 1e-12"},
+    store.plan_row: {
+        "plan": "77",
+        "score": "score + 1e-12",
+        "bonus": "bonus + 1e-12",
+        "probability": "probability + 1e-12",
+    },
     store.person: {},
     store.model: {"content": "CAST(content || 'x' AS BLOB)"},
     store.setting: {"content": """replace(content, '"seed": 0', '"seed": 1')"""},

@@ -278,6 +278,7 @@ def test_migration_from_version_1(url):
     first, _ = make_plan(database, NAME)
     with database.writing() as connection:
         connection.execute(sa.text("ALTER TABLE person_fact DROP COLUMN reserved"))
+        connection.execute(sa.text("ALTER TABLE plan_row DROP COLUMN bonus"))
         connection.execute(store.meta.update().values(version=1))
     again = Store(url)
     assert verify(again) == [(21, 1, [])]

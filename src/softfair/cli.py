@@ -56,6 +56,7 @@ Gamma = Annotated[
 Picture = Annotated[Path | None, typer.Option("--png", help="Draw the result to this file.")]
 
 
+EVEN_WEIGHTS = (0.02, 0.08, 0.2, 0.4, 0.8)  # mu of the curve of EvenHanded, over k times decisions
 QUICK_RUNS = 40  # of each policy in the small version: 8 cohorts, 5 runs on each
 
 
@@ -169,21 +170,21 @@ def frontier(
     png: Picture = None,
 ) -> None:
     """What fairness costs for your own people: benefit against even spread of help, by c."""
+    from .comparison import compare, limit
     from .comparison import frontier as trace
     from .files import read_cohort
+    from .policies import EvenHanded
 
-    curve = trace(
-        read_cohort(cohort),
-        k,
-        horizon,
-        [_number("c", text) for text in c] if c else None,
-        gamma,
-        runs,
-        seed,
-    )
+    people = read_cohort(cohort)
+    cs = [_number("c", text) for text in c] if c else None
+    curve = trace(people, k, horizon, cs, gamma, runs, seed, bound=True)
     _show(curve, as_json, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
-        _draw(png, {"SoftFair": curve})
+        weights = [share * max(k, 1) * horizon for share in EVEN_WEIGHTS]
+        even = compare([EvenHanded(mu=mu) for mu in weights], people, k, horizon, gamma, runs, seed)
+        curves = {"SoftFair": curve, "EvenHanded": even.assign(mu=weights)}
+        bound = limit(people, k, horizon, gamma, runs, seed)
+        _draw(png, curves, bound=bound)
 
 
 @app.command()
@@ -302,10 +303,12 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
         "benefit": ("benefit %", "{:.0f}\u00b1{:.0f}"),
         "of_bound": ("bound %", "{:.0f}"),
         "entropy": ("entropy", "{:.2f}"),
+        "bound": ("limit %", "{:.0f}"),
         "never_selected": ("never", "{:.0%}"),
         "longest_wait": ("wait", "{:.0f}"),
         "unfair": ("unfair %", "{:.1f}"),
     }
+    columns = {name: column for name, column in columns.items() if name in table}
     for heading, _ in columns.values():
         shown.add_column(heading, justify="right", no_wrap=True)
     rough = ~table["converged"].to_numpy(bool)
@@ -321,7 +324,8 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
     console.print(shown)
     console.print(
         "benefit: % of the Oracle's \u00b1 sd; bound: % of the most that any policy can add; "
-        "never: share of people never helped;",
+        + ("limit: the most benefit of any policy as even; " if "bound" in columns else "")
+        + "never: share of people never helped;",
         style="dim",
     )
     console.print(
@@ -332,7 +336,10 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
 
 
 def _draw(
-    path: Path, curves: dict[str, pd.DataFrame], policies: pd.DataFrame | None = None
+    path: Path,
+    curves: dict[str, pd.DataFrame],
+    policies: pd.DataFrame | None = None,
+    bound: pd.DataFrame | None = None,
 ) -> None:
     """Benefit against fairness, as a picture in a file."""
     from .figures import draw_frontier, new_figure
@@ -340,7 +347,7 @@ def _draw(
     from .page import picture
 
     figure, axes = new_figure()
-    draw_frontier(axes[0], curves, policies)
+    draw_frontier(axes[0], curves, policies, bound=bound)
     write_whole(path, picture(figure, dpi=150))
     print(path, file=sys.stderr)
 
