@@ -230,7 +230,7 @@ def simulate(
 def bench(
     parts: Annotated[
         list[str] | None,
-        typer.Argument(help="pass, memory, inclusion, start, reproduce; nothing: all."),
+        typer.Argument(help="pass, even, memory, inclusion, start, reproduce; nothing: all."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A tenth of the sizes, to see that everything runs.")

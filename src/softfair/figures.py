@@ -79,16 +79,18 @@ class PointLabel:
 
 
 def new_figure(
-    columns: int = 1, width: float = 6.4, height: float = 4.4
+    columns: int = 1, width: float = 6.4, height: float = 4.4, rows: int = 1
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure with axes side by side, without boxes around them.
+    """Make a figure with axes side by side or one below the other, without boxes around them.
 
     Parameters
     ----------
     columns : int
-        Number of axes.
+        Number of axes in a row.
     width, height : float
         Of each, in inches.
+    rows : int
+        Number of rows.
 
     Returns
     -------
@@ -97,8 +99,8 @@ def new_figure(
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width * columns, height), layout="constrained")
-    axes = [figure.add_subplot(1, columns, column + 1) for column in range(columns)]
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    axes = [figure.add_subplot(rows, columns, place + 1) for place in range(rows * columns)]
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(colors=INK)
