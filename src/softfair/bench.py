@@ -105,8 +105,8 @@ def evenhanded(small: bool) -> list[Row]:
     least = None
     for size in (10_000, 100_000) if small else (10_000, 100_000, 1_000_000):
         many = datasets.synthetic(size, seed=0)
-        given = (many, size // 10, T, 1.0, 10.0, float(size), "entropy", None, 1e-6)
-        seconds = best(lambda given=given: solve_evenhanded(*given), 1) / size  # type: ignore[misc]
+        known = (many, size // 10, T, 1.0, 10.0, float(size), "entropy", None, 1e-6)
+        seconds = best(lambda known=known: solve_evenhanded(*known), 1) / size  # type: ignore[misc]
         least = seconds if least is None else least
         rows.append(
             (f"EvenHanded, entropy, n = {size:,}", seconds / least, "times an arm at 10,000", 1.5)
