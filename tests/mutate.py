@@ -1,10 +1,11 @@
 """Which mutants of a room do its tests notice? `make mutate ROOM=metrics SAMPLE=100`
 
 Cosmic Ray makes the mutants: one small change of an operator, a number, a condition or a branch. A
-sample of places is drawn with a fixed seed, one mutant at each, and the room's tests are run on a
-copy of the repository. The rate of mutants killed is printed with its 95 % interval (Clopper and
-Pearson), then every survivor as a diff: a survivor is a missing test, or a change without effect.
-Annotations are left out, because no test can notice them.
+sample of places is drawn with a fixed seed, one mutant at each, and the tests that execute its
+statement are run on a copy of the repository, the quickest first, until one fails. The rate of
+mutants killed is printed with its 95 % interval (Clopper and Pearson), then every survivor as a
+diff: a survivor is a missing test, or a change without effect. Annotations are left out, because no
+test can notice them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
-import math
 import multiprocessing
 import os
 import pickle
@@ -73,9 +73,7 @@ class Seen:
 
     seconds: float  # of CPU
     lines: dict[Path, set[int]]  # executed, of each file of the room
-
-
-UNSEEN = Seen(0.0, {})
+    shares: str  # its module, if it uses a fixture that the module's tests share
 
 
 def annotated(source: str) -> set[tuple[int, int]]:
@@ -152,39 +150,63 @@ class Watch:
             return (yield)
         finally:
             sys.settrace(None)
-            self.tests[item.nodeid] = Seen(time.process_time() - begun, lines)
+            shares = item.get_closest_marker("xdist_group")  # see conftest.py
+            module = str(shares.args[0]) if shares else ""
+            self.tests[item.nodeid] = Seen(time.process_time() - begun, lines, module)
 
     def pytest_sessionfinish(self) -> None:
         self.notes.write_bytes(pickle.dumps(self.tests))
 
 
 class Haste:
-    """A pytest plugin: likely killers first, and an end to a test that loops for ever.
+    """A pytest plugin: only these tests, in this order, and an end to one that loops for ever."""
 
-    Tests that execute the mutated line come first, then those that execute lines next to it, and
-    among equals the quickest. All others follow: a fixture that tests share is executed by the
-    first of them alone, and what is executed at import by none.
-    """
-
-    def __init__(self, mutant: Mutant, tests: dict[str, Seen]) -> None:
-        self.mutant = mutant
-        self.tests = tests
+    def __init__(self, chosen: dict[str, Seen]) -> None:
+        self.chosen = chosen
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        def rank(item: pytest.Item) -> tuple[float, float]:
-            test = self.tests.get(item.nodeid, UNSEEN)
-            lines = test.lines.get(self.mutant.file)
-            if not lines:
-                return math.inf, 0.0
-            return min(abs(line - self.mutant.line) for line in lines), test.seconds
-
-        items.sort(key=rank)
+        place = {name: number for number, name in enumerate(self.chosen)}
+        items[:] = [item for item in items if item.nodeid in place]
+        items.sort(key=lambda item: place[item.nodeid])
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         # A limit of CPU time, which a busy machine does not use up. Its signal ends the process.
-        sound = self.tests.get(item.nodeid, UNSEEN).seconds
-        signal.setitimer(signal.ITIMER_PROF, PATIENCE * (1 + sound))
+        signal.setitimer(signal.ITIMER_PROF, PATIENCE * (1 + self.chosen[item.nodeid].seconds))
+
+
+def statement_at(source: str, line: int) -> range:
+    """The lines of the statement at a line, without its body; none if it is executed at import."""
+    around = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.stmt) and node.lineno <= line <= node.end_lineno
+    ]
+    if not any(isinstance(x, ast.FunctionDef) and x.body[0].lineno <= line for x in around):
+        return range(0)
+    innermost = max(around, key=lambda node: (node.lineno, -node.end_lineno))
+    body = getattr(innermost, "body", None)
+    return range(innermost.lineno, body[0].lineno if body else innermost.end_lineno + 1)
+
+
+def likely(mutant: Mutant, tests: dict[str, Seen]) -> dict[str, Seen]:
+    """The tests that can notice a mutant: the quickest first of those that execute its statement.
+
+    Then those that share a fixture of their module with one of them: the first test alone is seen
+    to execute what the fixture does.
+    """
+    lines = statement_at((ROOT / mutant.file).read_text(encoding="utf-8"), mutant.line)
+    if not lines:
+        return tests
+    direct = {
+        name
+        for name, test in tests.items()
+        if not test.lines.get(mutant.file, set()).isdisjoint(lines)
+    }
+    modules = {tests[name].shares for name in direct} - {""}
+    able = [name for name, test in tests.items() if name in direct or test.shares in modules]
+    able.sort(key=lambda name: (name not in direct, tests[name].seconds))
+    return {name: tests[name] for name in able}
 
 
 def run(copy: Path, room: str, plugin: Watch | Haste) -> None:
@@ -256,12 +278,15 @@ def main() -> None:
         copies.put(first)
 
         def judge(mutant: Mutant) -> tuple[Mutant, str]:
+            able = likely(mutant, tests)
+            if not able:
+                return mutant, "survived"
             copy = copies.get()
             target = copy / mutant.file
             sound = target.read_bytes()
             try:
                 target.write_text(mutant.code, encoding="utf-8")
-                return mutant, test(copy, given.room, Haste(mutant, tests), seconds)
+                return mutant, test(copy, given.room, Haste(able), seconds)
             finally:
                 target.write_bytes(sound)
                 copies.put(copy)
