@@ -34,7 +34,7 @@ import pytest
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 from scipy.stats import beta
 
 ROOT = Path(__file__).parents[1]
@@ -220,13 +220,22 @@ def run(copy: Path, room: str, plugin: Watch | Haste) -> None:
     # What is compiled of sound files is kept for later runs; of a mutant nothing is.
     sys.dont_write_bytecode = isinstance(plugin, Haste)
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1" if sys.dont_write_bytecode else ""
-    # One failure is enough: a smaller example of it is not looked for.
-    phases = (Phase.explicit, Phase.generate)
-    settings.register_profile("mutate", database=None, derandomize=True, phases=phases)
+    # One failure is enough: a smaller example of it is not looked for. And no clock decides.
+    settings.register_profile(
+        "mutate",
+        database=None,
+        derandomize=True,
+        phases=(Phase.explicit, Phase.generate),
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     settings.load_profile("mutate")
-    names = [
-        str(file) for stem in ROOMS[room] for file in sorted((copy / "tests").glob(f"{stem}*.py"))
-    ]
+    if isinstance(plugin, Haste):
+        names = sorted({name.split("::")[0] for name in plugin.chosen})
+    else:
+        names = [
+            str(file) for stem in ROOMS[room] for file in sorted(Path("tests").glob(f"{stem}*.py"))
+        ]
     options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider"]
     os._exit(pytest.main([*options, *names], plugins=[plugin]))  # libraries take long to end
 

@@ -235,6 +235,29 @@ def test_policies_are_values():
     assert len({one for one, _ in made}) == len({one.label for one, _ in made}) == len(POLICIES)
 
 
+@pytest.mark.parametrize(
+    ("policy", "label"),
+    [
+        (sf.Random(), "Random"),
+        (sf.FairMyopic(), "FairMyopic"),
+        (sf.FairMyopic(c=2.5), "FairMyopic(c=2.5)"),
+        (sf.Whittle("finite"), "Whittle(finite)"),
+        (sf.FaWT(window=8), "FaWT(window=8)"),
+        (sf.FaWT(window=8, least=2), "FaWT(window=8, least=2)"),
+        (sf.ProbFair(low=0.05), "ProbFair(low=0.05)"),
+        (sf.ProbFair(low=0.05, high=0.5), "ProbFair(low=0.05, high=0.5)"),
+        (sf.SoftFair(c=5), "SoftFair(c=5)"),
+        (sf.SoftFair(c=5, c_value=1, design="successive"), "SoftFair(c=5, c_value=1, successive)"),
+        (sf.SoftFair(c=math.inf, solver="meanfield"), "SoftFair(c=inf, meanfield)"),
+        (sf.EvenHanded(mu=2), "EvenHanded(mu=2, c=50)"),
+        (sf.EvenHanded(entropy=3.5, c=9), "EvenHanded(entropy=3.5, c=9)"),
+        (sf.EvenHanded(mu=2, welfare="min", by="group"), "EvenHanded(mu=2, c=50, min, by group)"),
+    ],
+)
+def test_labels_say_what_was_set(policy, label):
+    assert policy.label == label
+
+
 # ---- the simple ones, in closed form ----
 
 
