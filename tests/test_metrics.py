@@ -36,7 +36,7 @@ def _no_noise():
         ([7] * 100, math.log(100)),
         ([0, 0, 5], 0),
         ([2, 2, 0, 0], math.log(2)),
-        ([0.25, 0.25], math.log(2)),  # chances in place of counts, in all less than 1
+        ([0.2, 0.2], math.log(2)),  # chances in place of counts, in all less than 1
         ([1, 3], math.log(4) - 0.75 * math.log(3)),
         ([0, 0, 0], 0),
         ([9], 0),
