@@ -204,6 +204,15 @@ def test_promise_is_kept_for_hundreds_of_decisions():
     assert tight >= 15  # the hard case was there: no place to spare, and more than one job an arm
 
 
+def test_the_unit_of_rewards_is_immaterial_to_the_promise():
+    """Indices scale with the rewards: whoever must be helped is still raised above all others."""
+    cohort = synthetic(n=30, seed=1)
+    for unit in (2.0**-20, 1.0, 2.0**20):
+        scaled = Cohort(cohort.P, reward=unit * cohort.reward)
+        fitted = FaWT(window=6).fit(scaled, k=5, horizon=60, gamma=0.95)
+        assert simulate(fitted, runs=5, seed=0).waits.max() <= 5
+
+
 def test_simulation_keeps_the_promise():
     fitted = FaWT(window=13).fit(synthetic(n=60, seed=1), k=5, horizon=200)
     result = simulate(fitted, runs=10, seed=0)

@@ -180,16 +180,19 @@ def test_wrong_questions_are_refused(name):
             assert f"t is {t!r}, the decisions are 0 to {T - 1}" in refusal(
                 lambda ask=ask, t=t: ask(t, states)
             )
-        assert "shape (5,), the cohort has 12 arms" in refusal(lambda ask=ask: ask(0, states[:5]))
+        for size in (5, 13):
+            assert f"shape ({size},), the cohort has 12 arms" in refusal(
+                lambda ask=ask, size=size: ask(0, np.zeros(size, int))
+            )
         for wrong in (2, -1, 0.5, np.nan):
             bad = np.where(np.arange(n) == 4, wrong, 0)
             assert f"states[4] is {bad[4]} (1 of 12 entries are wrong)" in refusal(
                 lambda ask=ask, bad=bad: ask(0, bad)
             )
     for arms in ([0, -1], [3, n]):
-        assert f"arms[1] is {arms[1]} (1 of 2 entries are wrong)" in refusal(
-            lambda arms=arms: fitted.remember(None, 0, states, arms)
-        )
+        complaint = refusal(lambda arms=arms: fitted.remember(None, 0, states, arms))
+        assert f"arms[1] is {arms[1]} (1 of 2 entries are wrong)" in complaint
+        assert complaint.endswith("give indices between 0 and 11")
 
 
 @pytest.mark.parametrize("name", POLICIES)
