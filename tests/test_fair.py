@@ -215,7 +215,7 @@ def test_the_unit_of_rewards_is_immaterial_to_the_promise(unit):
     assert (index[:10] == np.inf).all()
     assert (index[10:20] == -np.inf).all()
     fitted = FaWT(window=6).fit(cohort, k=5, horizon=60)
-    helped = walk(fitted, 60, np.random.default_rng(0), lambda memory: np.zeros(30, int))
+    helped = walk(fitted, 60, np.random.default_rng(0), lambda memory: np.zeros((1, 30), int))
     assert fewest(helped, 6) == 1
 
 
