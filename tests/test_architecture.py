@@ -18,6 +18,7 @@ ORDER = (
     "kernels",
     "cohort",
     "sampling",
+    "quotas",
     "indices",
     "datasets",
     "metrics",
