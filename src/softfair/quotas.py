@@ -26,9 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import Infeasible, InvalidInput, refuse, whole
 from .kernels.inclusion import restore_sum
-from .kernels.quotas import block_chances, block_law
-from .kernels.rules import RuleCode
-from .kernels.shift import shift
+from .kernels.quotas import block_chances, block_law, find_shifts
 from .sampling import draw as draw_freely
 from .sampling import inclusion as free_inclusion
 
@@ -37,10 +35,7 @@ __all__ = ["Quota", "draw", "inclusion"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-NEAR = 0.25  # how far outside its bounds the expected count of independent arms is put
-FAR = 1.0  # and how far outside it may end up when other sets have been shifted
 DUST = 1e-25  # a row of the law of a count that holds less is dropped
-SWEEPS = 60  # over all sets, of the search for their shifts
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +76,7 @@ class _Node:
     children: list[_Node] = field(default_factory=list)
     shift: float = 0.0  # of the log-weights of all its arms
     above: float = 0.0  # the sum of the shifts of the sets that hold it
+    tilt: float = 0.0  # a further shift, of the laws of the parts alone
     parts: list[_Law] = field(default_factory=list)  # of its children, then of its own arms
     reach: tuple[int, int] = (0, 0)  # fewest and most arms that can be taken, its bounds kept
 
@@ -100,6 +96,22 @@ class _Law:
         """sum over m of other(m) self(a + m), as a function of a."""
         low = self.low - other.low - len(other.weight) + 1
         return _trimmed(low, np.convolve(self.weight, other.weight[::-1]))
+
+    def tilted(self, tilt: float) -> _Law:
+        """The weights times exp(tilt count)."""
+        if tilt == 0:
+            return self
+        logs = tilt * np.arange(len(self.weight))
+        return _trimmed(self.low, self.weight * np.exp(logs - logs.max()))
+
+    def mean(self, tilt: float) -> tuple[float, float]:
+        """Mean and variance of the count, if weights are multiplied by exp(tilt count)."""
+        rows = np.arange(len(self.weight))
+        logs = tilt * rows
+        weight = self.weight * np.exp(logs - logs.max())
+        weight /= weight.sum()
+        mean = float(weight @ rows)
+        return self.low + mean, float(weight @ (rows - mean) ** 2)
 
     def rows(self, low: int, count: int) -> Floats:
         """The weights of counts low, ..., low + count - 1; 0 beyond those kept."""
@@ -248,19 +260,16 @@ def _checked(quota: Quota, place: int, n: int) -> _Node:
 
 def _plant(nodes: list[_Node], root: _Node) -> None:
     """Hang every node, smaller ones first, below the smallest that holds it."""
-    n = len(root.arms)
-    owner = np.full(n, -1)  # the largest set so far that holds the arm
+    owner = np.full(len(root.arms), -1)  # the largest set so far that holds the arm
     for number, node in enumerate([*nodes, root]):
-        below = np.unique(owner[node.arms])
-        below = below[below >= 0]
-        held = np.isin(owner, below)
-        if held.sum() > np.isin(node.arms, np.flatnonzero(held)).sum():
-            inside = np.bincount(owner[node.arms] + 1, minlength=number + 1)[1:]
-            other = nodes[next(b for b in below if inside[b] < np.count_nonzero(owner == b))]
-            raise InvalidInput(
-                f"{other.name} and {node.name} cross: each holds arms that the other does not; "
-                "exact draws need sets that are nested or apart, softfair.crossing draws the rest"
-            )
+        below, shared = np.unique(owner[node.arms], return_counts=True)
+        shared, below = shared[below >= 0], below[below >= 0]
+        for b, count in zip(below, shared, strict=True):
+            if count < len(nodes[b].arms):
+                raise InvalidInput(
+                    f"{nodes[b].name} and {node.name} cross: each holds arms that the other does "
+                    "not; exact draws need sets that are nested or apart"
+                )
         node.children = [nodes[b] for b in below]
         node.own = node.arms[owner[node.arms] < 0]
         owner[node.arms] = number
@@ -308,49 +317,59 @@ def _trimmed(low: int, weight: Floats) -> _Law:
 def _find_shifts(z: Floats, nodes: list[_Node]) -> None:
     """Shift the log-weights of every set so that independent arms keep its bounds, roughly.
 
-    One set after another gets the shift that its own bounds need, given those of all others, until
-    nothing is far outside its bounds. Any shifts leave the law as it is.
+    Any shifts leave the law as it is; these keep its numbers in range.
     """
-    x = z.copy()
-    for _ in range(SWEEPS):
-        excess = 0.0  # how far a count was outside its bounds when its turn came
-        for node in nodes:
-            low, high = node.reach
-            here = x[node.arms]
-            expected = float(np.sum(0.5 + 0.5 * np.tanh(0.5 * here)))
-            excess = max(excess, low - expected, expected - high)
-            bare = here - node.shift
-            if node.shift != 0:
-                expected = float(np.sum(0.5 + 0.5 * np.tanh(0.5 * bare)))
-            new = 0.0
-            if expected < low - NEAR:
-                new = _shift_to(bare, low - NEAR)
-            elif expected > high + NEAR:
-                new = _shift_to(bare, high + NEAR)
-            x[node.arms] += new - node.shift
-            node.shift = new
-        if excess <= FAR:
-            break
-
-
-def _shift_to(x: Floats, count: float) -> float:
-    """What must be added to all x for independent arms of chance sigmoid(x) to sum to count."""
-    top = float(x.max())
-    guess = float(np.log(count / (len(x) - count)))
-    u: float = shift(x, top, count, int(RuleCode.JOINT), guess, 0.1)
-    return u - top
+    number = {id(node): j for j, node in enumerate(nodes)}
+    parent = np.zeros(len(nodes), np.int64)
+    first = np.arange(len(nodes))  # of the nodes of each branch
+    for j, node in enumerate(nodes):
+        for child in node.children:
+            below = number[id(child)]
+            parent[below] = j
+            first[j] = min(first[j], first[below])
+    begin = np.cumsum([0, *(len(node.own) for node in nodes)])
+    x = z[np.concatenate([node.own for node in nodes])]
+    least, most = (np.array([node.reach[end] for node in nodes], float) for end in (0, 1))
+    shifts = np.zeros(len(nodes))
+    find_shifts(x, begin, first, parent, least, most, shifts)
+    for j, node in enumerate(nodes):
+        above = shifts[parent[j]] if node is not nodes[-1] else 0.0
+        node.above, node.shift = float(above), float(shifts[j] - above)
 
 
 def _grow(z: Floats, nodes: list[_Node]) -> None:
     """Fill in the laws of every node's parts, the smallest nodes first."""
-    for node in reversed(nodes):
-        for child in node.children:
-            child.above = node.above + node.shift
     for node in nodes:
         node.parts = [_bounded(sum(child.parts, EMPTY), child) for child in node.children]
         if len(node.own):
             low, law, _, _ = block_law(z[node.own] + (node.above + node.shift))
             node.parts.append(_Law(low, law))
+        node.tilt = _tilt(node)
+        node.parts = [part.tilted(node.tilt) for part in node.parts]
+
+
+def _tilt(node: _Node) -> float:
+    """The tilt at which the counts of the parts sum to within the node's bounds.
+
+    Bounds make counts smaller or larger than those of independent arms, for which `find_shifts`
+    found its shifts. That adds up where a node has many children.
+    """
+    low, high = node.reach
+    tilt, down, up = 0.0, -np.inf, np.inf
+    for _ in range(100):
+        means, variances = zip(*(part.mean(tilt) for part in node.parts), strict=True)
+        total, variance = sum(means), sum(variances)
+        goal = min(max(total, low), high)
+        if abs(total - goal) <= 0.5:
+            break
+        if total < goal:
+            down = tilt
+        else:
+            up = tilt
+        newton = tilt + (goal - total) / max(variance, 1e-3)
+        middle = 0.5 * (down + up) if np.isfinite(up - down) else tilt + np.sign(goal - total)
+        tilt = float(newton if down < newton < up and abs(newton - tilt) <= 2 else middle)
+    return tilt
 
 
 def _bounded(law: _Law, node: _Node) -> _Law:
@@ -358,7 +377,7 @@ def _bounded(law: _Law, node: _Node) -> _Law:
     low, high = node.reach
     counts = np.arange(low, high + 1)
     with np.errstate(divide="ignore"):
-        logs = np.log(law.rows(low, len(counts))) - node.shift * counts
+        logs = np.log(law.rows(low, len(counts))) - (node.shift + node.tilt) * counts
     return _trimmed(low, np.exp(logs - logs.max()))
 
 
@@ -375,7 +394,10 @@ def _fill(z: Floats, node: _Node, outside: _Law, out: Floats) -> list[_Law]:
     weights = []
     outside = _bounded(outside, node)
     for part, before in zip(node.parts[::-1], _before(node.parts)[::-1], strict=True):
-        weights.append(outside.minus(before))
+        # One row to either side, for an arm that is divided out. What is beyond must not be there
+        # when the law is tilted: it is far wider than the part's own.
+        low, rows = part.low - 1, len(part.weight) + 2
+        weights.append(_Law(low, outside.minus(before).rows(low, rows)).tilted(node.tilt))
         outside = outside.minus(part)
     weights.reverse()
     if len(node.own):
@@ -397,6 +419,7 @@ def _split(node: _Node, count: int, rng: np.random.Generator) -> list[int]:
         low, size = part.low, len(part.weight)
         rest = before.rows(count - low - size + 1, size)[::-1]  # of the count of those before
         sums = np.cumsum(part.weight * rest)
+        assert sums[-1] > 0, "no split of the count keeps all bounds"
         taken.append(low + int(np.searchsorted(sums, rng.random() * sums[-1], "right")))
         count -= taken[-1]
     return taken[::-1]

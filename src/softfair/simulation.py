@@ -168,7 +168,7 @@ class _Runs:
     def __init__(self, fitted: Fitted, runs: int, seed: int) -> None:
         cohort, n = fitted.cohort, fitted.cohort.n
         self.fitted, self.runs = fitted, runs
-        self.keys: NDArray[np.uint64] = np.random.SeedSequence(seed).generate_state(runs, np.uint64)  # type: ignore[assignment]
+        self.keys = np.random.SeedSequence(seed).generate_state(runs, np.uint64)
         self.states = np.empty((runs, n), np.int32)
         self.chosen = np.empty((runs, n), np.uint8)  # the last selection
         self.rewards = np.empty((runs, fitted.horizon))

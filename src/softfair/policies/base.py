@@ -356,11 +356,11 @@ class Fitted:
         return table[None], decisions
 
     def choose_by_run(
-        self, t: int, states: NDArray[Any], memory: Any, keys: NDArray[np.uint64]
+        self, t: int, states: NDArray[Any], memory: Any, keys: NDArray[Any]
     ) -> NDArray[np.uint8] | None:
         """Who is helped [runs, n], by a policy with a design of its own; None: by its rule.
 
-        keys [runs] are random numbers, one a run.
+        keys [runs] are random 64-bit numbers, one a run, the same at every decision.
         """
         return None
 

@@ -259,7 +259,7 @@ class FittedPromise(FittedSoftFair):
         return self.scores_by_run(t, states, memory)[:, None, :, None], 1
 
     def choose_by_run(
-        self, t: int, states: NDArray[Any], memory: Any, keys: NDArray[np.uint64]
+        self, t: int, states: NDArray[Any], memory: Any, keys: NDArray[Any]
     ) -> NDArray[np.uint8]:
         chosen = np.zeros(states.shape, np.uint8)
         scores = self.scores_by_run(t, states, memory)

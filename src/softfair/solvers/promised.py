@@ -27,7 +27,7 @@ __all__ = ["PromisedValues", "promised_bound", "solve_promised"]
 
 Floats = NDArray[np.float64]
 
-TOLERANCE = 1e-6  # relative gap between expected and allowed active arms; see `solve_promised`
+TOLERANCE = 1e-4  # relative gap between expected and allowed active arms; see `solve_promised`
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,9 @@ def solve_promised(
     Returns
     -------
     PromisedValues
-        With a NotConverged warning where expected and allowed active arms differ by more than a
-        millionth. Where n = k W (or n floor = k) prices without bound would be needed to come
-        closer: nobody may then be helped twice before everybody has been helped once.
+        With a NotConverged warning where expected and allowed active arms differ by more than one
+        part in 10,000. Where n = k W prices without bound would be needed to come ever closer:
+        nobody may then be helped twice before everybody has been helped once.
 
     Examples
     --------
