@@ -19,6 +19,7 @@ ORDER = (
     "cohort",
     "sampling",
     "quotas",
+    "reserves",
     "indices",
     "datasets",
     "metrics",

@@ -56,8 +56,8 @@ POLICIES = {
     "NoIntervention": lambda: sf.NoIntervention(),
 }
 DETERMINISTIC = {
-    "SoftFair c=inf", "SoftFair max_wait c=inf", "RoundRobin", "Myopic", "Oracle", "Whittle infinite", "Whittle finite",
-    "ThresholdWhittle", "FaWT", "NoIntervention",
+    "SoftFair c=inf", "SoftFair max_wait c=inf", "RoundRobin", "Myopic", "Oracle",
+    "Whittle infinite", "Whittle finite", "ThresholdWhittle", "FaWT", "NoIntervention",
 }  # fmt: skip
 REMEMBERING = {
     "RoundRobin", "ThresholdWhittle", "FaWT",

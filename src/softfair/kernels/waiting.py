@@ -97,53 +97,56 @@ def _load(first, high, P, reward, chance, pay):
 
 
 @njit(inline="always")
-def _expect(chance, pay, gamma, V, out):
-    """out = sum over s2 of chance[s2] (pay[s2] + gamma V[s2]), for a block."""
+def _mix(chance, worth, out):
+    """out = sum over s of chance[s] worth[s], for a block."""
+    p, w = chance[0], worth[0]
     for j in range(LANES):
-        out[j] = 0.0
-    for s2 in range(len(pay)):
-        p, r, later = chance[s2], pay[s2], V[s2]
+        out[j] = p[j] * w[j]
+    for s in range(1, len(worth)):
+        p, w = chance[s], worth[s]
         for j in range(LANES):
-            out[j] += p[j] * (r[j] + gamma * later[j])
+            out[j] += p[j] * w[j]
 
 
 @njit(**COMPILE)
 def _step_back(
-    rule, c, theta, gamma, floor, forced, lowest, chance, pay, V, fresh, active, pi, gains
+    rule, c, theta, gamma, floor, forced, lowest, chance, pay, V, active, new, pi, gains
 ):
-    """One decision earlier: V [D, S, LANES] is overwritten, pi and gains are filled.
+    """One decision earlier: V [D, S, LANES] is overwritten, pi [D, S, LANES] is filled.
 
     D is the number of layers; layer d has deadline d + 1 if ``forced``. Layers below ``lowest``
-    cannot be reached and are left out. fresh [S, LANES] and active [S, LANES] are scratch.
+    cannot be reached and are left out. gains [D, S, LANES] are filled too, unless they are empty.
+    active and new [S, LANES] are scratch.
     """
     D, S, _ = V.shape
     passive, value, share = lanes(), lanes(), lanes()
     spread = 0.0
     if floor > 0.0:
         spread = -floor * math.log(floor) - (1.0 - floor) * math.log(1.0 - floor)
+    price = 0.0 if rule == RuleCode.JOINT else theta / c  # a lottery heeds none
+    for d in range(max(0, lowest - 1), D):  # from values to what reaching the state is worth
+        for s in range(S):
+            worth, r = V[d, s], pay[s]
+            for j in range(LANES):
+                worth[j] = r[j] + gamma * worth[j]
     for s in range(S):
-        fresh[s] = V[D - 1, s]
-    for s in range(S):
-        out = active[s]
-        _expect(chance[1, s], pay, gamma, fresh, out)
+        _mix(chance[1, s], V[D - 1], active[s])
     for d in range(D - 1, lowest - 1, -1):  # downwards: layer d reads layer d - 1 as it was
         if forced and d == 0:
             for s in range(S):
-                V[0, s] = active[s] - theta / c
+                V[0, s] = active[s] - price
                 pi[0, s] = 1.0
-                gains[0, s] = 0.0
             continue
+        later = V[d - 1 if forced else d]
         for s in range(S):
-            held = V[d - 1 if forced else 0]
-            if not forced:
-                held = fresh
-            _expect(chance[0, s], pay, gamma, held, passive)
-            for j in range(LANES):
-                gains[d, s, j] = active[s, j] - passive[j]
+            _mix(chance[0, s], later, passive)
+            if len(gains):
+                for j in range(LANES):
+                    gains[d, s, j] = active[s, j] - passive[j]
             _respond_by_rule(rule, c, theta, floor, spread, active[s], passive, value, share)
-            # Layers above have been read; this one is read by none but the layer above it.
-            V[d, s] = value
             pi[d, s] = share
+            new[s] = value
+        V[d] = new  # at the end: without deadlines the layer reads itself
 
 
 @njit(**COMPILE)
@@ -154,11 +157,12 @@ def sweep(low, high, P, reward, start, theta, c, gamma, rule, W, floor):
     """
     T, S, D = len(theta), P.shape[2], max(W, 1)
     forced = W > 0
-    pi, gains = np.empty((T, D, S, LANES)), np.empty((D, S, LANES))
+    pi, none = np.empty((T, D, S, LANES)), np.empty((0, S, LANES))
     chance, pay = np.empty((2, S, S, LANES)), np.empty((S, LANES))
+    flow = np.empty((2, S, S, LANES))  # chance with the state reached first, for the way forward
     V, mu, moved = np.empty((D, S, LANES)), np.empty((D, S, LANES)), np.empty((D, S, LANES))
-    fresh, active = np.empty((S, LANES)), np.empty((S, LANES))
-    total, response, helped, weight = lanes(), lanes(), lanes(), lanes()
+    active, helped, waiting = np.empty((S, LANES)), np.empty((S, LANES)), np.empty((S, LANES))
+    total, response, weight, still = lanes(), lanes(), lanes(), lanes()
     out = np.zeros((2, T + 1))
     for first in range(low, high, LANES):
         _load(first, high, P, reward, chance, pay)
@@ -167,9 +171,14 @@ def sweep(low, high, P, reward, start, theta, c, gamma, rule, W, floor):
             lowest = max(0, D - 1 - t)
             _step_back(
                 rule, c, theta[t], gamma, floor, forced, lowest,
-                chance, pay, V, fresh, active, pi[t], gains,
+                chance, pay, V, active, waiting, pi[t], none,
             )  # fmt: skip
+        for s in range(S):
+            for s2 in range(S):
+                flow[0, s2, s] = chance[0, s, s2]
+                flow[1, s2, s] = chance[1, s, s2]
         mu[:] = 0.0
+        moved[:] = 0.0
         for j in range(LANES):
             i = first + j if first + j < high else first
             weight[j] = 1.0 if first + j < high else 0.0
@@ -177,26 +186,27 @@ def sweep(low, high, P, reward, start, theta, c, gamma, rule, W, floor):
                 mu[D - 1, s, j] = weight[j] * start[i if len(start) > 1 else 0, s]
                 out[0, T] += mu[D - 1, s, j] * V[D - 1, s, j]
         for t in range(T):
-            lowest = max(0, D - 1 - t)
-            moved[:] = 0.0
+            helped[:] = 0.0
             total[:] = 0.0
             response[:] = 0.0
-            for d in range(lowest, D):
-                later = moved[d - 1] if forced and d > 0 else moved[D - 1]
+            for d in range(max(0, D - 1 - t), D):
                 for s in range(S):
-                    here, share = mu[d, s], pi[t, d, s]
+                    here, share, reset, rest = mu[d, s], pi[t, d, s], helped[s], waiting[s]
                     for j in range(LANES):
-                        helped[j] = here[j] * share[j]
-                        total[j] += helped[j]
-                        open_ = share[j] > floor
-                        response[j] += helped[j] * (1.0 - share[j]) if open_ else 0.0
+                        now = here[j] * share[j]
+                        total[j] += now
+                        response[j] += now * (1.0 - share[j]) if share[j] > floor else 0.0
+                        reset[j] += now
+                        rest[j] = here[j] - now
+                if d > 0:
                     for s2 in range(S):
-                        p0, p1 = chance[0, s, s2], chance[1, s, s2]
-                        reset, waiting = moved[D - 1, s2], later[s2]
-                        for j in range(LANES):
-                            reset[j] += helped[j] * p1[j]
-                        for j in range(LANES):
-                            waiting[j] += (here[j] - helped[j]) * p0[j]
+                        _mix(flow[0, s2], waiting, moved[d - 1, s2])
+            for s2 in range(S):
+                _mix(flow[1, s2], helped, moved[D - 1, s2])
+                if not forced:  # who was not helped stays in the only layer
+                    _mix(flow[0, s2], waiting, still)
+                    for j in range(LANES):
+                        moved[D - 1, s2, j] += still[j]
             mu, moved = moved, mu
             out[0, t] += total.sum()
             out[1, t] += response.sum()
@@ -212,14 +222,15 @@ def gain_rows(low, high, P, reward, theta, c, gamma, rule, W, floor, first_step,
     T, S, D = len(theta), P.shape[2], max(W, 1)
     pi, gains = np.empty((D, S, LANES)), np.empty((D, S, LANES))
     chance, pay = np.empty((2, S, S, LANES)), np.empty((S, LANES))
-    V, fresh, active = np.empty((D, S, LANES)), np.empty((S, LANES)), np.empty((S, LANES))
+    V, active, new = np.empty((D, S, LANES)), np.empty((S, LANES)), np.empty((S, LANES))
+    gains[:] = 0.0
     for first in range(low, high, LANES):
         _load(first, high, P, reward, chance, pay)
         V[:] = 0.0
         for t in range(T - 1, first_step - 1, -1):
             _step_back(
                 rule, c, theta[t], gamma, floor, W > 0, 0,
-                chance, pay, V, fresh, active, pi, gains,
+                chance, pay, V, active, new, pi, gains,
             )  # fmt: skip
             if t < first_step + len(rows):
                 for j in range(min(LANES, high - first)):

@@ -146,6 +146,7 @@ def balance(
     rule: RuleCode,
     tolerance: float,
     one_pass: Sweep = sweep,
+    gentler: int = 20,
 ) -> Balance:
     """Find theta such that k arms are expected to be active at every step.
 
@@ -165,6 +166,8 @@ def balance(
         Residual |F_t| that is accepted at every step.
     one_pass : callable
         One pass over all arms, if they do more than `sweep` knows of.
+    gentler : int
+        How many smaller multipliers may be tried on the way to a hard problem.
 
     Returns
     -------
@@ -194,8 +197,10 @@ def balance(
     rough = tolerance if sample is cohort else max(tolerance, 1e-6)
     best = _broyden(residual(sample), flat, None, rough)
     passes = best.passes * share
-    if best.residual > rough:  # approach it through gentler multipliers
-        easier = balance(sample, k * share, horizon, gamma, c / GENTLER, rule, 1e-4, one_pass)
+    if best.residual > rough and c > 0 and gentler:  # approach it through gentler multipliers
+        easier = balance(
+            sample, k * share, horizon, gamma, c / GENTLER, rule, 1e-4, one_pass, gentler - 1
+        )
         again = _broyden(residual(sample), easier.theta * GENTLER, None, rough)
         passes += (easier.passes + again.passes) * share
         if again.residual < best.residual:

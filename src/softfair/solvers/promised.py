@@ -9,6 +9,7 @@ coming, because an arm that is not helped now may have to be helped later at a h
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,7 +136,11 @@ def solve_promised(
     if k in (0, cohort.n):
         theta = np.full(horizon, ALWAYS if k else NEVER)
         info = Info("priced", multiplier, 0.0, TOLERANCE, 0)
-        return PromisedValues(cohort, gamma, theta, 0.0, RuleCode.JOINT, 0, 0.0, info)
+        return PromisedValues(cohort, gamma, theta, 0.0, RuleCode.JOINT, W, 0.0, info)
+    if multiplier == 0:  # a lottery heeds no price: everybody who is not due has the same chance
+        theta = np.full(horizon, math.log((cohort.n - k) / k))
+        info = Info("priced", multiplier, 0.0, TOLERANCE, 0)
+        return PromisedValues(cohort, gamma, theta, 0.0, rule, W, floor, info)
     solution = balance(cohort, k, horizon, gamma, multiplier, rule, TOLERANCE, _Pass(W, floor))
     info = Info("priced", multiplier, solution.residual, TOLERANCE, solution.passes)
     if not info.converged:
