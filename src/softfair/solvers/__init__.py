@@ -8,6 +8,7 @@ from .evenhanded import EvenHandedValues, solve_evenhanded
 from .meanfield import solve_meanfield
 from .paper import solve_paper
 from .priced import solve_priced, upper_bound
+from .promised import PromisedValues, promised_bound, solve_promised
 from .realised import solve_for
 from .tradeoff import TradeoffBound, tradeoff_bound
 from .values import Info, Values
@@ -15,13 +16,16 @@ from .values import Info, Values
 __all__ = [
     "EvenHandedValues",
     "Info",
+    "PromisedValues",
     "TradeoffBound",
     "Values",
+    "promised_bound",
     "solve_evenhanded",
     "solve_for",
     "solve_meanfield",
     "solve_paper",
     "solve_priced",
+    "solve_promised",
     "tradeoff_bound",
     "upper_bound",
 ]
