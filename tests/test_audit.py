@@ -173,7 +173,7 @@ def fill(database, tmp_path, people, history, **settings):
 
 def tell(database, tmp_path, text, round=None):
     (tmp_path / "record.csv").write_text(text)
-    record(database, tmp_path / "record.csv", SOFTWARE, round)
+    record(database, tmp_path / "record.csv", SOFTWARE, round, sure=True, close=True)
 
 
 def small(database, tmp_path, n=12, weeks=6, **settings):

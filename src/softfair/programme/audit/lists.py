@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import metrics
+from ..eligibility import Status
 from .evidence import Planned, draws
 from .statistics import JointTest, Tally, joint_test, two_sided, wilson
 
@@ -48,6 +49,7 @@ class RoundRow:
     off_list: int  # contacted, neither listed nor arranged
     arranged: int
     opted_out_contacted: int
+    no_site: int = 0  # without a chance: no capacity is set for their group
 
 
 def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
@@ -80,6 +82,7 @@ def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
                 not_reached=int((listed & known & ~contacted).sum()),
                 not_recorded=int((listed & ~known).sum()),
                 off_list=int((contacted & ~listed & ~one.reserved).sum()),
+                no_site=int((one.status == Status.NO_SITE).sum()),
                 arranged=int((contacted & one.reserved).sum()),
                 opted_out_contacted=int((contacted & one.opted_out).sum()),
             )
@@ -201,6 +204,8 @@ class FairnessRow:
     pairs: int  # of people in the same draw
     unfair_pairs: int  # in which who would gain less had the higher probability
     largest_difference: float  # between their probabilities
+    sites: int = 1  # with a draw of their own
+    unfair_across: int = 0  # pairs of people of different sites of whom the same is so
 
 
 def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
@@ -229,5 +234,10 @@ def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
                 # sets nobody against another with the same score.
                 ordered = p[np.lexsort((p, score))]
                 largest = max(largest, float(np.max(np.maximum.accumulate(ordered) - ordered)))
-        rows.append(FairnessRow(one.round, pairs, unfair, largest))
+        sites = sum(1 for _ in one.site_draws())
+        across = 0
+        if sites > 1:
+            all_ = one.in_draw
+            across = int(metrics.unfair_pairs(one.probability[all_], one.score[all_])) - unfair
+        rows.append(FairnessRow(one.round, pairs, unfair, largest, sites, across))
     return tuple(rows)
