@@ -128,7 +128,7 @@ def test_a_number_with_a_threshold(light):
     text = b"id,round,value\na,1,3.9\na,2,4\na,3,\na,4,-1e3\n"
     import_history(light, text, NAME, threshold="4")
     assert [row[2] for row in history_of(light)] == [0, 1, -1, 0]
-    with pytest.raises(InvalidInput, match="threshold is 4, not <=3.9"):
+    with pytest.raises(InvalidInput, match=r"threshold is 4, not <=3\.9"):
         import_history(light, text, NAME, threshold="<=3.9")
 
 

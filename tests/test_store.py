@@ -176,6 +176,24 @@ def test_two_officers_plan_at_once(url):
         )
 
 
+def test_two_officers_record_the_same_file_at_once(url):
+    """Two rounds are planned and the file names none: it is of the first, once."""
+    database = _filled(url)
+    for round in (21, 22):
+        make_plan(database, NAME, round=round, sure=True)
+    text = sample.outcome_file(database, 21)
+    children = [fork.Process(target=lambda: record(Store(url), text, NAME)) for _ in range(4)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    assert [child.exitcode for child in children] == [0] * 4
+    with database.reading() as connection:
+        b = store.batch
+        rounds = connection.execute(sa.select(b.c.round).where(b.c.kind == "record")).scalars()
+        assert list(rounds) == [21]
+
+
 @pytest.mark.slow
 def test_ten_writers_for_a_minute(server, tmp_path):
     """Each writer adds people and history of its own; both databases at once.

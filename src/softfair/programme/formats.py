@@ -106,9 +106,11 @@ def _workbook(data: bytes, where: str, sheet: str | None) -> Raw:
                 chosen, rows = name, found
             elif sheet is None and found:
                 others.append(name)
-    except InvalidInput:
+    except (InvalidInput, KeyboardInterrupt, SystemExit, MemoryError):
         raise
-    except Exception as error:  # a damaged or locked workbook raises errors of many types
+    except BaseException as error:
+        # A damaged or locked workbook raises errors of many types, also the reader's own panic,
+        # which is no Exception.
         reason = " ".join(str(error).split())[:120]
         raise InvalidInput(
             f"{where} is not a workbook that can be read ({reason}); "
