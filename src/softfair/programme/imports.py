@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -376,17 +376,6 @@ def import_history(
         _add_people(connection, matches.added, batch)
         _name_again(connection, matches, batch)
         news.append(connection, batch)
-        notes = list(_notes(table, matches))
-        if not {"state", "value"} & set(table.columns):
-            notes.append(
-                "Look: it has no states; if a column has them, say which: --map state=... or "
-                "--map value=..."
-            )
-        if calendar is not None and settings.calendar is None:
-            notes.append(
-                f"Rounds are {changed.round}s from {calendar.first} on: the last one here is "
-                f"{changed.called(int(rounds.max()))}."
-            )
         return Imported(
             batch,
             len(table),
@@ -394,7 +383,23 @@ def import_history(
             news.corrected,
             before=False,
             read_as=read_as,
-            notes=tuple(notes),
+            notes=(*_notes(table, matches), *_history_notes(table, settings, changed, rounds)),
+        )
+
+
+def _history_notes(
+    table: Table, before: Settings, settings: Settings, rounds: Ints
+) -> Iterator[str]:
+    """What else the user should know about a history."""
+    if not {"state", "value"} & set(table.columns):
+        yield (
+            "Look: it has no states; if a column has them, say which: --map state=... or "
+            "--map value=..."
+        )
+    if before.first_day is None and settings.first_day is not None:
+        yield (
+            f"Rounds are {settings.round}s from {settings.first_day} on: the last one here is "
+            f"{settings.called(int(rounds.max()))}."
         )
 
 
@@ -498,5 +503,5 @@ def _name_again(connection: Connection, matches: Matches, batch: int) -> None:
     """Take back people whom only retracted files had named, without the facts of those."""
     if len(matches.again):
         many = len(matches.again)
-        columns = {"groups": ["{}"] * many, "opted_out": [0] * many, "batch": [batch] * many}
+        columns = {"batch": [batch] * many, "groups": ["{}"] * many, "opted_out": [0] * many}
         append(connection, store.person_fact, {"person": matches.again, **columns})

@@ -27,6 +27,26 @@ if TYPE_CHECKING:
     from ..store import Store
 
 
+# Options of worksheets.
+By = Annotated[
+    str | None,
+    typer.Option(
+        help="For worksheets: the column that has the worker or site.",
+        show_default="one worksheet for all",
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        help="For worksheets: what else to show, such as name,phone.", show_default="nothing"
+    ),
+]
+Kind = Annotated[
+    Literal["csv", "xlsx", "html"],
+    typer.Option("--format", help="Of worksheets; html is a page to print."),
+]
+
+
 @commands.command(epilog=examples("softfair audit", "softfair audit --html audit.html"))
 def audit(
     db: Database = "softfair.db",
@@ -82,23 +102,9 @@ def export(
     everyone: Annotated[
         bool, typer.Option("--all", help="Everybody, not only those on the list.")
     ] = False,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            help="For worksheets: the column that has the worker or site.",
-            show_default="one worksheet for all",
-        ),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            help="For worksheets: what else to show, such as name,phone.", show_default="nothing"
-        ),
-    ] = None,
-    kind: Annotated[
-        Literal["csv", "xlsx", "html"],
-        typer.Option("--format", help="Of worksheets; html is a page to print."),
-    ] = "xlsx",
+    by: By = None,
+    columns: Columns = None,
+    kind: Kind = "xlsx",
 ) -> None:
     """Write a plan (a worksheet that `record` reads back once filled in), a worksheet for each
     worker, the audit's figures or everybody's estimates to a file."""

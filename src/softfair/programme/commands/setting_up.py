@@ -197,7 +197,11 @@ def init(
         settings = settings_of(database)
     if sample:
         _fill(database)
-    print(f"{'Made' if new else 'Settings of'} the programme in {database.name}")
+    _tell(database.name, settings, new, sample)
+
+
+def _tell(name: str, settings: Settings, new: bool, sample: bool) -> None:
+    print(f"{'Made' if new else 'Settings of'} the programme in {name}")
     print(f"  {_described(settings)}")
     if sample:
         print("  300 people in 4 regions, 20 weeks of history. Next: softfair plan")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SHOWN = 20  # bad entries that are printed
 
-# Options of both.
+# Options of both, and of import alone.
 Threshold = Annotated[
     str | None,
     typer.Option(
@@ -53,6 +53,21 @@ Dates = Annotated[
 Sheet = Annotated[
     str | None,
     typer.Option(help="Which sheet of a workbook.", show_default="the first that is not empty"),
+]
+Keep = Annotated[
+    str | None,
+    typer.Option(
+        help="Columns of people for worksheets, no groups: name,phone.",
+        show_default="those with a value of their own for most people",
+    ),
+]
+Ignore = Annotated[str | None, typer.Option(help="Columns not to read.", show_default="none")]
+Twins = Annotated[
+    str | None,
+    typer.Option(
+        help="Whether Pune, pune and Puné are one group: together or apart.",
+        show_default="asked",
+    ),
 ]
 Again = Annotated[
     bool,
@@ -83,23 +98,9 @@ def import_(
     map_: Map = None,
     dates: Dates = None,
     sheet: Sheet = None,
-    keep: Annotated[
-        str | None,
-        typer.Option(
-            help="Columns of people for worksheets, no groups: name,phone.",
-            show_default="those with a value of their own for most people",
-        ),
-    ] = None,
-    ignore: Annotated[
-        str | None, typer.Option(help="Columns not to read.", show_default="none")
-    ] = None,
-    twins: Annotated[
-        str | None,
-        typer.Option(
-            help="Whether Pune, pune and Puné are one group: together or apart.",
-            show_default="asked",
-        ),
-    ] = None,
+    keep: Keep = None,
+    ignore: Ignore = None,
+    twins: Twins = None,
     threshold: Threshold = None,
     states_after: Annotated[
         bool,
