@@ -180,16 +180,19 @@ def test_wrong_questions_are_refused(name):
             assert f"t is {t!r}, the decisions are 0 to {T - 1}" in refusal(
                 lambda ask=ask, t=t: ask(t, states)
             )
-        assert "shape (5,), the cohort has 12 arms" in refusal(lambda ask=ask: ask(0, states[:5]))
+        for size in (5, 13):
+            assert f"shape ({size},), the cohort has 12 arms" in refusal(
+                lambda ask=ask, size=size: ask(0, np.zeros(size, int))
+            )
         for wrong in (2, -1, 0.5, np.nan):
             bad = np.where(np.arange(n) == 4, wrong, 0)
             assert f"states[4] is {bad[4]} (1 of 12 entries are wrong)" in refusal(
                 lambda ask=ask, bad=bad: ask(0, bad)
             )
     for arms in ([0, -1], [3, n]):
-        assert f"arms[1] is {arms[1]} (1 of 2 entries are wrong)" in refusal(
-            lambda arms=arms: fitted.remember(None, 0, states, arms)
-        )
+        complaint = refusal(lambda arms=arms: fitted.remember(None, 0, states, arms))
+        assert f"arms[1] is {arms[1]} (1 of 2 entries are wrong)" in complaint
+        assert complaint.endswith("give indices between 0 and 11")
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -233,6 +236,29 @@ def test_policies_are_values():
     made = [(make(), make()) for make in POLICIES.values()]
     assert all(one == other and hash(one) == hash(other) for one, other in made)
     assert len({one for one, _ in made}) == len({one.label for one, _ in made}) == len(POLICIES)
+
+
+@pytest.mark.parametrize(
+    ("policy", "label"),
+    [
+        (sf.Random(), "Random"),
+        (sf.FairMyopic(), "FairMyopic"),
+        (sf.FairMyopic(c=2.5), "FairMyopic(c=2.5)"),
+        (sf.Whittle("finite"), "Whittle(finite)"),
+        (sf.FaWT(window=8), "FaWT(window=8)"),
+        (sf.FaWT(window=8, least=2), "FaWT(window=8, least=2)"),
+        (sf.ProbFair(low=0.05), "ProbFair(low=0.05)"),
+        (sf.ProbFair(low=0.05, high=0.5), "ProbFair(low=0.05, high=0.5)"),
+        (sf.SoftFair(c=5), "SoftFair(c=5)"),
+        (sf.SoftFair(c=5, c_value=1, design="successive"), "SoftFair(c=5, c_value=1, successive)"),
+        (sf.SoftFair(c=math.inf, solver="meanfield"), "SoftFair(c=inf, meanfield)"),
+        (sf.EvenHanded(mu=2), "EvenHanded(mu=2, c=50)"),
+        (sf.EvenHanded(entropy=3.5, c=9), "EvenHanded(entropy=3.5, c=9)"),
+        (sf.EvenHanded(mu=2, welfare="min", by="group"), "EvenHanded(mu=2, c=50, min, by group)"),
+    ],
+)
+def test_labels_say_what_was_set(policy, label):
+    assert policy.label == label
 
 
 # ---- the simple ones, in closed form ----
