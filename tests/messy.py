@@ -45,7 +45,7 @@ class World:
     def minutes(self) -> np.ndarray:
         """What is noted of the state now."""
         good = GOOD + self.rng.exponential(2, self.n)
-        return np.where(self.state == 1, good, self.rng.uniform(0, GOOD - 0.01, self.n)).round(1)
+        return np.where(self.state == 1, good, self.rng.uniform(0, GOOD - 0.1, self.n)).round(1)
 
     def step(self, called: np.ndarray) -> None:
         """One week passes."""
