@@ -22,5 +22,5 @@ def percent(p: float) -> str:
     if p < ROUNDING:
         return "less than 0.0000001%"
     # As many digits as tell it from 0 and from 100 %, at least one after the point.
-    digits = max(1, math.ceil(-math.log10(min(p, 1 - p)) - 2))
+    digits = max(1, math.ceil(-math.log10(min(p, 1 - p)) - 2 - 1e-6))
     return f"{100 * p:.{digits}f}%"
