@@ -35,6 +35,10 @@ POLICIES = {
     "SoftFair c_value": lambda: sf.SoftFair(c=5.0, solver="meanfield", c_value=1.0),
     "SoftFair c=inf": lambda: sf.SoftFair(c=INF, c_value=1.0, solver="meanfield"),
     "SoftFair lottery": lambda: sf.SoftFair(c=0.0),
+    "SoftFair max_wait": lambda: sf.SoftFair(c=5.0, max_wait=6),
+    "SoftFair max_wait c=inf": lambda: sf.SoftFair(c=INF, max_wait=5, c_value=5.0),
+    "SoftFair max_wait lottery": lambda: sf.SoftFair(c=0.0, max_wait=4),
+    "SoftFair floor": lambda: sf.SoftFair(c=20.0, floor=0.05),
     "Random": lambda: sf.Random(),
     "RoundRobin": lambda: sf.RoundRobin(),
     "Myopic": lambda: sf.Myopic(),
@@ -52,10 +56,13 @@ POLICIES = {
     "NoIntervention": lambda: sf.NoIntervention(),
 }
 DETERMINISTIC = {
-    "SoftFair c=inf", "RoundRobin", "Myopic", "Oracle", "Whittle infinite", "Whittle finite",
-    "ThresholdWhittle", "FaWT", "NoIntervention",
+    "SoftFair c=inf", "SoftFair max_wait c=inf", "RoundRobin", "Myopic", "Oracle",
+    "Whittle infinite", "Whittle finite", "ThresholdWhittle", "FaWT", "NoIntervention",
 }  # fmt: skip
-REMEMBERING = {"RoundRobin", "ThresholdWhittle", "FaWT"}
+REMEMBERING = {
+    "RoundRobin", "ThresholdWhittle", "FaWT",
+    "SoftFair max_wait", "SoftFair max_wait c=inf", "SoftFair max_wait lottery",
+}  # fmt: skip
 TWO_STATES_ONLY = {"ThresholdWhittle", "ProbFair"}
 
 
@@ -219,7 +226,9 @@ def test_nobody_and_everybody(name):
         try:
             fitted = fitted_to(cohort, name, k=places)
         except Infeasible:
-            assert (name, places) in {("FaWT", 0), ("ProbFair", 0), ("ProbFair", n)}
+            assert (name, places) in {("FaWT", 0), ("ProbFair", 0), ("ProbFair", n)} or (
+                name.startswith(("SoftFair max_wait", "SoftFair floor")) and places == 0
+            )
             continue
         helped = 0 if name == "NoIntervention" else places
         np.testing.assert_array_equal(fitted.inclusion(0, states), np.full(n, float(helped > 0)))
