@@ -174,7 +174,7 @@ def fill(database, tmp_path, people, history, **settings):
 
 def tell(database, tmp_path, text, round=None):
     (tmp_path / "record.csv").write_text(text)
-    record(database, tmp_path / "record.csv", SOFTWARE, round)
+    record(database, tmp_path / "record.csv", SOFTWARE, round, sure=True, close=True)
 
 
 def small(database, tmp_path, n=12, weeks=6, **settings):
@@ -836,6 +836,7 @@ def test_what_is_said_of_rounds():
     known = replace(row, recorded=True, reached=3, not_reached=1, off_list=1, opted_out_contacted=2)
     assert told_of(rounds=(known,)) == [
         "Of 4 listed and recorded, 3 were reached (75%); 1 contact off the list.",
+        "Look: nothing is told of 1 person on the lists of recorded rounds (4).",
         "Look: 2 contacts with people who had opted out.",
         "No states after a planned round are known yet, so nothing can be said about outcomes.",
     ]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from softfair.errors import InvalidInput
 from softfair.programme import store
 from softfair.programme.eligibility import Eligibility, Site, Status, beliefs, eligibility_of
 from softfair.programme.imports import import_history, import_people
@@ -29,6 +30,7 @@ from softfair.programme.records import record
 from softfair.programme.settings import Settings, Target, initialise
 from softfair.programme.snapshot import History, People, Snapshot
 from softfair.programme.store import Store
+from softfair.programme.words import percent
 
 NAME = "softfair test"
 AT = 10  # the round that is planned
@@ -228,11 +230,15 @@ def test_capacity_for_nobody_and_for_all():
         assert drawn.tolist() == [0, 1, 2]
 
 
-def test_the_rounds_left_count_from_the_first_planned(small):
+def test_the_horizon_rolls_until_the_last_round(small):
     database = small(horizon=10)
     assert make_plan(database, NAME)[0].horizon == 10  # round 7
-    assert make_plan(database, NAME, round=12)[0].horizon == 5
-    assert make_plan(database, NAME, round=16)[0].horizon == 1
+    assert make_plan(database, NAME, round=12, sure=True)[0].horizon == 10
+    initialise(database, NAME, ends=16)
+    assert make_plan(database, NAME, round=13, sure=True)[0].horizon == 4
+    assert make_plan(database, NAME, round=16, sure=True)[0].horizon == 1
+    with pytest.raises(InvalidInput, match="the programme ended with round 16"):
+        make_plan(database, NAME, round=17, sure=True)
 
 
 def test_a_plan_is_the_same_in_memory_and_in_the_database(small):
@@ -256,10 +262,12 @@ def test_a_plan_is_the_same_in_memory_and_in_the_database(small):
                 assert left == right, field.name
 
 
-def test_a_round_is_over_once_a_contact_is_known(small):
+def test_a_round_is_over_once_all_on_the_list_are_told_of(small):
     database = small()
     plan, _ = make_plan(database, NAME)
     record(database, f"id\n{plan.list[0]}\n".encode(), NAME)
+    assert make_plan(database, NAME)[0].round == plan.round
+    record(database, f"id,contacted\n{plan.list[1]},0\n".encode(), NAME)
     assert make_plan(database, NAME)[0].round == plan.round + 1
 
 
@@ -376,10 +384,12 @@ def test_a_sentence_says_how_many_would_gain_less(small):
         others = [j for j in range(14) if plan.site[j] == plan.site[i] and j != i]
         share = sum(plan.score[j] < plan.score[i] for j in others) / len(others)
         assert sentence.startswith("Drawn," if plan.listed[i] else "Not drawn this time,")
-        assert f"with a chance of {plan.probability[i]:.1%}: " in sentence
+        assert f"with a chance of {percent(plan.probability[i])}: " in sentence
         assert f"is worth {plan.score[i]:.2g} good rounds over the 26 left, " in sentence
         rest = sentence.partition("26 left, ")[2]
-        if share:
+        if share == 1:
+            assert rest.startswith("more than for anyone else in the draw")
+        elif share:
             assert rest.startswith(f"more than for {share:.0%} of those in the draw")
         else:
             assert rest.startswith("as little as for anyone in the draw")

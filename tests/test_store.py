@@ -21,6 +21,7 @@ from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import fit
 from softfair.programme.plans import make_plan, plan_of, verify
 from softfair.programme.records import record
+from softfair.programme.retractions import retract, retracted_batches
 from softfair.programme.settings import initialise
 from softfair.programme.snapshot import load_history
 from softfair.programme.store import MIGRATIONS, VERSION, Store
@@ -34,6 +35,7 @@ TABLES = (
     store.model,
     store.plan,
     store.plan_row,
+    store.signature,
 )
 fork = multiprocessing.get_context(
     "fork"
@@ -65,7 +67,15 @@ def outcome(url):
     record(Store(url), sample.outcome_file(Store(url)), NAME)
 
 
-WORK = (people, history, plan, outcome)
+def second_thought(url):
+    """The first record of round 21 is retracted, once."""
+    with Store(url).reading() as connection:
+        if retracted_batches(connection):
+            return
+    retract(Store(url), NAME, 3, "of another week")
+
+
+WORK = (people, history, plan, outcome, second_thought)
 
 
 def emptied(url):
@@ -167,6 +177,24 @@ def test_two_officers_plan_at_once(url):
         assert (
             connection.execute(sa.select(sa.func.count()).select_from(store.plan)).scalar_one() == 1
         )
+
+
+def test_two_officers_record_the_same_file_at_once(url):
+    """Two rounds are planned and the file names none: it is of the first, once."""
+    database = _filled(url)
+    for round in (21, 22):
+        make_plan(database, NAME, round=round, sure=True)
+    text = sample.outcome_file(database, 21)
+    children = [fork.Process(target=lambda: record(Store(url), text, NAME)) for _ in range(4)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    assert [child.exitcode for child in children] == [0] * 4
+    with database.reading() as connection:
+        b = store.batch
+        rounds = connection.execute(sa.select(b.c.round).where(b.c.kind == "record")).scalars()
+        assert list(rounds) == [21]
 
 
 @pytest.mark.slow
@@ -275,13 +303,23 @@ def test_a_newer_database(url):
     refused(lambda: initialise(database, NAME, c=3.0), f"schema version {VERSION + 1}")
 
 
+ADDED = {  # columns that version 1 did not have
+    "person_fact": ("reserved", "absent_from", "absent_to", "details"),
+    "batch": ("file", "closes", "retracts", "reason", "read_as"),
+    "observation": ("value",),
+    "plan_row": ("bonus",),
+}
+
+
 def test_migration_from_version_1(url):
     """A programme as version 1 kept it, with a plan: it opens, replays, and can do what is new."""
     database = _filled(url)
     first, _ = make_plan(database, NAME)
     with database.writing() as connection:
-        connection.execute(sa.text("ALTER TABLE person_fact DROP COLUMN reserved"))
-        connection.execute(sa.text("ALTER TABLE plan_row DROP COLUMN bonus"))
+        for table, columns in ADDED.items():
+            for column in columns:
+                connection.execute(sa.text(f"ALTER TABLE {table} DROP COLUMN {column}"))
+        connection.execute(sa.text("DROP TABLE signature"))
         connection.execute(store.meta.update().values(version=1))
     again = Store(url)
     assert verify(again) == [(21, 1, [])]

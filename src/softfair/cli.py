@@ -18,6 +18,7 @@ from typer.core import TyperCommand
 
 from .errors import NotConverged, SoftFairError
 from .programme.commands import commands
+from .programme.commands.shared import examples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,8 +67,25 @@ class _ListsIds(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from .experiments.catalogue import names_of_experiments
 
-        self.epilog = f"Ids: {', '.join(names_of_experiments())}."
+        ids = f"Ids: {', '.join(names_of_experiments())}."
+        self.epilog = (
+            f"{examples('softfair reproduce table2', 'softfair reproduce --quick')}\n\n{ids}"
+        )
         super().format_help(ctx, formatter)
+
+
+@app.command(epilog=examples("softfair demo", "softfair demo --out demonstration"))
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for pictures, report and audit.")] = Path("out"),
+) -> None:
+    """The demonstration: every policy on two cohorts, the paper in little, four weeks of a
+    programme. It takes some minutes."""
+    from .demo import run_a_programme, show_policies
+
+    show_policies(out)
+    print("The paper's figures and tables, with few cohorts and episodes. Report:")
+    reproduce(quick=True, out=out)
+    run_a_programme(out / "programme")
 
 
 @app.command(cls=_ListsIds)
@@ -121,7 +139,7 @@ def reproduce(
     print(write_report(results, out, seed, quick, claims))
 
 
-@app.command()
+@app.command(epilog=examples("softfair verify", "softfair verify --claim theorem-1"))
 def verify(
     claim: Annotated[
         list[str] | None, typer.Option(help="A claim by name (repeat for more); default all.")
@@ -154,7 +172,7 @@ def verify(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(epilog=examples("softfair frontier people.csv --k 10 --png curve.png"))
 def frontier(
     cohort: CohortFile,
     k: Budget,
@@ -187,7 +205,9 @@ def frontier(
         _draw(png, curves, bound=bound)
 
 
-@app.command()
+@app.command(
+    epilog=examples("softfair simulate people.csv --k 10 --policy Oracle --policy SoftFair:10")
+)
 def simulate(
     cohort: CohortFile,
     k: Budget,
@@ -226,7 +246,7 @@ def simulate(
         _draw(png, {}, table)
 
 
-@app.command()
+@app.command(epilog=examples("softfair bench", "softfair bench pass --quick"))
 def bench(
     parts: Annotated[
         list[str] | None,

@@ -27,6 +27,7 @@ __all__ = [
     "NotIndexable",
     "SoftFairError",
     "StoreError",
+    "Unsure",
     "refuse",
     "warn",
     "whole",
@@ -75,6 +76,31 @@ class Infeasible(InvalidInput):
         ...
     softfair.errors.Infeasible: n low <= k, but 10 * 0.5 > 2; take low=0.2 or less, or k=5 or more
     """
+
+
+class Unsure(InvalidInput):
+    """A request that may be a slip, with which nothing was done.
+
+    Who means it repeats it with ``sure=True``; on the command line with ``--yes``.
+
+    Parameters
+    ----------
+    doubt : str
+        What is odd about it, and what to do if it is a slip.
+
+    Examples
+    --------
+    >>> from softfair.errors import Unsure
+    >>> str(Unsure("round 35 was not planned, the next is 25"))
+    'round 35 was not planned, the next is 25; if it is meant so, add --yes; nothing was changed'
+    """
+
+    def __init__(self, doubt: str) -> None:
+        super().__init__(f"{doubt}; if it is meant so, add --yes; nothing was changed")
+        self.doubt = doubt
+
+    def __reduce__(self) -> tuple[type[Unsure], tuple[str]]:
+        return type(self), (self.doubt,)
 
 
 class NotIndexable(InvalidInput):

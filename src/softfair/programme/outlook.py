@@ -73,6 +73,9 @@ class Outlook:
     most_effective_gained: float | None = None  # with a target
     evenness: Evenness = SOFTFAIR
     mu: tuple[float, ...] = ()  # weight of evenness at each site; empty for SoftFair
+    # Share of the most effective plan's gain that is lost because capacity goes by site; None: it
+    # does not, or there is nothing to gain.
+    sites_cost: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As it is stored and printed: infinite c is "inf", an infinite wait None."""
@@ -91,6 +94,8 @@ class Outlook:
         if self.target is not None:
             fields["target"], fields["target_said"] = asdict(self.target), str(self.target)
             fields["most_effective_gained"] = self.most_effective_gained
+        if self.sites_cost is not None:
+            fields["sites_cost"] = self.sites_cost
         return fields
 
     @classmethod
@@ -112,6 +117,7 @@ class Outlook:
             most_effective_gained=fields.get("most_effective_gained"),
             evenness=Evenness(**fields.get("evenness", {})),
             mu=tuple(fields.get("mu", ())),
+            sites_cost=fields.get("sites_cost"),
         )
 
     def meets(self, target: Target) -> bool:
@@ -319,25 +325,47 @@ def choose_c(cohorts: Sequence[SiteCohort], settings: Settings, people: People) 
     if target is not None and target.column is not None:
         column = target.column
     prospects = Prospects(cohorts, people, column, settings.evenness)
+    cost = _cost_of_sites(cohorts, people, prospects.most_effective_gained)
     if target is None:
-        return prospects.at(settings.c)
+        return replace(prospects.at(settings.c), sites_cost=cost)
     return replace(
-        _found(prospects, target),
+        _found(prospects, target, settings.c),
         target=target,
         most_effective_gained=prospects.most_effective_gained,
+        sites_cost=cost,
     )
 
 
-def _found(prospects: Prospects, target: Target) -> Outlook:
+def _cost_of_sites(cohorts: Sequence[SiteCohort], people: People, gained: float) -> float | None:
+    """What capacity by site loses against the same capacity for all, both at their most effective.
+
+    It is a share of what the latter gains.
+    """
+    if len(cohorts) < 2:
+        return None
+    everybody = Cohort(
+        np.concatenate([one.cohort.P for one in cohorts]),
+        start=np.concatenate([one.cohort.start for one in cohorts]),
+    )
+    who = np.concatenate([one.who for one in cohorts])
+    together = SiteCohort(everybody, sum(one.k for one in cohorts), cohorts[0].horizon, who)
+    most = Prospects([together], people).most_effective_gained
+    return max(0.0, 1 - gained / most) if most > 0 else None
+
+
+def _found(prospects: Prospects, target: Target, own: float) -> Outlook:
     """What is expected at the c that serves a target best.
 
     With c benefit grows and evenness falls: a target of benefit asks for the least c that meets it,
-    the others for the largest.
+    the others for the largest, or for the programme's own if any would do.
     """
     lottery, hardest = prospects.at(0.0), prospects.at(math.inf)
     safest, boldest = (hardest, lottery) if target.goal == "benefit" else (lottery, hardest)
     if boldest.meets(target):
-        return boldest
+        # A target of evenness that binds nobody is no reason to leave chance out: the programme's
+        # own c stays.
+        usual = boldest if target.goal == "benefit" else prospects.at(own)
+        return usual if usual.meets(target) else boldest
     if safest.meets(target):
         return _bisected(prospects, target, safest)
     between = []

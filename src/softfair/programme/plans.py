@@ -26,7 +26,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..cohort import Cohort
-from ..errors import InvalidInput
+from ..errors import Infeasible, InvalidInput, Unsure
 from ..policies.base import Rule
 from ..progress import track
 from . import store
@@ -36,6 +36,7 @@ from .outlook import Outlook, SiteCohort, choose_c
 from .settings import SOFTFAIR, Evenness, Settings, Target
 from .snapshot import Snapshot, take_snapshot
 from .store import Connection, Multiplier, Store, append, fetch, names_of, plan_in_force
+from .words import percent
 
 __all__ = [
     "Header",
@@ -128,6 +129,7 @@ def make_plan(
     replan: str | None = None,
     target: Target | None = None,
     evenness: Evenness | None = None,
+    sure: bool = False,
 ) -> tuple[Plan, bool]:
     """The plan of a round, made if there is none yet.
 
@@ -145,6 +147,8 @@ def make_plan(
         What c is chosen for, instead of the target or c in the settings.
     evenness
         The policy of this plan, instead of that in the settings.
+    sure
+        Plan though nothing can be learnt from the history, or a round after the next one.
 
     Returns
     -------
@@ -158,6 +162,8 @@ def make_plan(
         the plan there is was not made for the target.
     Infeasible
         If no plan meets the target.
+    Unsure
+        If nothing can be learnt from the history, or the round is not the next one.
     """
     with database.writing() as connection:
         if round is not None and replan is None:
@@ -170,16 +176,38 @@ def make_plan(
         if number is not None and replan is None:
             return _as_planned(load_plan(connection, number), target, evenness), False
         _check_replan(replan, at, exists=number is not None)
-        if now.next_round() > at:
-            raise InvalidInput(
-                f"round {at} is over, its contacts are recorded; plan round {now.next_round()}"
-            )
+        _check_round(now, at, sure)
         if target is not None or evenness is not None:
             # What is asked for takes the place of the programme's own target and policy.
             even = SOFTFAIR if evenness is None else evenness
             now = replace(now, settings=replace(now.settings, target=target, evenness=even))
         model, _ = fit_in(connection, now, software)
         return _new_plan(connection, now, model, at, software, replan), True
+
+
+def _check_round(now: Snapshot, at: int, sure: bool) -> None:
+    """Whether a round can be planned now, and from a history that says something."""
+    following, settings = now.next_round(), now.settings
+    if at in now.over():
+        raise InvalidInput(
+            f"{settings.called(at)} is over, its contacts are recorded; "
+            f"plan {settings.called(following)}"
+        )
+    if at < following and at not in now.rounds.lists:
+        raise InvalidInput(
+            f"{settings.called(at)} is past: the next round is {settings.called(following)}"
+        )
+    if sure:
+        return
+    if at > following:
+        raise Unsure(
+            f"{settings.called(at)} is {at - following} rounds after round {following}, the next"
+        )
+    if (reason := now.nothing_learnt()) is not None:
+        raise Unsure(
+            f"nothing can be learnt yet ({reason}), so the list would be drawn by lottery; "
+            "import a history first (softfair import history FILE)"
+        )
 
 
 def _as_planned(plan: Plan, target: Target | None, evenness: Evenness | None) -> Plan:
@@ -213,8 +241,9 @@ def _new_plan(
 ) -> Plan:
     """Make a plan and store it."""
     settings, names = now.settings, now.people.names
-    horizon = _rounds_left(connection, settings, at)
+    horizon = _rounds_left(settings, at)
     eligibility = eligibility_of(now, at)
+    _refuse_unserved(now, eligibility)
     cohorts = _cohorts(now, model, at, horizon, eligibility)
     outlook = choose_c(cohorts, settings, now.people)
     seed = _seed(settings, at)
@@ -243,19 +272,30 @@ def _new_plan(
     number = int(key.inserted_primary_key[0])
     columns = {"plan": np.full(len(rows.person), number), **vars(rows)}
     append(connection, store.plan_row, columns, "plan")
+    store.sign(connection, store.plan, number)
     return _assembled(number, digest, header, rows, names, model)
 
 
-def _rounds_left(connection: Connection, settings: Settings, at: int) -> int:
-    """Rounds of the horizon, which begins with the first planned round, from a round on."""
-    first = connection.execute(sa.select(sa.func.min(store.plan.c.round))).scalar()
-    left = settings.horizon - (0 if first is None else max(0, at - first))
-    if left < 1:
-        raise InvalidInput(
-            f"the programme's {settings.horizon} rounds ended with round {at + left - 1}; "
-            f"go on with: softfair init --horizon {settings.horizon + 26}"
+def _refuse_unserved(now: Snapshot, eligibility: Eligibility) -> None:
+    """Refuse a target about everybody while some have no chance at all."""
+    target, many = now.settings.target, int(np.sum(eligibility.status == Status.NO_SITE))
+    if target is not None and target.goal != "benefit" and many:
+        raise Infeasible(
+            f"the target cannot be met: {target}; {many} people have no chance, because no "
+            f"capacity is set for their {now.settings.by}; set one for each of them"
         )
-    return left
+
+
+def _rounds_left(settings: Settings, at: int) -> int:
+    """Rounds that a plan looks ahead, itself included."""
+    if settings.ends is None:
+        return settings.horizon
+    if at > settings.ends:
+        raise InvalidInput(
+            f"the programme ended with {settings.called(settings.ends)}; "
+            f"go on with: softfair init --ends {settings.ends + 26}, or --ends none"
+        )
+    return min(settings.horizon, settings.ends - at + 1)
 
 
 def _cohorts(
@@ -264,7 +304,7 @@ def _cohorts(
     """Those who are waiting, site by site; a site without any is left out."""
     belief = beliefs(now, model, at)
     cohorts = []
-    for j, (_, capacity) in enumerate(eligibility.sites):
+    for j, capacity in enumerate(eligibility.usual):
         who = eligibility.waiting(j)
         if not len(who):
             continue
@@ -480,6 +520,8 @@ WHY_NOT = {
     Status.COOLING: "Not in the draw: was contacted too recently.",
     Status.RESERVED: "Not in the draw: a contact is already arranged for this round.",
     Status.NO_SITE: "Not in the draw: no capacity is set for their group.",
+    Status.ABSENT: "Not in the draw: absent in this round.",
+    Status.UNNAMED: "Not in the draw: the file that named them was retracted.",
 }
 
 
@@ -500,11 +542,13 @@ def explain(plan: Plan) -> list[str]:
 def _sentence(plan: Plan, i: int, below: float) -> str:
     """Why the person in row i, who is in the draw, has the probability they have."""
     drawn = "Drawn" if plan.listed[i] else "Not drawn this time"
-    more = (
-        f"more than for {below:.0%} of those in the draw"
-        if below > 0
-        else "as little as for anyone in the draw"
-    )
+    if below == 1:
+        more = "more than for anyone else in the draw"
+    elif below > 0:
+        share = f"{below:.0%}" if 0.005 <= below < 0.995 else percent(below)
+        more = f"more than for {share} of those in the draw"
+    else:
+        more = "as little as for anyone in the draw"
     seen = "" if plan.state[i] >= 0 else "; the state now was not seen and is estimated"
     own = (
         "; without a history of their own they have their group's estimate"
@@ -516,6 +560,6 @@ def _sentence(plan: Plan, i: int, below: float) -> str:
         adds = "adds" if bonus >= 0 else "takes off"
         more = f"and evenness {adds} {abs(bonus):.2g}; the sum counts, {more}"
     return (
-        f"{drawn}, with a chance of {plan.probability[i]:.1%}: a contact now is worth "
+        f"{drawn}, with a chance of {percent(plan.probability[i])}: a contact now is worth "
         f"{plan.score[i]:.2g} good rounds over the {plan.horizon} left, {more}{seen}{own}."
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import date
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,15 +16,26 @@ from ..errors import InvalidInput
 from ..policies import EvenHanded
 from ..solvers.realised import GOALS
 from . import store
-from .store import Connection, Store, c_from_json, c_to_json
+from .dates import Calendar, length_of
+from .retractions import retracted_batches
+from .store import Connection, Store, c_from_json, c_to_json, sign
 
-__all__ = ["SOFTFAIR", "Evenness", "Settings", "Target", "current_settings", "initialise"]
+__all__ = [
+    "SOFTFAIR",
+    "Evenness",
+    "Settings",
+    "Target",
+    "change_settings",
+    "current_settings",
+    "initialise",
+]
 
 MOST = 2**31  # whole numbers in the database are smaller than this
 
 TARGETS = {  # what a target may ask for, as a sentence
     "benefit": "keep at least {:.3g} % of the benefit of the most effective plan",
-    "wait": "nobody expected to wait more than {:g} rounds",
+    "wait": "everybody's wait at most {:g} rounds on average over what may come "
+    "(now and then somebody will wait longer)",
     "group": "no {} below {:.3g} % of the average rate",
 }
 
@@ -181,7 +194,13 @@ class Settings:
     # People a round, or that by value of the column ``by``; None: one in ten.
     capacity: int | Mapping[str, int] | None = None
     by: str | None = None  # group column that capacity goes by: site, language, worker
-    horizon: int = 26  # rounds, from the first that is planned
+    horizon: int = 26  # rounds that a plan looks ahead, itself included
+    ends: int | None = None  # the last round of the programme; None: it goes on
+    # Capacities of single rounds: "30", "0", or a share of the usual ones such as "50%".
+    exceptions: Mapping[int, str] = field(default_factory=dict)
+    first_day: str | None = None  # ISO date on which round 1 began; None: rounds have no dates
+    every: int | None = None  # days of a round; None: by the round's name, else 7
+    threshold: str | None = None  # of values: good from it up ("4") or up to it ("<=3")
     states: tuple[str, ...] = ("bad", "good")  # from worst to best
     c: float = 10.0  # how strongly gain counts; inf: the k who gain most
     target: Target | None = None  # instead of c
@@ -196,6 +215,7 @@ class Settings:
     def __post_init__(self) -> None:
         self._check_capacity()
         self._check_states()
+        self._check_calendar()
         if not 1 <= self.horizon < MOST:
             raise InvalidInput(
                 f"the horizon is {self.horizon}; give a number of rounds from 1 to {MOST - 1}"
@@ -236,6 +256,30 @@ class Settings:
                 "such as --by region --capacity north=5,south=3"
             )
 
+    def _check_calendar(self) -> None:
+        if self.first_day is not None:
+            try:
+                date.fromisoformat(self.first_day)
+            except ValueError:
+                raise InvalidInput(
+                    f"the first day is {self.first_day!r}; give a date such as 2027-01-04"
+                ) from None
+        if self.every is not None and not 1 <= self.every < 10_000:
+            raise InvalidInput(f"a round lasts {self.every} days; give a number of days from 1")
+        if self.ends is not None and not 0 <= self.ends < MOST:
+            raise InvalidInput(f"the last round is {self.ends}; give a round or its date")
+        for at, k in self.exceptions.items():
+            if not re.fullmatch(r"\d{1,9}|(100|\d{1,2})%", k):
+                raise InvalidInput(
+                    f"the capacity of round {at} is {k!r}; "
+                    "give a number of people such as 30, or a share such as 50%"
+                )
+            if self.by is not None and not k.endswith("%") and int(k):
+                raise InvalidInput(
+                    f"the capacity of round {at} is {k}, but capacities go by {self.by}; "
+                    "give 0 or a share of them, such as 50%"
+                )
+
     def _check_states(self) -> None:
         different = len({name.lower() for name in self.states}) == len(self.states)
         if len(self.states) < 2 or not different or not all(self.states):
@@ -253,6 +297,34 @@ class Settings:
         """How many states there are."""
         return len(self.states)
 
+    @property
+    def length(self) -> tuple[int, int]:
+        """Days and months of a round."""
+        return length_of(self.round, self.every)
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """The days of rounds; None: they are not known."""
+        if self.first_day is None:
+            return None
+        return Calendar(date.fromisoformat(self.first_day), *self.length)
+
+    def called(self, round: int) -> str:
+        """A round as sentences name it: ``round 21``, with its days if they are known."""
+        days = "" if self.calendar is None else f" ({self.calendar.said(round)})"
+        return f"round {round}{days}"
+
+    def capacity_in(self, round: int, usual: int) -> int:
+        """How many of so many people can be helped in a round."""
+        told = self.exceptions.get(round)
+        if told is None:
+            return usual
+        return usual * int(told[:-1]) // 100 if told.endswith("%") else int(told)
+
+    def no_capacity(self, round: int) -> bool:
+        """Whether a round is a holiday."""
+        return self.exceptions.get(round, "").rstrip("%") in ("0", "00")
+
     def to_json(self) -> str:
         """As they are stored; infinite c is the text "inf"."""
         return json.dumps({**asdict(self), "c": c_to_json(self.c)}, sort_keys=True)
@@ -260,12 +332,21 @@ class Settings:
     @classmethod
     def from_json(cls, text: str) -> Settings:
         """The inverse of `to_json`."""
-        fields: dict[str, Any] = json.loads(text)
-        fields["c"] = c_from_json(fields["c"])
-        fields["states"] = tuple(fields["states"])
-        fields["target"] = fields["target"] and Target(**fields["target"])
-        fields["evenness"] = Evenness(**fields.get("evenness", {}))
-        return cls(**fields)
+        stored: dict[str, Any] = json.loads(text)
+        stored["c"] = c_from_json(stored["c"])
+        stored["states"] = tuple(stored["states"])
+        stored["target"] = stored["target"] and Target(**stored["target"])
+        stored["evenness"] = Evenness(**stored.get("evenness", {}))
+        exceptions = stored.get("exceptions", {})
+        stored["exceptions"] = {int(at): k for at, k in exceptions.items()}
+        return cls(**stored)
+
+    def differences(self, before: Settings) -> dict[str, tuple[Any, Any]]:
+        """Name -> (before, now) of each setting that is not as it was."""
+        pairs = {
+            one.name: (getattr(before, one.name), getattr(self, one.name)) for one in fields(self)
+        }
+        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def initialise(database: Store, software: str, **changes: Any) -> tuple[Settings, bool]:
@@ -289,8 +370,9 @@ def initialise(database: Store, software: str, **changes: Any) -> tuple[Settings
     Raises
     ------
     InvalidInput
-        If a setting is wrong, if the seed would change, or if the states would change after
-        something was imported (the stored states are numbers that refer to them).
+        If a setting is wrong, if the seed would change, if the states would change after
+        something was imported (the stored states are numbers that refer to them), or if the days
+        of rounds would change after dates were imported.
     """
     # Wrong settings are refused before a file is made for them.
     first = None if database.exists() else Settings(**changes)
@@ -305,12 +387,19 @@ def initialise(database: Store, software: str, **changes: Any) -> tuple[Settings
             after = replace(before, **changes)
             _refuse_what_is_set_once(connection, before, after)
         if after != before:
-            connection.execute(
-                store.setting.insert().values(
-                    created=store.now(), software=software, content=after.to_json()
-                )
-            )
+            change_settings(connection, after, software)
         return after, before is None
+
+
+def change_settings(connection: Connection, settings: Settings, software: str) -> None:
+    """Put settings in force, within a writing transaction."""
+    key = connection.execute(
+        store.setting.insert().values(
+            created=store.now(), software=software, content=settings.to_json()
+        )
+    ).inserted_primary_key
+    assert key is not None
+    sign(connection, store.setting, int(key[0]))
 
 
 def _refuse_what_is_set_once(connection: Connection, before: Settings, after: Settings) -> None:
@@ -319,6 +408,16 @@ def _refuse_what_is_set_once(connection: Connection, before: Settings, after: Se
             "the seed of a programme is set once, so that no list can be drawn until it pleases; "
             "leave --seed out"
         )
+    days_before, days = before.calendar, after.calendar
+    if days_before is not None and days != days_before:
+        b = store.batch
+        dated = sa.select(b.c.id).where(b.c.read_as.contains('"dates"'))
+        used = set(connection.execute(dated).scalars()) - retracted_batches(connection)
+        if used:
+            raise InvalidInput(
+                f"dates of {len(used)} files were taken with round 1 beginning on "
+                f"{days_before.first}; retract those first (softfair log shows them)"
+            )
     if after.states != before.states:
         files = connection.execute(sa.select(sa.func.count()).select_from(store.batch)).scalar_one()
         if files:

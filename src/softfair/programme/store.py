@@ -6,15 +6,19 @@ the same thing, the one with the highest batch (or version) is in force.
     meta          the version of this schema
     setting       what the programme is: round, capacity, horizon, states, policy
                   (the latest row is in force)
-    batch         one import or record, with the digest of its content
+    batch         one import, record or retraction, with the digest of its content
     person        an identifier and the whole number that stands for it elsewhere
-    person_fact   groups, enrolled, departed, opted out, reserved (latest batch in force)
-    observation   state at the start of a round, contact during it; NULL is unknown
-                  (latest batch in force, column by column)
+    person_fact   groups, enrolled, departed, opted out, reserved, absent, details such as a
+                  telephone number (latest batch in force)
+    observation   state at the start of a round, the value that it was made of, contact during it;
+                  NULL is unknown (latest batch in force, column by column)
     model         estimated transition probabilities, with what they were made from
     plan          one draw: seed, c, capacity, model, software, digest of its whole content
                   (latest version in force)
     plan_row      each person's part in it: state, score, probability, on the list or why not
+    signature     who made a batch, setting, model or plan
+
+A batch that a later one retracts is not in force: see `retractions`.
 
 There is one writer at a time: a writing transaction takes a lock before it reads, so nobody else
 can change what it has read before it commits. A process that is killed leaves nothing of its
@@ -68,6 +72,9 @@ __all__ = [
     "plan_in_force",
     "plan_row",
     "setting",
+    "sign",
+    "signature",
+    "whole_tables",
 ]
 
 Connection = sa.Connection
@@ -129,13 +136,19 @@ batch = sa.Table(
     "batch",
     tables,
     sa.Column("id", whole, primary_key=True),
-    sa.Column("kind", sa.Text, nullable=False),  # people, history, record
+    # people, history, record, threshold (states made anew from values), retraction
+    sa.Column("kind", sa.Text, nullable=False),
     sa.Column("digest", sa.Text, nullable=False, unique=True),
     sa.Column("rows", whole, nullable=False),  # in the file
     sa.Column("stored", whole, nullable=False),  # of these, new or changed
     sa.Column("round", whole),  # for a record
     sa.Column("created", sa.Text, nullable=False),
     sa.Column("software", sa.Text, nullable=False),
+    sa.Column("file", sa.Text),  # its name
+    sa.Column("closes", small),  # 1: with it all is told about the round
+    sa.Column("retracts", whole),  # the batch that is no longer in force
+    sa.Column("reason", sa.Text),  # why it was retracted
+    sa.Column("read_as", sa.Text),  # JSON: see `columns.ReadAs`
 )
 person = sa.Table(
     "person",
@@ -154,6 +167,9 @@ person_fact = sa.Table(
     sa.Column("departed", whole),  # first round no longer in it; NULL: still here
     sa.Column("opted_out", small, nullable=False),
     sa.Column("reserved", whole),  # round in which a contact is arranged already
+    sa.Column("absent_from", whole),  # first and last round of an absence; NULL: none, open
+    sa.Column("absent_to", whole),
+    sa.Column("details", sa.Text),  # JSON: what worksheets may show, such as {"phone": "123"}
     sqlite_with_rowid=False,
 )
 # The two long tables refer to persons, batches and plans without foreign keys: checking each of
@@ -166,7 +182,15 @@ observation = sa.Table(
     sa.Column("batch", whole, primary_key=True, autoincrement=False),
     sa.Column("state", small),
     sa.Column("contacted", small),
+    sa.Column("value", sa.Float(53)),  # that the state was made of; NULL: it came as a state
     sqlite_with_rowid=False,
+)
+signature = sa.Table(
+    "signature",
+    tables,
+    sa.Column("kind", sa.Text, primary_key=True),  # batch, setting, model, plan
+    sa.Column("number", whole, primary_key=True, autoincrement=False),
+    sa.Column("who", sa.Text, nullable=False),
 )
 model = sa.Table(
     "model",
@@ -217,10 +241,25 @@ plan_row = sa.Table(
 )
 
 # The statements that turn a database of one version into the next. Version 1 had no reservations,
-# version 2 no bonuses.
+# version 2 no bonuses, files' names, retractions, absences, details, values and signatures.
 MIGRATIONS: dict[int, Sequence[str]] = {
     1: ("ALTER TABLE person_fact ADD COLUMN reserved INTEGER",),
-    2: ("ALTER TABLE plan_row ADD COLUMN bonus DOUBLE PRECISION NOT NULL DEFAULT 0",),
+    2: (
+        "ALTER TABLE plan_row ADD COLUMN bonus DOUBLE PRECISION NOT NULL DEFAULT 0",
+        "ALTER TABLE batch ADD COLUMN file TEXT",
+        "ALTER TABLE batch ADD COLUMN closes SMALLINT",
+        "ALTER TABLE batch ADD COLUMN retracts INTEGER",
+        "ALTER TABLE batch ADD COLUMN reason TEXT",
+        "ALTER TABLE batch ADD COLUMN read_as TEXT",
+        "ALTER TABLE person_fact ADD COLUMN absent_from INTEGER",
+        "ALTER TABLE person_fact ADD COLUMN absent_to INTEGER",
+        "ALTER TABLE person_fact ADD COLUMN details TEXT",
+        "ALTER TABLE observation ADD COLUMN value DOUBLE PRECISION",
+        "CREATE TABLE signature (kind TEXT NOT NULL, number INTEGER NOT NULL, who TEXT NOT NULL, "
+        "PRIMARY KEY (kind, number))",
+        # Until version 2 any record told all about its round.
+        "UPDATE batch SET closes = 1 WHERE kind = 'record'",
+    ),
 }
 
 
@@ -236,6 +275,8 @@ class Store:
     ----------
     url
         Path of a SQLite file, or an address such as ``postgresql+psycopg://user@host/name``.
+    who
+        Who signs what is written. Default: the name that the user is logged in with.
 
     Raises
     ------
@@ -243,7 +284,8 @@ class Store:
         If the address cannot be read, or would keep nothing.
     """
 
-    def __init__(self, url: str = DEFAULT) -> None:
+    def __init__(self, url: str = DEFAULT, who: str | None = None) -> None:
+        self.who = _login() if who is None else who
         try:
             self.url = sa.make_url(url) if "://" in url else sa.URL.create("sqlite", database=url)
             self.embedded = self.url.get_backend_name() == "sqlite"
@@ -323,7 +365,7 @@ class Store:
     @contextmanager
     def _transaction(self, kind: str) -> Iterator[Connection]:
         with (
-            self.engine.connect().execution_options(softfair=kind) as connection,
+            self.engine.connect().execution_options(softfair=kind, who=self.who) as connection,
             connection.begin(),
         ):
             yield connection
@@ -434,6 +476,27 @@ def _begin(connection: Connection) -> None:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
     else:
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+
+
+def _login() -> str:
+    """The name that the user is logged in with."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (ImportError, KeyError, OSError):  # in a container the user may have no name
+        return ""
+
+
+def sign(connection: Connection, table: sa.Table, number: int) -> None:
+    """Note who made the row of a table that has this number."""
+    who = connection.get_execution_options().get("who", "")
+    connection.execute(signature.insert().values(kind=table.name, number=number, who=who))
+
+
+def whole_tables() -> list[sa.Table]:
+    """All tables of a programme, those that others refer to first."""
+    return tables.sorted_tables
 
 
 def names_of(connection: Connection) -> list[str]:

@@ -90,6 +90,14 @@ def contacts(audit: Audit) -> Iterator[str]:
     share = f" ({reached / known:.0%})" if known else ""
     off_list = count(sum(row.off_list for row in audit.rounds), "contact")
     yield f"Of {known} listed and recorded, {reached} were reached{share}; {off_list} off the list."
+    untold = [row for row in audit.rounds if row.recorded and row.not_recorded]
+    if untold:
+        many = sum(row.not_recorded for row in untold)
+        rounds = ", ".join(str(row.round) for row in untold[:MOST_NAMED])
+        yield (
+            f"{LOOK} nothing is told of {count(many, 'person', 'people')} on the lists of "
+            f"recorded rounds ({rounds}{', ...' if len(untold) > MOST_NAMED else ''})."
+        )
     if opted_out := sum(row.opted_out_contacted for row in audit.rounds):
         yield f"{LOOK} {count(opted_out, 'contact')} with people who had opted out."
 
@@ -135,8 +143,25 @@ def soft_fairness(audit: Audit) -> Iterator[str]:
             "for evenness: EvenHanded is fair in that sense, and not in that of gain alone."
         )
     elif any(row.pairs for row in audit.fairness):
+        across = sum(row.unfair_across for row in audit.fairness)
+        within = " of the same site" if any(row.sites > 1 for row in audit.fairness) else ""
         yield (
-            "Soft fairness holds: nobody had a lower probability than someone who would gain less."
+            f"Soft fairness holds: nobody had a lower probability than someone{within} who would "
+            "gain less."
+        )
+        if across:
+            yield (
+                f"Across sites it does not: in {across:,} pairs who would gain less had the higher "
+                "probability, because each site has a capacity of its own."
+            )
+
+
+def without_site(audit: Audit) -> Iterator[str]:
+    """How many people no capacity is set for."""
+    if many := audit.rounds[-1].no_site:
+        yield (
+            f"{LOOK} {count(many, 'person', 'people')} had no chance in round "
+            f"{audit.rounds[-1].round}: no capacity is set for their group."
         )
 
 
@@ -206,6 +231,7 @@ FINDINGS: tuple[Callable[[Audit], Iterator[str]], ...] = (
     never_listed,
     waits,
     soft_fairness,
+    without_site,
     groups,
     engagement,
     lottery,

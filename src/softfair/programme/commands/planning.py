@@ -8,28 +8,54 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import InvalidInput
-from .shared import LATEST, Database, Json, commands, open_store, software
+from .shared import (
+    ROUND_HELP,
+    Database,
+    Json,
+    Yes,
+    ask,
+    commands,
+    examples,
+    open_store,
+    settings_of,
+    software,
+    which_round,
+)
 
 if TYPE_CHECKING:
+    from ..changes import Since
     from ..plans import Plan
+    from ..settings import Settings
     from ..store import Store
 
 
-@commands.command()
+@commands.command(
+    epilog=examples(
+        "softfair plan",
+        "softfair plan --target wait=8",
+        "softfair plan --replan 'two opted out'",
+        "softfair plan --verify",
+    )
+)
 def plan(
     db: Database = "softfair.db",
     round: Annotated[
-        int | None,
-        typer.Option("--round", min=0, max=LATEST, help="Which round.  [default: the next]"),
+        str | None, typer.Option("--round", help=ROUND_HELP, show_default="the next")
     ] = None,
     replan: Annotated[
         str | None,
         typer.Option(
-            "--replan", help="Why the plan of this round must be made anew; the old one is kept."
+            "--replan",
+            help="Why the plan of this round must be made anew; the old one is kept.",
+            show_default="it is not",
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="For this plan: benefit=95%, wait=8, or region=0.5.")
+        str | None,
+        typer.Option(
+            help="For this plan: benefit=95%, wait=8, or region=0.5.",
+            show_default="the programme's",
+        ),
     ] = None,
     policy: Annotated[
         str | None,
@@ -42,9 +68,11 @@ def plan(
         bool,
         typer.Option("--verify", help="Replay all draws from what is stored, and plan nothing."),
     ] = False,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Draw the list for the next round; the same round again gives the same list."""
+    from ..changes import since_plan
     from ..plans import make_plan
     from ..settings import Evenness, Target
 
@@ -54,11 +82,16 @@ def plan(
         return
     asked = None if target is None else Target.parse(target)
     evenness = None if policy is None else Evenness.parse(policy)
-    made, new = make_plan(database, software(), round, replan, asked, evenness)
+    settings = settings_of(database)
+    at = which_round(settings, round)
+    made, new = ask(
+        lambda sure: make_plan(database, software(), at, replan, asked, evenness, sure), yes
+    )
+    since = None if new else since_plan(database, made)
     if as_json:
-        print(json.dumps(plan_json(made, everyone), indent=1))
+        print(json.dumps(plan_json(made, everyone, since), indent=1))
         return
-    _show_plan(made, new, everyone)
+    _show_plan(made, since, everyone, settings)
 
 
 def _verify(database: Store, as_json: bool) -> None:
@@ -81,12 +114,12 @@ def _verify(database: Store, as_json: bool) -> None:
         )
 
 
-def plan_json(plan: Plan, everyone: bool) -> dict[str, Any]:
+def plan_json(plan: Plan, everyone: bool, since: Since | None = None) -> dict[str, Any]:
     """A plan as it is printed and exported in JSON."""
     from ..store import c_to_json
     from ..tables import plan_columns
 
-    columns = plan_columns(plan, everyone)
+    columns = plan_columns(plan, everyone, since)
     people = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     header = {
         "round": plan.round,
@@ -101,45 +134,58 @@ def plan_json(plan: Plan, everyone: bool) -> dict[str, Any]:
         "outlook": plan.outlook.to_json(),
         "reason": plan.reason,
         "digest": plan.digest,
+        "since": "" if since is None else str(since),
     }
     return {**header, "people": people}
 
 
-def _show_plan(plan: Plan, new: bool, everyone: bool) -> None:
+def _show_plan(plan: Plan, since: Since | None, everyone: bool, settings: Settings) -> None:
+    """Print a plan; ``since`` None: it was made now."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from ..plans import explain
+    from ..words import percent
 
     # An identifier or a group may look like markup.
     console = Console(markup=False, highlight=False)
-    again = "" if new else " (as planned before)"
+    again = "" if since is None else " (as planned before)"
     version_ = f", version {plan.version}" if plan.version > 1 else ""
     console.print(
-        f"Round {plan.round}{version_}{again}: "
+        f"{settings.called(plan.round).capitalize()}{version_}{again}: "
         f"{int(plan.listed.sum())} of {int((plan.status == 0).sum())} people in the draw, "
         f"c = {plan.c:.3g}, model {plan.model}, seed {plan.seed}",
         style="bold",
     )
-    for line in _outlook_lines(plan):
+    struck = since.struck if since else {}
+    if since:
+        console.print(
+            f"Planned before; since then {since}. Do not call who is struck off. "
+            f"Make the list anew with: softfair plan --replan '{since}'",
+            style="bold red",
+        )
+    for line in _outlook_lines(plan, settings):
         console.print(line)
     sentences = explain(plan)
     shown = Table("id", "chance", "why", title=None if everyone else "On the list")
     shown.columns[1].justify = "right"
     for i, number in enumerate(plan.person.tolist()):
         if everyone or plan.listed[i]:
-            shown.add_row(
-                Text(plan.names[number]), f"{plan.probability[i]:.1%}", Text(sentences[i])
-            )
+            why = sentences[i]
+            if number in struck:
+                why = f"Struck off: {struck[number]} since the plan was made."
+            style = "strike" if number in struck else ""
+            name = Text(plan.names[number], style=style)
+            shown.add_row(name, percent(plan.probability[i]), Text(why))
     console.print(shown)
 
 
-def _outlook_lines(plan: Plan) -> list[str]:
+def _outlook_lines(plan: Plan, settings: Settings) -> list[str]:
     """What is expected of a plan, in sentences."""
     outlook = plan.outlook
     lines = [] if outlook.target is None else [f"Target met: {outlook.target}."]
-    wait = f"the longest expected wait is {outlook.wait:.1f} rounds"
+    wait = f"the longest expected wait is {outlook.wait:.1f} rounds, an average over what may come"
     if outlook.wait > plan.horizon:
         wait = (
             "somebody is expected to wait longer than that "
@@ -162,5 +208,33 @@ def _outlook_lines(plan: Plan) -> list[str]:
         lines.append(
             f"Lowest {lowest.column}: {lowest.value or '(none given)'} "
             f"at {lowest.share:.0%} of the average rate."
+        )
+    ahead = range(plan.round, plan.round + plan.horizon)
+    if special := [at for at in settings.exceptions if at in ahead]:
+        lines.append(
+            f"That takes the usual capacity in all rounds; {len(special)} of them have another."
+        )
+    return [*lines, *_site_lines(plan, settings)]
+
+
+def _site_lines(plan: Plan, settings: Settings) -> list[str]:
+    """Within what a plan with several sites is fair, and who has no chance at all."""
+    from ..eligibility import Status
+
+    lines = []
+    if len(plan.sites) > 1:
+        lines.append(
+            f"Chances follow gains within each {settings.by}, not across: "
+            "each has a capacity of its own."
+            + (
+                ""
+                if plan.outlook.sites_cost is None
+                else f" That costs {plan.outlook.sites_cost:.1%} of what the most effective plan "
+                "with the same capacity for all would gain."
+            )
+        )
+    if without := int((plan.status == Status.NO_SITE).sum()):
+        lines.append(
+            f"Look: {without} people have no chance: no capacity is set for their {settings.by}."
         )
     return lines
