@@ -1,8 +1,8 @@
 """Exact draws of k of n arms: the k best, the two designs, and rounding of given probabilities.
 
 Every function fills chosen [n] (0 or 1) with exactly k ones. Random numbers are a pure function of
-(key, counter), see `elementary`; or, in the functions whose name ends in ``_by_luck``, a number that
-each arm brings along, so that an arm's luck does not depend on its place among the others.
+(key, counter), see `elementary`; or, in the functions whose name ends in ``_by_luck``, a number
+that each arm brings along, so that an arm's luck does not depend on its place among the others.
 """
 
 from __future__ import annotations

@@ -281,8 +281,7 @@ def _check_columns(
     _refuse_twice(names, where)
     if missing := [name for name in required if name not in names]:
         raise InvalidInput(
-            f"{where} has no column {missing[0]!r} "
-            f"(it has {', '.join(map(repr, names[:8]))}); nothing was imported"
+            f"{where} has no column {missing[0]!r}{_known_of(names)}; nothing was imported"
         )
     if known is None:
         return
@@ -293,10 +292,22 @@ def _check_columns(
         )
 
 
+def _known_of(names: list[str]) -> str:
+    """The known names in a heading; others may be the entries of a first row, which name people."""
+    known = [name for name in names if name in COLUMNS]
+    others = f"{len(names) - len(known)} of other names" if len(known) < len(names) else ""
+    listed = ", ".join([*map(repr, known), *([others] if others else [])])
+    return f" among the names in its first line ({listed})"
+
+
 def _refuse_twice(names: list[str], where: str) -> None:
     if len(set(names)) < len(names):
         again = next(name for name in names if names.count(name) > 1)
-        raise InvalidInput(f"{where} has the column {again!r} twice; rename one")
+        shown = repr(again) if again in COLUMNS else f"in place {names.index(again) + 1}"
+        raise InvalidInput(
+            f"{where} has the column {shown} twice; rename one, "
+            "or put the names of the columns into the first line"
+        )
 
 
 def _encoded(column: Any, name: str, where: str) -> tuple[list[str], Ints]:

@@ -32,7 +32,17 @@ __all__ = ["record"]
 Ints = NDArray[np.int64]
 
 # Columns of an exported plan. Only ``round`` is read.
-WORKSHEET = ("round", "listed", "probability", "score", "state_now", "status", "site", "reason")
+WORKSHEET = (
+    "round",
+    "listed",
+    "probability",
+    "score",
+    "state_now",
+    "status",
+    "site",
+    "reason",
+    "checkpoint",
+)
 
 
 def record(

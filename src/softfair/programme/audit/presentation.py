@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...files import write_whole
+from ...files import write_private
 from ...page import bullets, heading, image, page, section, table
 from .findings import LOOK
 from .pictures import pictures
@@ -75,7 +75,7 @@ def write_page(audit: Audit, path: str | Path) -> Path:
     nobody = "" if audit.spread.waiting_people is not None else "Nobody is named here. "
     marks = "(!) marks what chance does not explain, the rows of its table taken together."
     target = Path(path)
-    write_whole(target, page("softfair: audit", "\n".join(body), nobody + marks))
+    write_private(target, page("softfair: audit", "\n".join(body), nobody + marks))
     return target
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -60,26 +60,34 @@ def export(
 ) -> None:
     """Write a plan (a worksheet that `record` reads back once filled in), the audit's figures or
     everybody's estimates to a file."""
+    from ..checks import head
     from ..tables import audit_columns, model_columns, plan_columns, write_table
 
     database = open_store(db)
+    checkpoint = head(database)
     if what == "plan":
         from ..plans import plan_of
 
         made = plan_of(database, round)
         if out.suffix.lower() == ".json":
-            from ...files import write_whole
+            from ...files import write_private
 
-            write_whole(out, json.dumps(plan_json(made, everyone), indent=1).encode())
+            write_private(out, json.dumps(plan_json(made, everyone, checkpoint), indent=1).encode())
         else:
-            write_table(plan_columns(made, everyone), out)
+            write_table(_with_head(plan_columns(made, everyone), checkpoint), out)
     elif what == "model":
         from ..models import latest_model
 
-        write_table(model_columns(*latest_model(database)), out)
+        write_table(_with_head(model_columns(*latest_model(database)), checkpoint), out)
     else:
         from ..audit import audit as examine
 
         write_table(audit_columns(examine(database).to_dict()), out)
     if str(out) != "-":
         print(out, file=sys.stderr)
+
+
+def _with_head(columns: dict[str, list[Any]], checkpoint: str) -> dict[str, list[Any]]:
+    """The columns of an export with the head of the log, on one line, in every row."""
+    count = len(next(iter(columns.values())))
+    return {**columns, "checkpoint": [" ".join(checkpoint.split())] * count}

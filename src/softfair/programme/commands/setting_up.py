@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,6 +93,7 @@ def init(
     sample: Sample = False,
 ) -> None:
     """Make a programme, or change the settings of one. Everything has a default."""
+    from ..luck import seed_hash
     from ..settings import Target, initialise
 
     database = open_store(db)
@@ -117,8 +117,8 @@ def init(
         raise InvalidInput(
             "--by needs the capacities too, such as --by region --capacity north=5,south=3"
         )
-    if "seed" not in changes and not database.exists():
-        changes["seed"] = 0 if sample else secrets.randbits(48)
+    if sample and "seed" not in changes and not database.exists():
+        changes["seed"] = 0  # so that the sample is the same for everybody
     if sample:
         _refuse_other_people(database)
     settings, new = initialise(database, software(), **changes)
@@ -126,6 +126,7 @@ def init(
         _fill(database)
     print(f"{'Made' if new else 'Settings of'} the programme in {database.name}")
     print(f"  {_described(settings)}")
+    print(f"  hash of the seed: {seed_hash(settings.seed)}")
     if sample:
         print("  300 people in 4 regions, 20 weeks of history. Next: softfair plan")
     elif new:
