@@ -166,7 +166,9 @@ def test_luck_of_another_shape_is_refused(wrong):
 
 def test_a_persons_number_is_a_keyed_hash_of_their_name():
     key = "ab" * 32
-    one = hashlib.blake2b("Åsa".encode(), key=bytes.fromhex(key), digest_size=16, person=b"softfair")
+    one = hashlib.blake2b(
+        "Åsa".encode(), key=bytes.fromhex(key), digest_size=16, person=b"softfair"
+    )
     words = [int.from_bytes(one.digest()[i : i + 8], "little") for i in (0, 8)]
     assert luck.numbers(key, ["x", "Åsa"])[1].tolist() == words
     assert luck.numbers(key, []).shape == (0, 2)
@@ -253,8 +255,15 @@ def test_the_time_of_rounds(chain):
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", "{}", '{"round": "7", "signature": "00"}', '{"round": 0, "signature": "%s"}' % "0" * 96]
-    + ['{"round": true, "signature": 5}', "[" * 100_000],
+    [
+        "",
+        "[]",
+        "{}",
+        '{"round": "7", "signature": "00"}',
+        json.dumps({"round": 0, "signature": "0" * 96}),
+        '{"round": true, "signature": 5}',
+        "[" * 100_000,
+    ],
 )
 def test_a_file_that_is_no_beacon(tmp_path, content):
     (tmp_path / "beacon.json").write_text(content)

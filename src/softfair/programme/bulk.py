@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..progress import track
 
-__all__ = ["UNKNOWN", "append", "fetch"]
+__all__ = ["UNKNOWN", "append", "appended", "fetch"]
 
 Connection = sa.Connection
 Number = TypeVar("Number", np.int64, np.float64)
@@ -22,6 +22,7 @@ UNKNOWN = -1  # NULL in an array: a state or contact that was not observed, a ro
 # Rows whose first number has the same quotient by this are fetched from PostgreSQL as one value:
 # with keys of person * 2**31 + round, those of 1024 people.
 BUNDLE = 2**41
+APPENDED = "softfair_appended"  # where a connection keeps what was appended to each table
 CHUNK = 100_000  # rows that are written at a time, after each of which the progress bar moves
 
 
@@ -46,6 +47,9 @@ def append(
         What the progress bar says.
     """
     count = len(next(iter(columns.values())))
+    if not count:
+        return
+    connection.info.setdefault(APPENDED, {}).setdefault(table.name, []).append(columns)
     chunks = (
         {
             name: _as_list(values[first : first + CHUNK], table.c[name])
@@ -77,6 +81,12 @@ def append(
                 pa.table(chunk), buffer, pyarrow.csv.WriteOptions(include_header=False)
             )
             copy.write(buffer.getvalue())
+
+
+def appended(connection: Connection, table: sa.Table) -> list[Mapping[str, Any]]:
+    """The columns of each call of `append` for a table, in this transaction."""
+    calls: list[Mapping[str, Any]] = connection.info.get(APPENDED, {}).get(table.name, [])
+    return calls
 
 
 def _as_list(values: Any, column: sa.Column[Any]) -> list[Any]:

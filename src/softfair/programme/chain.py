@@ -34,7 +34,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
-from .bulk import fetch
+from .bulk import UNKNOWN, appended, fetch
 
 __all__ = [
     "Checkpoint",
@@ -53,6 +53,7 @@ Connection = sa.Connection
 LINK = "link"
 OUTSIDE = ("meta", LINK)  # the version of the schema changes with the software; the log itself
 PARENTS = ("batch", "plan")  # tables whose numbers order the rows of others
+MANY = 10_000  # rows from which on they are not read back to be digested
 BUNDLE = 4096  # persons whose rows PostgreSQL sends as one value
 SHORT = 8  # digits of a table's digest in a checkpoint; the root stands for all of them
 
@@ -68,6 +69,7 @@ def link_table(tables: sa.MetaData) -> sa.Table:
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),  # 0, 1, 2, ...
         sa.Column("created", sa.Text, nullable=False),
         sa.Column("content", sa.Text, nullable=False),  # JSON: salt, marks, added
+        sa.Column("leaf", sa.Text, nullable=False),  # SHA-256 of all of these, hexadecimal
     )
 
 
@@ -108,6 +110,7 @@ class Entry:
     number: int
     created: str
     content: str
+    stored_leaf: str  # what stands in the table
 
     @property
     def leaf(self) -> bytes:
@@ -130,7 +133,7 @@ class Entry:
                 str(name): (int(n), str(digest)) for name, (n, digest) in parts["added"].items()
             }
             return str(parts["salt"]), marks, added
-        except (KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise ValueError("garbled") from None
 
 
@@ -149,19 +152,16 @@ def seal(connection: Connection, tables: sa.MetaData, moment: str) -> None:
     for table in _logged(tables):
         low, high = before.get(table.name, -1), marks[table.name]
         if high > low:
-            count, digest = _digest(_read(connection, table, low, high))
+            count, digest = _digest(_new_rows(connection, table, low, high))
             if count:
                 added[table.name] = (count, digest)
     if not added:
         return
     content = {"salt": secrets.token_hex(16), "marks": marks, "added": added}
-    connection.execute(
-        link.insert().values(
-            id=0 if last is None else last.id + 1,
-            created=moment,
-            content=json.dumps(content, sort_keys=True),
-        )
-    )
+    number = 0 if last is None else last.id + 1
+    entry = Entry(number, moment, json.dumps(content, sort_keys=True), "")
+    row = {"id": number, "created": moment, "content": entry.content, "leaf": entry.leaf.hex()}
+    connection.execute(link.insert().values(row))
 
 
 def _marks(connection: Connection, tables: sa.MetaData) -> Marks:
@@ -208,30 +208,83 @@ def _read(connection: Connection, table: sa.Table, low: int | None, high: int | 
         rows_of = sa.and_(rows_of, column > low)
     if high is not None:
         rows_of = sa.and_(rows_of, column <= high)
-    key = [column, *(other for other in table.primary_key.columns if other is not column)]
     if not _is_numeric(table):
         raw: list[Any] = [sa.column(other.name) for other in table.c]  # as it is stored
-        query = sa.select(*raw).select_from(table).where(rows_of).order_by(*key)
-        rows = connection.execute(query).all()
+        query = sa.select(*raw).select_from(table).where(rows_of)
+        rows = connection.execute(query.order_by(column, *table.primary_key.columns)).all()
         return _Part(
             [other.name for other in table.c],
             [list(values) for values in zip(*rows, strict=True)] or [[] for _ in table.c],
         )
-    first = key[-1]  # PostgreSQL sends rows in bundles by it
-    others = [other for other in table.c if other is not first]
-    nullable = [other for other in table.c if other.nullable]
+    key, names = _layout(table)
     absent: sa.ColumnElement[Any] = sa.literal_column("0")
-    for bit, other in enumerate(nullable):
+    for bit, other in enumerate(_nullable(table)):
         absent = absent + sa.case((other.is_(None), sa.literal_column(str(2**bit))), else_=0)
-    picked = [sa.func.coalesce(other, 0) if other.nullable else other for other in (first, *others)]
-    names = [first.name, *(other.name for other in others), "absent"]
-    query = sa.select(
-        *(one.label(name) for one, name in zip([*picked, absent], names, strict=True))
-    ).where(rows_of)
-    found = fetch(connection, query, np.float64, BUNDLE)
-    places = [names.index(one.name) for one in reversed(key)]
-    found = found[np.lexsort([found[:, place] for place in places])]
-    return _Part(names, [found[:, place] for place in range(len(names))])
+    picked = [
+        sa.func.coalesce(table.c[name], 0) if table.c[name].nullable else table.c[name]
+        for name in names[:-1]
+    ]
+    labelled = (one.label(name) for one, name in zip([*picked, absent], names, strict=True))
+    found = fetch(connection, sa.select(*labelled).where(rows_of), np.float64, BUNDLE)
+    return _sorted(_Part(names, list(found.T)), key)
+
+
+def _new_rows(connection: Connection, table: sa.Table, low: int, high: int) -> _Part:
+    """As `_read`, of rows that this transaction has added.
+
+    To read millions of rows back would take half as long as to write them. Where all of them were
+    appended in bulk they are at hand.
+    """
+    calls = appended(connection, table)
+    rows = sum(len(next(iter(call.values()))) for call in calls)
+    if rows < MANY or not _is_numeric(table):
+        return _read(connection, table, low, high)
+    column = grows_by(table)
+    query = sa.select(sa.func.count()).select_from(table).where(column > low, column <= high)
+    if connection.execute(query).scalar_one() != rows:
+        return _read(connection, table, low, high)
+    key, names = _layout(table)
+    columns = {
+        one.name: np.concatenate(
+            [np.asarray(call.get(one.name, UNKNOWN), np.float64) for call in calls]
+        )
+        for one in table.c
+    }
+    absent = np.zeros(rows)
+    for bit, one in enumerate(_nullable(table)):
+        unknown = columns[one.name] == UNKNOWN
+        absent += unknown * 2.0**bit
+        columns[one.name][unknown] = 0
+    columns["absent"] = absent
+    return _sorted(_Part(names, [columns[name] for name in names]), key)
+
+
+def _layout(table: sa.Table) -> tuple[list[str], list[str]]:
+    """The key of a table of numbers, the column it grows by first, and its columns as digested."""
+    column = grows_by(table)
+    key = [column, *(other for other in table.primary_key.columns if other is not column)]
+    first = key[-1]  # PostgreSQL sends rows in bundles by it
+    names = [first.name, *(other.name for other in table.c if other is not first), "absent"]
+    return [one.name for one in key], names
+
+
+def _nullable(table: sa.Table) -> list[sa.Column[Any]]:
+    return [column for column in table.c if column.nullable]
+
+
+def _sorted(part: _Part, key: list[str]) -> _Part:
+    """The same rows in the order of their key."""
+    columns = [part.columns[part.names.index(name)] for name in key]
+    above = np.zeros(max(part.count - 1, 0), bool)
+    equal = ~above
+    for values in columns:
+        step = np.diff(values)
+        above |= equal & (step > 0)
+        equal &= step == 0
+    if above.all():
+        return part
+    order = np.lexsort(columns[::-1])
+    return _Part(part.names, [values[order] for values in part.columns])
 
 
 def _digest(part: _Part) -> tuple[int, str]:
@@ -239,7 +292,8 @@ def _digest(part: _Part) -> tuple[int, str]:
     digest = hashlib.sha256(json.dumps([part.names, part.count]).encode())
     for values in part.columns:
         if isinstance(values, np.ndarray):
-            digest.update(np.ascontiguousarray(values, "<f8").tobytes())
+            # The sum turns -0 into 0, as SQLite does.
+            digest.update(np.ascontiguousarray(values + 0.0, "<f8").tobytes())
         else:
             plain = [
                 {"sha256": hashlib.sha256(value).hexdigest()}
@@ -280,8 +334,10 @@ def faults_of(
             return
         try:
             _, now, added = entry.parts()
-        except ValueError:
-            yield f"the log: entry {place}, of {entry.created}, is garbled"
+            if entry.leaf.hex() != entry.stored_leaf:
+                raise ValueError("altered")
+        except ValueError as error:
+            yield f"the log: entry {place}, of {entry.created}, is {error}"
             return
         for name, (count, digest) in added.items():
             one = _Growth(entry, before.get(name, -1), now.get(name, -1), count, digest)

@@ -73,7 +73,10 @@ def verify_in(connection: Connection, chain: Chain = QUICKNET) -> list[Verdict]:
             intact[header.model] = is_intact(connection, header.model)
         if not intact[header.model]:
             wrong.append("its model is not what was estimated")
-        wrong += _replayed(header, rows, names) if known else []
+        try:
+            wrong += _replayed(header, rows, names) if known else []
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError):
+            wrong.append("what is stored of it cannot be read")
         verdicts.append(Verdict(header.round, header.version, wrong))
         before = digest
     return verdicts
