@@ -21,8 +21,10 @@ A new table joins by itself, if `grows_by` can tell its column.
 from __future__ import annotations
 
 import base64
+import getpass
 import hashlib
 import json
+import os
 import re
 import secrets
 from collections.abc import Iterator, Sequence
@@ -68,7 +70,7 @@ def link_table(tables: sa.MetaData) -> sa.Table:
         tables,
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),  # 0, 1, 2, ...
         sa.Column("created", sa.Text, nullable=False),
-        sa.Column("content", sa.Text, nullable=False),  # JSON: salt, marks, added
+        sa.Column("content", sa.Text, nullable=False),  # JSON: salt, who, marks, added
         sa.Column("leaf", sa.Text, nullable=False),  # SHA-256 of all of these, hexadecimal
     )
 
@@ -136,6 +138,11 @@ class Entry:
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ValueError("garbled") from None
 
+    def who(self) -> str:
+        """Who ran the command, as the system knew them."""
+        self.parts()  # garbled content is refused there
+        return str(json.loads(self.content).get("who", "unknown"))
+
 
 def seal(connection: Connection, tables: sa.MetaData, moment: str) -> None:
     """Add an entry for what a transaction has added, if it has added anything."""
@@ -157,11 +164,24 @@ def seal(connection: Connection, tables: sa.MetaData, moment: str) -> None:
                 added[table.name] = (count, digest)
     if not added:
         return
-    content = {"salt": secrets.token_hex(16), "marks": marks, "added": added}
+    content = {
+        "salt": secrets.token_hex(16),
+        "who": _user(),
+        "marks": marks,
+        "added": added,
+    }
     number = 0 if last is None else last.id + 1
     entry = Entry(number, moment, json.dumps(content, sort_keys=True), "")
     row = {"id": number, "created": moment, "content": entry.content, "leaf": entry.leaf.hex()}
     connection.execute(link.insert().values(row))
+
+
+def _user() -> str:
+    """The name by which the system knows who runs the command."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a number without a name
+        return f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
 
 
 def _marks(connection: Connection, tables: sa.MetaData) -> Marks:

@@ -88,6 +88,12 @@ def export(
 
 
 def _with_head(columns: dict[str, list[Any]], checkpoint: str) -> dict[str, list[Any]]:
-    """The columns of an export with the head of the log, on one line, in every row."""
+    """The columns of an export with the head of the log, on one line, in every row.
+
+    It stands before what is to be filled in.
+    """
+    empty: dict[str, list[Any]] = {
+        name: columns.pop(name) for name in ("contacted", "state") if name in columns
+    }
     count = len(next(iter(columns.values())))
-    return {**columns, "checkpoint": [" ".join(checkpoint.split())] * count}
+    return {**columns, "checkpoint": [" ".join(checkpoint.split())] * count, **empty}
