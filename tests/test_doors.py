@@ -91,7 +91,7 @@ def test_a_page_has_its_ending(small, tmp_path):
         ("x.json", b'{"mine": 1}', b'{"round": 1}'),
         ("x.parquet", b"not a table", b"PAR1..."),
         ("note.txt", b"Dear Ada", b"softfair/ab\n"),
-        ("small.db-wal", b"\x37\x7f\x06\x82", b"id\n"),
+        ("small.db-wal", b"\x37\x7f\x06\x82", b"id,round\n"),
     ],
 )
 def test_what_is_no_output_of_ours_stays(tmp_path, name, there, new):
@@ -252,7 +252,8 @@ def test_an_auditor_who_may_only_read(small):
         told = pipe.read().decode()
     os.waitpid(child, 0)
     os.chmod(folder, 0o755)
-    assert json.loads(told)[:2] == [found, 2], told
+    assert told.startswith("["), told
+    assert json.loads(told)[:2] == [found, 2]
     assert json.loads(told)[2].startswith("Checked with this audit")
 
 
@@ -348,7 +349,11 @@ def test_arrays_that_are_no_numbers(values):
     for work in (
         lambda: sf.sampling.inclusion(values, 1),
         lambda: sf.sampling.draw(values, 1, np.random.default_rng(0)),
-        lambda: sf.Cohort.two_state(np.broadcast_to(values, (3, 2, 2))),
+        lambda: sf.Cohort.two_state(
+            np.array([[values] * 2] * 3, values.dtype)
+            if not np.ma.isMA(values)
+            else np.ma.stack([np.ma.stack([values] * 2)] * 3)
+        ),
     ):
         with pytest.raises(InvalidInput):
             work()

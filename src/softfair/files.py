@@ -236,7 +236,7 @@ def _beginning(content: bytes, ending: str) -> bytes:
         return content.partition(b":")[0]
     if ending == ".txt":
         return content.partition(b"/")[0]
-    return content[:4]  # Parquet, PNG and PDF begin with their names
+    return content[:4]  # Parquet, PNG and PDF begin with their names; of other files, their text
 
 
 def _transitions(table: pd.DataFrame, where: str) -> Floats:

@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import InvalidInput, refuse, whole
+from .errors import InvalidInput, real_numbers, refuse, whole
 from .kernels import draws, expansion, fourier
 from .kernels.inclusion import joint_inclusion, restore_sum, successive_inclusion
 from .kernels.order import WIDE, clip_decided
@@ -323,7 +323,8 @@ def multiplier(
 ) -> float:
     """Check a multiplier, and return ``math.inf`` if it counts as infinite.
 
-    This is the only place that decides whether a finite multiplier counts as infinite.
+    This is the only place that decides whether a finite multiplier counts as infinite, or a
+    positive one as 0.
 
     Parameters
     ----------
@@ -337,8 +338,8 @@ def multiplier(
     Returns
     -------
     float
-        c, or ``math.inf`` for c > 1e100: scores that differ are then ordered by rank alone, and
-        products with scores could overflow.
+        c; ``math.inf`` for c > 1e100: scores that differ are then ordered by rank alone, and
+        products with scores could overflow; 0 for c < 1e-100, which makes no weights differ.
 
     Raises
     ------
@@ -353,7 +354,12 @@ def multiplier(
     """
     if not isinstance(c, numbers.Real) or not c >= 0:
         raise InvalidInput(f"{name} is {c!r}; give a number >= 0{hint}")
-    value = float(c)
+    try:
+        value = float(c)
+    except OverflowError:  # a whole number of more than 308 digits
+        return math.inf
+    if value < 1 / BEYOND_REACH:
+        return 0.0
     return math.inf if value > BEYOND_REACH else value
 
 
@@ -419,7 +425,7 @@ def new_key(rng: np.random.Generator) -> np.uint64:
 def _vector(values: ArrayLike) -> Floats:
     """The values as a contiguous array [n], n >= 1."""
     try:
-        given = np.ascontiguousarray(values, dtype=np.float64)
+        given = np.ascontiguousarray(real_numbers(values))
     except (TypeError, ValueError):
         raise InvalidInput(
             "log-weights are not an array of numbers; give one number an arm"

@@ -494,6 +494,10 @@ def _make_private(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
+def _may_write(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
 def _connect_sqlite(dialect: Any, record: Any, arguments: Any, options: dict[str, Any]) -> Any:
     """A connection that only reads, if the file or its folder cannot be written to.
 
@@ -501,7 +505,7 @@ def _connect_sqlite(dialect: Any, record: Any, arguments: Any, options: dict[str
     changes it; that is so if no log of changes stands beside it.
     """
     path = Path(arguments[0])
-    if path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+    if path.exists() and not (_may_write(path) and _may_write(path.parent)):
         log = path.with_name(path.name + "-wal")
         alone = not log.exists() or not log.stat().st_size
         how = "immutable=1" if alone else "mode=ro"
