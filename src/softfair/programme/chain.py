@@ -27,7 +27,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -61,6 +61,7 @@ SHORT = 8  # digits of a table's digest in a checkpoint; the root stands for all
 
 Floats = NDArray[np.float64]
 Marks = dict[str, int]
+Watch = Callable[[sa.Table, dict[str, Any]], None]
 
 
 def link_table(tables: sa.MetaData) -> sa.Table:
@@ -343,9 +344,15 @@ class _Growth(NamedTuple):
 
 
 def faults_of(
-    connection: Connection, tables: sa.MetaData, entries: Sequence[Entry]
+    connection: Connection,
+    tables: sa.MetaData,
+    entries: Sequence[Entry],
+    watch: Watch | None = None,
 ) -> Iterator[str]:
-    """What stands in the tables and is not what the entries say, in sentences."""
+    """What stands in the tables and is not what the entries say, in sentences.
+
+    ``watch`` is called with each table and the rows of each entry, by column, as they are read.
+    """
     grown: dict[str, list[_Growth]] = {}
     before: Marks = {}
     for place, entry in enumerate(entries):
@@ -364,13 +371,13 @@ def faults_of(
             grown.setdefault(name, []).append(one)
         before = now
     for table in _logged(tables):
-        yield from _table_faults(connection, table, grown.get(table.name, []))
+        yield from _table_faults(connection, table, grown.get(table.name, []), watch)
     for name in sorted(set(grown) - set(tables.tables)):
         yield f"{name}: the log tells of such a table, there is none"
 
 
 def _table_faults(
-    connection: Connection, table: sa.Table, grown: Sequence[_Growth]
+    connection: Connection, table: sa.Table, grown: Sequence[_Growth], watch: Watch | None
 ) -> Iterator[str]:
     """Where the rows of one table are not what its entries say."""
     told = 0
@@ -378,6 +385,8 @@ def _table_faults(
         for one, part in zip(grown, _parts(connection, table, grown), strict=True):
             now, digest = _digest(part)
             told += now
+            if watch is not None:
+                watch(table, dict(zip(part.names, part.columns, strict=True)))
             if digest != one.digest:
                 yield f"{table.name}: entry {one.entry.number}, of {one.entry.created}: " + (
                     f"{one.rows - now:,} of its {one.rows:,} rows are gone"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -11,6 +12,7 @@ from .chain import Checkpoint
 from .luck import QUICKNET, Chain, seed_hash
 from .notes import signed
 from .plans.replaying import Verdict, verify_in
+from .plans.stored import Rows, rows_by_plan
 from .settings import Settings
 from .store import Connection, Store
 
@@ -81,14 +83,20 @@ def check_in(
 ) -> Check:
     """As `check`, within a transaction."""
     entries, origin = chain.entries_of(connection, store.tables), origin_of(connection)
-    faults = tuple(chain.faults_of(connection, store.tables, entries))
+    rows: dict[int, Rows] = {}  # of each plan, so that millions of rows are read once
+
+    def watch(table: sa.Table, columns: dict[str, Any]) -> None:
+        if table is store.plan_row:
+            rows.update(rows_by_plan(columns))
+
+    faults = tuple(chain.faults_of(connection, store.tables, entries, watch))
     since = () if against is None else tuple(chain.compare(entries, against, origin))
     return Check(
         entries=len(entries),
         checkpoint=signed(str(chain.checkpoint_of(entries, origin))),
         began=_began(entries),
         faults=faults,
-        verdicts=tuple(verify_in(connection, beacons)),
+        verdicts=tuple(verify_in(connection, beacons, rows)),
         since=since,
     )
 

@@ -16,6 +16,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from ...errors import StoreError
 from ...progress import track
 from .. import chain, store
 from ..checks import Check, check_in
@@ -246,26 +247,39 @@ def read(database: Store) -> Evidence:
     """
     with database.reading() as connection:
         check = check_in(connection)
-        settings = _readable_settings(connection)
-        people, history = load_people(connection), load_history(connection)
-        planned = _plans_in_force(connection, people, history)
-        loaded: dict[int, Model | None] = {}
+        try:
+            return _evidence(connection, check)
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError):
+            if not check.wrong:
+                raise
+            raise StoreError(
+                f"the database was altered so that it cannot be read: {check.wrong[0]}; "
+                "see: softfair check"
+            ) from None
 
-        def model_of(number: int) -> Model | None:
-            if number not in loaded:
-                loaded.clear()  # most plans have a model of their own: hold one at a time
-                loaded[number] = _readable_model(connection, number, settings.S)
-            return loaded[number]
 
-        return Evidence(
-            settings,
-            people,
-            history,
-            planned,
-            predictions(planned, model_of, settings.S),
-            check,
-            deeds_of(connection, chain.entries_of(connection, store.tables)),
-        )
+def _evidence(connection: Connection, check: Check) -> Evidence:
+    """Everything, within a transaction."""
+    settings = _readable_settings(connection)
+    people, history = load_people(connection), load_history(connection)
+    planned = _plans_in_force(connection, people, history)
+    loaded: dict[int, Model | None] = {}
+
+    def model_of(number: int) -> Model | None:
+        if number not in loaded:
+            loaded.clear()  # most plans have a model of their own: hold one at a time
+            loaded[number] = _readable_model(connection, number, settings.S)
+        return loaded[number]
+
+    return Evidence(
+        settings,
+        people,
+        history,
+        planned,
+        predictions(planned, model_of, settings.S),
+        check,
+        deeds_of(connection, chain.entries_of(connection, store.tables)),
+    )
 
 
 def _readable_settings(connection: Connection) -> Settings:

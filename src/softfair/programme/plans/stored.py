@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -28,6 +29,7 @@ __all__ = [
     "load_plan",
     "plan_of",
     "plan_rows",
+    "rows_by_plan",
     "store_plan",
 ]
 
@@ -196,10 +198,24 @@ def plan_rows(connection: Connection, number: int) -> Rows:
     columns = [r.c[column.name] for column in fields(Rows)]
     table = fetch(connection, sa.select(*columns).where(r.c.plan == number), np.float64)
     table = table[np.argsort(table[:, 0])]  # by person, the first column
+    return _typed({column.name: table[:, j] for j, column in enumerate(columns)})
+
+
+def rows_by_plan(columns: Mapping[str, Floats]) -> Iterator[tuple[int, Rows]]:
+    """The rows of each plan, from columns of the table that are sorted by plan and person."""
+    plan = columns["plan"]
+    starts = np.flatnonzero(np.diff(plan, prepend=-1))
+    for first, last in zip(starts, [*starts[1:], len(plan)], strict=True):
+        part = {column.name: columns[column.name][first:last] for column in fields(Rows)}
+        yield int(plan[first]), _typed(part)
+
+
+def _typed(columns: Mapping[str, Floats]) -> Rows:
+    """Rows from columns of float64."""
     typed: dict[str, NDArray[Any]] = {
-        column.name: table[:, j].astype(
-            np.float64 if column.type.python_type is float else np.int64
+        name: values.astype(
+            np.float64 if store.plan_row.c[name].type.python_type is float else np.int64
         )
-        for j, column in enumerate(columns)
+        for name, values in columns.items()
     }
     return Rows(**typed)
