@@ -1402,8 +1402,9 @@ KEYS = {
     "flagged",
     "recent": "first last",
     "histograms": "listed contacted waiting",
+    "deeds": "round luck versions exchanged commitments eligibility corrected by",
 }
-PLAIN = "people round_name states level findings"
+PLAIN = "people round_name states level findings entries wrong checkpoint"
 
 
 def test_json_keeps_its_keys_and_tables_their_level(tmp_path):

@@ -428,3 +428,64 @@ def test_commit_and_draw_at_the_command_line(tmp_path):
     said = refused("check", "--against", "head.txt", "--signed-by", verifier, folder=tmp_path)
     assert "not signed by that key" in said
     assert "cannot read" in refused("check", "--against", "nothing.txt", folder=tmp_path)
+
+
+# Compiled kernels.
+
+
+def test_a_changed_kernel_is_never_served_from_an_old_cache(tmp_path, monkeypatch):
+    """What numba compares is the content of all kernels, not of the function's file alone."""
+    from softfair.kernels import cache, draws
+
+    before = cache._content()
+    assert draws.draw_joint._cache._impl.locator.get_source_stamp() == before
+    for file in cache.HERE.glob("*.py"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    monkeypatch.setattr(cache, "HERE", tmp_path)
+    assert cache._content() == before
+    for file in sorted(tmp_path.glob("*.py")):
+        content = file.read_bytes()
+        file.write_bytes(content + b"\n# changed\n")
+        assert cache._content() != before, file.name
+        file.write_bytes(content)
+
+
+KERNEL = """
+import hashlib, os, sys
+import numpy as np
+if len(sys.argv) > 1:  # no folder can be written to, which is how numba tries it
+    import tempfile
+
+    def refuse(**_):
+        raise PermissionError("read-only")
+
+    tempfile.TemporaryFile = refuse
+from softfair.kernels.order import kth_smallest
+from softfair.kernels.shift import expected_count
+values = np.random.default_rng(0).normal(size=999)
+total = expected_count(0, 999, values, values.max(), 0.3, np.int64(1))
+print(hashlib.sha256(np.array([kth_smallest(values, 7), *total]).tobytes()).hexdigest())
+"""
+
+
+def test_without_a_place_to_keep_kernels_everything_runs(tmp_path):
+    """And the compiling run, the cached one and the one without a cache give the same bits."""
+
+    def runs(*words, **environment):
+        given = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+        return subprocess.run(
+            [sys.executable, "-c", KERNEL, *words],
+            env={**given, **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+    first, second = (runs(NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert list(tmp_path.rglob("*.nbc"))
+    assert (first.stderr, second.stderr, first.stdout) == ("", "", second.stdout)
+    without = runs("read-only")
+    assert without.stdout == first.stdout
+    warned = [line for line in without.stderr.splitlines() if "Warning" in line]
+    assert len(warned) == 1, without.stderr
+    assert "compiled kernels cannot be kept" in warned[0]
