@@ -10,14 +10,17 @@ import random
 import signal
 import sqlite3
 import time
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from softfair.errors import SoftFairError, StoreError
 from softfair.programme import sample, store
+from softfair.programme.checks import check
 from softfair.programme.eligibility import Status
 from softfair.programme.imports import import_history, import_people
+from softfair.programme.luck import Luck, Source
 from softfair.programme.models import fit
 from softfair.programme.plans import make_plan, plan_of, verify
 from softfair.programme.records import record
@@ -303,33 +306,83 @@ def test_a_newer_database(url):
     refused(lambda: initialise(database, NAME, c=3.0), f"schema version {VERSION + 1}")
 
 
-ADDED = {  # columns that version 1 did not have
-    "person_fact": ("reserved", "absent_from", "absent_to", "details"),
+ADDED = {  # columns that version 2 did not have
+    "person_fact": ("absent_from", "absent_to", "details"),
     "batch": ("file", "closes", "retracts", "reason", "read_as"),
     "observation": ("value",),
+    "plan": ("luck",),
     "plan_row": ("bonus",),
 }
 
 
-def test_migration_from_version_1(url):
-    """A programme as version 1 kept it, with a plan: it opens, replays, and can do what is new."""
-    database = _filled(url)
-    first, _ = make_plan(database, NAME)
-    with database.writing() as connection:
+@pytest.fixture
+def old(url, tmp_path):
+    """The address of a programme that version 2 of the schema kept, with plans drawn by position.
+
+    The file was written by the software that had that version; for PostgreSQL its rows are copied.
+    """
+    lines = (Path(__file__).parent / "data" / "version_2.sql").read_text()
+    path = url if "://" not in url else str(tmp_path / "old.db")
+    with sqlite3.connect(path) as connection:
+        connection.executescript(lines)
+    if path == url:
+        return url
+    engine, new = sa.create_engine(f"sqlite:///{path}"), ("link", "commitment", "signature")
+    with engine.connect() as source, Store(url).engine.connect() as target, target.begin():
+        store.tables.create_all(
+            target, [one for one in store.tables.sorted_tables if one.name not in new]
+        )
         for table, columns in ADDED.items():
             for column in columns:
-                connection.execute(sa.text(f"ALTER TABLE {table} DROP COLUMN {column}"))
-        connection.execute(sa.text("DROP TABLE signature"))
-        connection.execute(store.meta.update().values(version=1))
-    again = Store(url)
-    assert verify(again) == [(21, 1, [])]
-    assert plan_of(again).list == first.list
-    with again.reading() as connection:
+                target.execute(sa.text(f"ALTER TABLE {table} DROP COLUMN {column}"))
+        reflected = sa.MetaData()
+        reflected.reflect(source)
+        for table in store.tables.sorted_tables:
+            if table.name in new:
+                continue
+            rows = source.execute(sa.select(reflected.tables[table.name])).mappings().all()
+            target.execute(reflected.tables[table.name].insert(), [dict(row) for row in rows])
+            if "id" in table.c and table.name != "person":  # its sequence goes on after the copies
+                sequence = f"pg_get_serial_sequence('{table.name}', 'id')"
+                last = f"(SELECT max(id) FROM {table.name})"
+                target.execute(sa.text(f"SELECT setval({sequence}, {last})"))
+    return url
+
+
+def test_migration_from_version_2(old):
+    """Plans that were drawn by position replay; the next one is drawn by the luck of persons."""
+    database = Store(old)
+    assert verify(database) == [(6, 1, []), (7, 1, []), (7, 2, [])]
+    assert plan_of(database, 6).list == ["p1", "p6", "p8"]
+    assert plan_of(database).luck is None
+    found = check(database)
+    assert (found.wrong, found.entries) == ((), 1)
+    assert found.began is not None  # nobody can tell what was altered before the log began
+    plan, _ = make_plan(database, NAME, replan="the software is new")
+    assert plan.luck == Luck(Source.PROGRAMME)
+    found = check(Store(old))
+    assert (found.wrong, found.entries, len(found.verdicts)) == ((), 2, 4)
+    with database.reading() as connection:
         assert connection.execute(sa.select(store.meta.c.version)).scalar_one() == VERSION
-    import_people(again, b"id,reserved\nP002,21\n", NAME)
-    second, _ = make_plan(again, NAME, replan="one is arranged for")
-    assert second.status[1] == Status.RESERVED
     assert set(MIGRATIONS) == set(range(1, VERSION))
+
+
+def test_an_old_plan_that_was_altered_is_seen_after_the_migration(old):
+    with Store(old).engine.connect() as connection, connection.begin():
+        connection.execute(sa.text("UPDATE plan_row SET listed = 1 - listed WHERE plan = 2"))
+    assert check(Store(old)).wrong
+
+
+def test_migration_from_version_1(old):
+    """Version 1 had no reservations."""
+    with Store(old).engine.connect() as connection, connection.begin():
+        connection.execute(sa.text("ALTER TABLE person_fact DROP COLUMN reserved"))
+        connection.execute(store.meta.update().values(version=1))
+    database = Store(old)
+    assert check(database).wrong == ()
+    import_people(database, b"id,reserved\np2,7\n", NAME)
+    plan, _ = make_plan(database, NAME, replan="one is arranged for")
+    assert plan.status[2] == Status.RESERVED
 
 
 def test_disk_full(tmp_path):

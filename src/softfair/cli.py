@@ -5,6 +5,8 @@ Heavy libraries are loaded inside the commands, so that --help is instant.
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import math
 import os
@@ -374,10 +376,14 @@ def _draw(
 
 def main() -> None:
     """Run; bad input is one line on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # of a terminal that knows ASCII alone
     try:
         code = app(standalone_mode=False)
         if code == 130:  # what becomes of Ctrl-C inside a command
             raise KeyboardInterrupt
+        sys.stdout.flush()
         sys.exit(code)
     except SoftFairError as error:
         print(f"softfair: {error}", file=sys.stderr)
@@ -390,6 +396,15 @@ def main() -> None:
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # so that the interpreter's last flush does not complain
         sys.exit(0)
+    except MemoryError:
+        print("softfair: there is not enough memory for that; nothing was changed", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+            raise
+        print(f"softfair: the output cannot be written: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(2)
     except Exception as error:
         # click's own complaints about arguments carry a message and an exit code
         if hasattr(error, "format_message"):

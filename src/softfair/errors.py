@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "BadRows",
@@ -28,6 +28,7 @@ __all__ = [
     "SoftFairError",
     "StoreError",
     "Unsure",
+    "real_numbers",
     "refuse",
     "warn",
     "whole",
@@ -236,6 +237,40 @@ def warn(message: Warning | str) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)
+
+
+def real_numbers(values: ArrayLike) -> NDArray[np.float64]:
+    """The values as float64, if they are real numbers.
+
+    Parameters
+    ----------
+    values : array_like
+        What the caller gave.
+
+    Returns
+    -------
+    ndarray of float64
+        The same array if it is one already.
+
+    Raises
+    ------
+    TypeError, ValueError
+        They are not: conversion would drop a mask or an imaginary part, or make numbers of dates.
+
+    Examples
+    --------
+    >>> from softfair.errors import real_numbers
+    >>> real_numbers([1, 2])
+    array([1., 2.])
+    """
+    import numpy as np
+
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise TypeError("some values are masked")
+    given = np.asarray(values)
+    if given.dtype.kind in "cmM":
+        raise TypeError(f"values are {given.dtype}")
+    return given.astype(np.float64, copy=False)
 
 
 def refuse(bad: NDArray[np.bool_], values: NDArray[Any], name: str, remedy: str) -> None:

@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from ..errors import InvalidInput
 from ..progress import track
 from . import store
-from .store import CHUNK, Connection, Store
+from .bulk import CHUNK
+from .store import Connection, Store
 
 __all__ = ["backup", "restore"]
 

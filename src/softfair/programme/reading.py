@@ -172,10 +172,11 @@ def read_table(
     names = [name_of.get(heading, heading) for heading in raw.names]
     _refuse_twice(names, where)
     if missing := [name for name in required if name not in names]:
+        known_names = [name for name in names if name in wanted]
         raise InvalidInput(
-            f"{where} has no column {missing[0]!r} "
-            f"(it has {', '.join(map(repr, names[:8]))}); "
-            f"say which one it is, such as --map {missing[0]}='{names[0]}'; nothing was imported"
+            f"{where} has no column {missing[0]!r} {_among(names, known_names)}; "
+            f"say which one it is, such as --map {missing[0]}=NAME, with the names of the columns "
+            "in the first line; nothing was imported"
         )
     left_out = {folded(name) for name in how.ignore}
     ignored = [
@@ -234,10 +235,22 @@ def _bytes(source: Source) -> tuple[str, bytes]:
         ) from None
 
 
+def _among(names: list[str], known: list[str]) -> str:
+    """The names in a first line that has some known ones; others may be entries about people."""
+    if known:
+        return f"(it has {', '.join(map(repr, names[:8]))})"
+    return f"among the {len(names)} names in its first line, none of which is known"
+
+
 def _refuse_twice(names: list[str], where: str) -> None:
     if len(set(names)) < len(names):
         again = next(name for name in names if names.count(name) > 1)
-        raise InvalidInput(f"{where} has the column {again!r} twice; rename one")
+        first = names.index(again)
+        second = names.index(again, first + 1)
+        raise InvalidInput(
+            f"{where} has the same name for columns {first + 1} and {second + 1}; rename one, "
+            "or put the names of the columns into the first line"
+        )
 
 
 def _encoded(column: Any, name: str, where: str) -> tuple[list[str], Ints]:

@@ -49,6 +49,7 @@ WORKSHEET = (
     "status",
     "site",
     "reason",
+    "checkpoint",
     "comment",
 )
 READ = ("contacted", "state", "value", "round")

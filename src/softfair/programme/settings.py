@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import date
@@ -17,6 +18,7 @@ from ..policies import EvenHanded
 from ..solvers.realised import GOALS
 from . import store
 from .dates import Calendar, length_of
+from .luck import SEED_BITS
 from .retractions import retracted_batches
 from .store import Connection, Store, c_from_json, c_to_json, sign
 
@@ -30,6 +32,8 @@ __all__ = [
     "initialise",
 ]
 
+FARTHEST = 10_000  # rounds: a plan holds prices and values for each
+SUREST = 1 - 1e-9  # the level of the widest intervals: beyond, quantiles lose their digits
 MOST = 2**31  # whole numbers in the database are smaller than this
 
 TARGETS = {  # what a target may ask for, as a sentence
@@ -210,15 +214,15 @@ class Settings:
     shrink: str | None = None
     monotone: bool = False  # contact does not harm, the good state persists
     level: float = 0.9  # of intervals
-    seed: int = 0  # from which the seed of every draw follows
+    seed: int = 0  # from which the luck of every draw follows; random in a new programme
 
     def __post_init__(self) -> None:
         self._check_capacity()
         self._check_states()
         self._check_calendar()
-        if not 1 <= self.horizon < MOST:
+        if not 1 <= self.horizon <= FARTHEST:
             raise InvalidInput(
-                f"the horizon is {self.horizon}; give a number of rounds from 1 to {MOST - 1}"
+                f"the horizon is {self.horizon}; give a number of rounds from 1 to {FARTHEST}"
             )
         if not self.c >= 0:
             raise InvalidInput(
@@ -233,10 +237,10 @@ class Settings:
             raise InvalidInput(
                 f"the cooldown is {self.cooldown}; give a number of rounds of at least 0"
             )
-        if not 0 < self.level < 1:
+        if not 0 < self.level <= SUREST:
             raise InvalidInput(
                 f"the level of intervals is {self.level}; "
-                "give a number between 0 and 1, such as 0.9"
+                f"give a number above 0 and up to {SUREST}, such as 0.9"
             )
 
     def _check_capacity(self) -> None:
@@ -375,14 +379,14 @@ def initialise(database: Store, software: str, **changes: Any) -> tuple[Settings
         of rounds would change after dates were imported.
     """
     # Wrong settings are refused before a file is made for them.
-    first = None if database.exists() else Settings(**changes)
+    first = None if database.exists() else _first_settings(changes)
     with database.creating() as connection:
         row = connection.execute(
             sa.select(store.setting).order_by(store.setting.c.id.desc()).limit(1)
         ).first()
         before = None if row is None else Settings.from_json(row.content)
         if before is None:
-            after = first or Settings(**changes)
+            after = first or _first_settings(changes)
         else:
             after = replace(before, **changes)
             _refuse_what_is_set_once(connection, before, after)
@@ -400,6 +404,11 @@ def change_settings(connection: Connection, settings: Settings, software: str) -
     ).inserted_primary_key
     assert key is not None
     sign(connection, store.setting, int(key[0]))
+
+
+def _first_settings(changes: Mapping[str, Any]) -> Settings:
+    """The settings of a new programme; its seed is random unless it is given."""
+    return Settings(**{"seed": secrets.randbits(SEED_BITS), **changes})
 
 
 def _refuse_what_is_set_once(connection: Connection, before: Settings, after: Settings) -> None:

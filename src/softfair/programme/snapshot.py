@@ -105,7 +105,8 @@ class People:
             raise InvalidInput(f"there is no group column {column!r}; known: {known}")
         distinct = {text: json.loads(text).get(column, "") for text in dict.fromkeys(self.groups)}
         values = sorted(set(distinct.values()))
-        place = {text: values.index(value) for text, value in distinct.items()}
+        number = {value: i for i, value in enumerate(values)}
+        place = {text: number[value] for text, value in distinct.items()}
         return values, np.array([place[text] for text in self.groups], dtype=np.int64)
 
 

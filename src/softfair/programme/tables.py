@@ -17,7 +17,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
-from ..files import write_whole
+from ..files import write_private
 from .changes import Since
 from .dates import Calendar
 from .eligibility import Status
@@ -153,16 +153,16 @@ def write_table(columns: Mapping[str, list[Any]], out: Path) -> None:
     if str(out) == "-":
         sys.stdout.write(_csv(columns))
     elif kind == ".csv":
-        write_whole(out, _csv(columns).encode())
+        write_private(out, _csv(columns).encode())
     elif kind == ".xlsx":
-        write_whole(out, _workbook(columns))
+        write_private(out, _workbook(columns))
     elif kind == ".json":
         records = [
             dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
         ]
-        write_whole(out, json.dumps(records, indent=1).encode())
+        write_private(out, json.dumps(records, indent=1).encode())
     elif kind in (".parquet", ".pq"):
-        write_whole(out, _parquet(columns))
+        write_private(out, _parquet(columns))
     else:
         raise InvalidInput(
             f"cannot tell what {out.name} should be; end it in .csv, .xlsx, .parquet or .json"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import InvalidInput
-from ..files import write_whole
+from ..files import write_private
 from .changes import since_plan
 from .entries import says_nothing
 from .formats import read_format
@@ -103,7 +103,7 @@ def write_worksheets(
         _refuse_filled(list(paths.values()))
     for name, rows in sheets.items():
         if kind == "html":
-            write_whole(paths[name], _page(settings.called(plan.round), name, rows).encode())
+            write_private(paths[name], _page(settings.called(plan.round), name, rows).encode())
         else:
             write_table({key: [row[key] for row in rows] for key in rows[0]}, paths[name])
     return Sheets(tuple(paths.values()), len(known), str(since) if since.struck else "")

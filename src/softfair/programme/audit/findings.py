@@ -19,7 +19,7 @@ from .words import chance, count, points
 __all__ = ["LOOK", "findings_of"]
 
 LOOK = "Look:"
-REPLAY = "replay the draws with: softfair plan --verify"
+REPLAY = "see: softfair check"
 LISTS_SIGNIFICANT = SIGNIFICANT / 5  # one in a hundred honest programmes would be accused
 MOST_NAMED = 5  # rounds in one sentence
 
@@ -44,6 +44,62 @@ def findings_of(audit: Audit) -> Iterator[str]:
     else:
         for finding in FINDINGS:
             yield from finding(audit)
+
+
+def checked(audit: Audit) -> Iterator[str]:
+    """Whether the database is what was committed, entry by entry."""
+    if audit.wrong:
+        things = count(len(audit.wrong), "thing")
+        yield f"{LOOK} {things} not as committed, the first: {audit.wrong[0]}; {REPLAY}."
+    elif audit.entries:
+        entries = count(audit.entries, "entry", "entries")
+        yield (
+            f"Checked with this audit: every row is what the log says ({entries}), "
+            "and every draw replays."
+        )
+
+
+def luck(audit: Audit) -> Iterator[str]:
+    """Where the luck of the lists came from, and so who could have known it."""
+    own = [row for row in audit.deeds if row.luck in ("programme", "position")]
+    if own:
+        which = _rounds([str(row.round) for row in own])
+        yield (
+            f"Drawn with the programme's own luck, which who holds the database could have known: "
+            f"round {which} ({len(own)} of {len(audit.deeds)}); "
+            "to leave it to others: softfair plan --commit."
+        )
+    elif audit.deeds:
+        yield "All lists were drawn with luck that came from outside, after a commitment."
+
+
+def deeds(audit: Audit) -> Iterator[str]:
+    """What was done between the last record and the plan, and how often a plan was made."""
+    for row in audit.deeds:
+        changes = [
+            count(row.eligibility, "person", "people") + " with changed facts"
+            if row.eligibility
+            else "",
+            f"{count(row.corrected, 'correction')} of what was recorded" if row.corrected else "",
+        ]
+        if any(changes):
+            yield (
+                f"{LOOK} round {row.round}: between the last record and the plan, "
+                f"{' and '.join(filter(None, changes))} (by {_rounds(list(row.by))})."
+            )
+        if row.exchanged:
+            yield (
+                f"{LOOK} round {row.round}: {count(row.exchanged, 'name')} of its first list "
+                "not on the list in force."
+            )
+        if row.commitments:
+            commitments = count(row.commitments, "commitment")
+            yield f"{LOOK} round {row.round}: {commitments} never drawn."
+
+
+def _rounds(names: list[str]) -> str:
+    """Several names in one sentence, or the first of them."""
+    return ", ".join([*names[:MOST_NAMED], "..."] if len(names) > MOST_NAMED else names)
 
 
 def impossible_lists(audit: Audit) -> Iterator[str]:
@@ -72,8 +128,7 @@ def plans_made_anew(audit: Audit) -> Iterator[str]:
     """Which rounds were planned more than once. The reasons are not told: they may name people."""
     anew = [row for row in audit.rounds if row.version > 1]
     if anew:
-        rounds = [f"{row.round} ({row.version} versions)" for row in anew[:MOST_NAMED]]
-        which = ", ".join([*rounds, "..."] if len(anew) > MOST_NAMED else rounds)
+        which = _rounds([f"{row.round} ({row.version} versions)" for row in anew])
         yield f"{LOOK} planned more than once, each time for a reason that is kept: round {which}."
 
 
@@ -224,6 +279,9 @@ def drift(audit: Audit) -> Iterator[str]:
 
 
 FINDINGS: tuple[Callable[[Audit], Iterator[str]], ...] = (
+    checked,
+    luck,
+    deeds,
     impossible_lists,
     honest_lists,
     plans_made_anew,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -108,14 +108,16 @@ def export(
 ) -> None:
     """Write a plan (a worksheet that `record` reads back once filled in), a worksheet for each
     worker, the audit's figures or everybody's estimates to a file."""
+    from ..checks import head
     from ..plans import plan_of
     from ..tables import audit_columns, model_columns, write_table
 
     database = open_store(db)
+    checkpoint = head(database)
     if what in ("plan", "worksheets"):
         made = plan_of(database, which_round(settings_of(database), round))
         if what == "plan":
-            _export_plan(database, made, out, everyone)
+            _export_plan(database, made, out, everyone, checkpoint)
             return
         if str(out) == "-":
             raise InvalidInput("worksheets go to a folder; say which, such as --out sheets")
@@ -124,7 +126,7 @@ def export(
     if what == "model":
         from ..models import latest_model
 
-        write_table(model_columns(*latest_model(database)), out)
+        write_table(_with_head(model_columns(*latest_model(database)), checkpoint), out)
     else:
         from ..audit import audit as examine
 
@@ -133,19 +135,20 @@ def export(
         print(out, file=sys.stderr)
 
 
-def _export_plan(database: Store, plan: Plan, out: Path, everyone: bool) -> None:
+def _export_plan(database: Store, plan: Plan, out: Path, everyone: bool, checkpoint: str) -> None:
     """Write a plan; who is struck off the list is left out of the list, and told."""
     from ..changes import since_plan
     from ..tables import plan_columns, write_table
 
     since = since_plan(database, plan)
     if out.suffix.lower() == ".json":
-        from ...files import write_whole
+        from ...files import write_private
 
-        write_whole(out, json.dumps(plan_json(plan, everyone, since), indent=1).encode())
+        content = plan_json(plan, everyone, checkpoint, since)
+        write_private(out, json.dumps(content, indent=1).encode())
     else:
         calendar = settings_of(database).calendar
-        write_table(plan_columns(plan, everyone, since, calendar), out)
+        write_table(_with_head(plan_columns(plan, everyone, since, calendar), checkpoint), out)
     if since:
         print(
             f"Since round {plan.round} was planned: {since}. Who is struck off is left out; "
@@ -172,3 +175,17 @@ def _export_worksheets(
         print(path)
     if made.struck:
         print(f"Left out, since the plan was made: {made.struck}.", file=sys.stderr)
+
+
+def _with_head(columns: dict[str, list[Any]], checkpoint: str) -> dict[str, list[Any]]:
+    """The columns of an export with the head of the log, on one line, in every row.
+
+    It stands before what is to be filled in.
+    """
+    empty: dict[str, list[Any]] = {
+        name: columns.pop(name)
+        for name in ("contacted", "state", "value", "comment")
+        if name in columns
+    }
+    count = len(next(iter(columns.values())))
+    return {**columns, "checkpoint": [" ".join(checkpoint.split())] * count, **empty}

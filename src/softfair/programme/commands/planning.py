@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,9 +26,27 @@ from .shared import (
 
 if TYPE_CHECKING:
     from ..changes import Since
-    from ..plans import Plan
-    from ..settings import Settings
+    from ..plans import Commitment, Plan
+    from ..settings import Evenness, Settings, Target
     from ..store import Store
+
+# Options of commit, then draw.
+Commit = Annotated[
+    bool,
+    typer.Option(
+        "--commit", help="Freeze the plan all but its luck, and print a code to give away."
+    ),
+]
+LuckText = Annotated[
+    str | None,
+    typer.Option(
+        "--luck", help="Draw what is committed with this: dice, tonight's lottery numbers."
+    ),
+]
+BeaconFile = Annotated[
+    Path | None,
+    typer.Option("--beacon", help="Draw what is committed with the drand round in this file."),
+]
 
 
 @commands.command(
@@ -34,7 +54,8 @@ if TYPE_CHECKING:
         "softfair plan",
         "softfair plan --target wait=8",
         "softfair plan --replan 'two opted out'",
-        "softfair plan --verify",
+        "softfair plan --commit",
+        "softfair plan --luck 'dice: 4 2 6 1 3'",
     )
 )
 def plan(
@@ -64,58 +85,128 @@ def plan(
     everyone: Annotated[
         bool, typer.Option("--all", help="Show everybody, not only those on the list.")
     ] = False,
-    check: Annotated[
-        bool,
-        typer.Option("--verify", help="Replay all draws from what is stored, and plan nothing."),
-    ] = False,
+    commit: Commit = False,
+    luck: LuckText = None,
+    beacon: BeaconFile = None,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Draw the list for the next round; the same round again gives the same list."""
     from ..changes import since_plan
-    from ..plans import make_plan
+    from ..checks import head
     from ..settings import Evenness, Target
 
     database = open_store(db)
-    if check:
-        _verify(database, as_json)
-        return
     asked = None if target is None else Target.parse(target)
     evenness = None if policy is None else Evenness.parse(policy)
     settings = settings_of(database)
     at = which_round(settings, round)
-    made, new = ask(
-        lambda sure: make_plan(database, software(), at, replan, asked, evenness, sure), yes
-    )
+    if commit + (luck is not None) + (beacon is not None) > 1:
+        raise InvalidInput(
+            "--commit comes first, --luck or --beacon later, in another command; give one of them"
+        )
+    if commit:
+        _commit(database, at, replan, asked, evenness, yes, as_json)
+        return
+    drawn = None
+    if replan is None and asked is None and evenness is None:
+        drawn = _drawn_with_luck(database, at, luck, beacon)
+    elif luck is not None or beacon is not None:
+        raise InvalidInput(
+            "a committed plan is drawn as it is; give --replan, --target and --policy with --commit"
+        )
+    made, new = (drawn, True) if drawn else _planned(database, at, replan, asked, evenness, yes)
     since = None if new else since_plan(database, made)
     if as_json:
-        print(json.dumps(plan_json(made, everyone, since), indent=1))
+        print(json.dumps(plan_json(made, everyone, head(database), since), indent=1))
         return
     _show_plan(made, since, everyone, settings)
+    print(f"\n{head(database)}", end="")
 
 
-def _verify(database: Store, as_json: bool) -> None:
-    from ..plans import verify
+def _planned(
+    database: Store,
+    at: int | None,
+    replan: str | None,
+    target: Target | None,
+    evenness: Evenness | None,
+    yes: bool,
+) -> tuple[Plan, bool]:
+    from ..plans import make_plan
 
-    verdicts = verify(database)
+    return ask(
+        lambda sure: make_plan(database, software(), at, replan, target, evenness, sure), yes
+    )
+
+
+def _commit(
+    database: Store,
+    at: int | None,
+    replan: str | None,
+    target: Target | None,
+    evenness: Evenness | None,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    from ..plans import commit_plan
+
+    committed, new = ask(
+        lambda sure: commit_plan(database, software(), at, replan, target, evenness, sure), yes
+    )
+    _show_commitment(committed, new, as_json)
+
+
+def _drawn_with_luck(
+    database: Store, round: int | None, text: str | None, beacon: Path | None
+) -> Plan | None:
+    """The plan drawn from an open commitment; None if there is none and no luck was given."""
+    from ..luck import QUICKNET, Source, read_beacon
+    from ..plans import draw_plan, open_commitment
+
+    if text is not None:
+        return draw_plan(database, text, Source.TEXT, round)
+    if beacon is not None:
+        return draw_plan(database, read_beacon(beacon, QUICKNET), round=round)
+    committed = open_commitment(database, round)
+    if committed is None or not sys.stdin.isatty():
+        return None  # a committed round is then refused, with what to give
+    word = typer.prompt(
+        f"Round {committed.round} is committed ({committed.code}). "
+        "A second person's word, that nobody could foresee",
+        err=True,
+    )
+    return draw_plan(database, word, Source.WORD, committed.round)
+
+
+def _show_commitment(committed: Commitment, new: bool, as_json: bool) -> None:
+    from datetime import UTC, datetime
+
+    from ..luck import QUICKNET
+
+    moment = datetime.fromtimestamp(QUICKNET.time_of(committed.beacon), UTC)
     if as_json:
-        print(json.dumps([verdict._asdict() for verdict in verdicts], indent=1))
-    else:
-        same = "the same list and probabilities from the stored seed and scores"
-        for verdict in verdicts:
-            answer = "; ".join(verdict.wrong) or same
-            print(f"round {verdict.round}, version {verdict.version}: {answer}")
-        if not verdicts:
-            print("There is no plan yet.")
-    if bad := [verdict for verdict in verdicts if verdict.wrong]:
-        raise InvalidInput(
-            f"{len(bad)} of {len(verdicts)} plans do not follow from what is stored; "
-            f"the first is of round {bad[0].round}"
-        )
+        shown = {
+            "round": committed.round,
+            "code": committed.code,
+            "created": committed.created,
+            "beacon": committed.beacon,
+            "beacon_time": moment.isoformat(),
+        }
+        print(json.dumps(shown, indent=1))
+        return
+    again = "" if new else " (as committed before)"
+    print(f"Round {committed.round} is committed{again}. Code: {committed.code}")
+    print("  Give the code away now; nothing of the plan can change without changing it.")
+    print(
+        f"  Then draw: softfair plan --luck TEXT (what witnesses saw), or --beacon FILE "
+        f"({QUICKNET.name}, round {committed.beacon}, of {moment:%Y-%m-%d %H:%M:%S} UTC)"
+    )
 
 
-def plan_json(plan: Plan, everyone: bool, since: Since | None = None) -> dict[str, Any]:
-    """A plan as it is printed and exported in JSON."""
+def plan_json(
+    plan: Plan, everyone: bool, checkpoint: str, since: Since | None = None
+) -> dict[str, Any]:
+    """A plan as it is printed and exported in JSON, with the head of the log."""
     from ..store import c_to_json
     from ..tables import plan_columns
 
@@ -130,11 +221,13 @@ def plan_json(plan: Plan, everyone: bool, since: Since | None = None) -> dict[st
         "c": c_to_json(plan.c),
         "horizon": plan.horizon,
         "seed": plan.seed,
+        "luck": luck_sentence(plan),
         "sites": [{"name": name, "capacity": k} for name, k in plan.sites],
         "outlook": plan.outlook.to_json(),
         "reason": plan.reason,
         "digest": plan.digest,
         "since": "" if since is None else str(since),
+        "checkpoint": checkpoint,
     }
     return {**header, "people": people}
 
@@ -155,9 +248,10 @@ def _show_plan(plan: Plan, since: Since | None, everyone: bool, settings: Settin
     console.print(
         f"{settings.called(plan.round).capitalize()}{version_}{again}: "
         f"{int(plan.listed.sum())} of {int((plan.status == 0).sum())} people in the draw, "
-        f"c = {plan.c:.3g}, model {plan.model}, seed {plan.seed}",
+        f"c = {plan.c:.3g}, model {plan.model}, seed {plan.seed[:16]}",
         style="bold",
     )
+    console.print(luck_sentence(plan))
     struck = since.struck if since else {}
     if since:
         console.print(
@@ -179,6 +273,13 @@ def _show_plan(plan: Plan, since: Since | None, everyone: bool, settings: Settin
             name = Text(plan.names[number], style=style)
             shown.add_row(name, percent(plan.probability[i]), Text(why))
     console.print(shown)
+
+
+def luck_sentence(plan: Plan) -> str:
+    """Where the luck of a plan came from."""
+    if plan.luck is None:
+        return "Drawn with the programme's own luck, by position in the draw."
+    return str(plan.luck)
 
 
 def _outlook_lines(plan: Plan, settings: Settings) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -197,8 +196,8 @@ def init(
             "--by needs the capacities too, such as --by region --capacity north=5,south=3"
         )
     changes |= _of_single_rounds(database, changes, exceptions, ends)
-    if "seed" not in changes and not database.exists():
-        changes["seed"] = 0 if sample else secrets.randbits(48)
+    if sample and "seed" not in changes and not database.exists():
+        changes["seed"] = 0  # so that the sample is the same for everybody
     if sample:
         _refuse_other_people(database)
     settings, new = initialise(database, software(), **changes)
@@ -211,8 +210,11 @@ def init(
 
 
 def _tell(name: str, settings: Settings, new: bool, sample: bool) -> None:
+    from ..luck import seed_hash
+
     print(f"{'Made' if new else 'Settings of'} the programme in {name}")
     print(f"  {_described(settings)}")
+    print(f"  hash of the seed: {seed_hash(settings.seed)}")
     if sample:
         print("  300 people in 4 regions, 20 weeks of history. Next: softfair plan")
     elif new:
