@@ -32,6 +32,7 @@ COLUMNS = [
     *(f"{figure}{kind}" for figure in FIGURES for kind in ("", "_sd", "_low", "_high")),
     "unfair",
     "converged",
+    "problem",
 ]
 EVERYBODY = [
     sf.NoIntervention(),
@@ -233,7 +234,7 @@ def test_wrong_comparisons_are_refused(cohort):
         InvalidInput, match=r"cs is 5\.0; give a list of multipliers, such as \[5\.0\]"
     ):
         sf.frontier(cohort, **SETTING, cs=5.0)
-    with pytest.raises(InvalidInput, match=r"policy is Random\(\); give a SoftFair"):
+    with pytest.raises(InvalidInput, match=r"policy is Random\(\); give a SoftFair or another"):
         sf.frontier(cohort, **SETTING, policy=sf.Random())
     with pytest.raises(InvalidInput, match="k is '2', the cohort has 40 arms"):
         sf.compare([sf.Random()], cohort, k="2", horizon=5)

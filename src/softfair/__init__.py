@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from .registry import POLICIES as _POLICIES
 
 if TYPE_CHECKING:
-    from . import datasets, estimate, indices, metrics, sampling, theory
+    from . import datasets, estimate, indices, metrics, sampling, testing, theory
     from .cohort import Cohort
     from .comparison import compare, frontier
     from .errors import Infeasible, InvalidInput, NotConverged, NotIndexable, SoftFairError
@@ -37,9 +37,11 @@ if TYPE_CHECKING:
         ProbFair,
         Random,
         RoundRobin,
+        Rule,
         SoftFair,
         ThresholdWhittle,
         Whittle,
+        load,
     )
     from .simulation import Result, simulate
 
@@ -52,6 +54,7 @@ _HOME: dict[str, str | None] = {
     "indices": None,
     "metrics": None,
     "sampling": None,
+    "testing": None,
     "theory": None,
     "Cohort": "cohort",
     "Infeasible": "errors",
@@ -63,14 +66,53 @@ _HOME: dict[str, str | None] = {
     "set_threads": "kernels.threads",
     "Fitted": "policies",
     "Policy": "policies",
+    "Rule": "policies",
     **dict.fromkeys(_POLICIES, "policies"),
+    "load": "policies",
     "Result": "simulation",
     "simulate": "simulation",
     "compare": "comparison",
     "frontier": "comparison",
 }
 
-__all__ = [*_HOME]
+# Spelt out, because type checkers do not follow a computed list; a test holds it to _HOME.
+__all__ = [
+    "Cohort",
+    "EvenHanded",
+    "FaWT",
+    "FairMyopic",
+    "Fitted",
+    "Infeasible",
+    "InvalidInput",
+    "Myopic",
+    "NoIntervention",
+    "NotConverged",
+    "NotIndexable",
+    "Oracle",
+    "Policy",
+    "ProbFair",
+    "Random",
+    "Result",
+    "RoundRobin",
+    "Rule",
+    "SoftFair",
+    "SoftFairError",
+    "ThresholdWhittle",
+    "Whittle",
+    "compare",
+    "datasets",
+    "estimate",
+    "frontier",
+    "get_threads",
+    "indices",
+    "load",
+    "metrics",
+    "sampling",
+    "set_threads",
+    "simulate",
+    "testing",
+    "theory",
+]
 
 
 def __getattr__(name: str) -> Any:

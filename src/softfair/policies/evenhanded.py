@@ -28,7 +28,7 @@ from ..solvers import (
     upper_bound,
 )
 from ..solvers.welfare import WELFARES
-from .base import Fitted, Policy, Rule, check_setting
+from .base import Fitted, Policy, Rule, check_setting, plain_number
 
 __all__ = ["EvenHanded", "FittedEvenHanded"]
 
@@ -121,10 +121,10 @@ class EvenHanded(Policy):
     @property
     def label(self) -> str:
         """Name with the parameters that were set, for tables and legends."""
-        aim = f"mu={self.mu:g}" if self.entropy is None else f"entropy={self.entropy:g}"
+        which, aim = ("mu", self.mu) if self.entropy is None else ("entropy", self.entropy)
         welfare = "" if self.welfare == "entropy" else f", {self.welfare}"
-        by = "" if self.by == "arm" else f", by {self.by}"
-        return f"EvenHanded({aim}, c={self.c:g}{welfare}{by})"
+        by = "" if self.by == "arm" else f", by={self.by}"
+        return f"EvenHanded({which}={plain_number(aim)}, c={plain_number(self.c)}{welfare}{by})"
 
     def fit(
         self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0

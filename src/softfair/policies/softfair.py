@@ -14,7 +14,7 @@ from ..cohort import Cohort
 from ..errors import InvalidInput, whole
 from ..sampling import Design, design_code, multiplier
 from ..solvers import Values, solve_meanfield, solve_paper, solve_priced, upper_bound
-from .base import Fitted, Policy, Rule, check_setting
+from .base import Fitted, Policy, Rule, check_setting, plain_number
 
 __all__ = ["FittedSoftFair", "SoftFair", "Solver"]
 
@@ -92,10 +92,11 @@ class SoftFair(Policy):
 
     @property
     def label(self) -> str:
-        learnt = "" if self.c_value is None else f", c_value={self.c_value:g}"
+        learnt = "" if self.c_value is None else f", c_value={plain_number(self.c_value)}"
         solver = "" if self.solver == "priced" else f", {self.solver}"
         design = "" if self.design == "joint" else f", {self.design}"
-        return f"SoftFair(c={self.c:g}{learnt}{solver}{design})"
+        episodes = "" if self.episodes is None else f", episodes={self.episodes}"
+        return f"SoftFair(c={plain_number(self.c)}{learnt}{solver}{design}{episodes})"
 
     def fit(
         self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
