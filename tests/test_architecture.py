@@ -38,6 +38,7 @@ ORDER = (
     "experiments",
     "bench",
     "programme",
+    "doctor",
     "cli",
 )
 REMEDY = f"add it to ORDER in {Path(__file__).name}"

@@ -7,7 +7,7 @@
 An observation is the state of every arm and the number of the decision, because who is worth
 helping depends on how many decisions are left. An action says for each arm whether it is helped. At
 most k may be: of an action that helps more, k are kept at random, and ``info`` says so. The reward
-is the sum over arms of the reward of the state reached. An episode ends after ``horizon`` decisions.
+is the sum over arms of the reward of the state reached. An episode has ``horizon`` decisions.
 
 It needs ``pip install "softfair[gym]"``.
 """
@@ -270,4 +270,6 @@ class Agent:
 
 
 if ID not in gymnasium.registry:
-    gymnasium.register(ID, entry_point=RMAB, vector_entry_point=VectorRMAB)
+    gymnasium.register(
+        ID, entry_point=f"{__name__}:RMAB", vector_entry_point=f"{__name__}:VectorRMAB"
+    )

@@ -10,13 +10,14 @@ from typing import Annotated, Literal
 import typer
 
 from .planning import plan_json
-from .shared import LATEST, Database, Json, commands, open_store
+from .shared import LATEST, Csv, Database, Json, commands, open_store
 
 
 @commands.command()
 def audit(
     db: Database = "softfair.db",
     as_json: Json = False,
+    as_csv: Csv = False,
     html: Annotated[
         Path | None, typer.Option("--html", help="Write a self-contained page with histograms.")
     ] = None,
@@ -32,10 +33,12 @@ def audit(
         print(html, file=sys.stderr)
     if as_json:
         print(json.dumps(result.to_dict(), indent=1))
-        return
-    from rich.console import Console
+    elif as_csv:
+        from ..tables import audit_columns, write_table
 
-    show(result, Console())
+        write_table(audit_columns(result.to_dict()), Path("-"))
+    else:
+        show(result)
 
 
 @commands.command()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...errors import InvalidInput
-from .shared import LATEST, Database, Json, commands, open_store, software
+from .shared import LATEST, Csv, Database, Json, commands, open_store, software
 
 if TYPE_CHECKING:
     from ..plans import Plan
@@ -39,6 +40,7 @@ def plan(
         typer.Option("--verify", help="Replay all draws from what is stored, and plan nothing."),
     ] = False,
     as_json: Json = False,
+    as_csv: Csv = False,
 ) -> None:
     """Draw the list for the next round; the same round again gives the same list."""
     from ..plans import make_plan
@@ -52,8 +54,12 @@ def plan(
     made, new = make_plan(database, software(), round, replan, asked)
     if as_json:
         print(json.dumps(plan_json(made, everyone), indent=1))
-        return
-    _show_plan(made, new, everyone)
+    elif as_csv:
+        from ..tables import plan_columns, write_table
+
+        write_table(plan_columns(made, everyone), Path("-"))
+    else:
+        _show_plan(made, new, everyone)
 
 
 def _verify(database: Store, as_json: bool) -> None:
@@ -101,33 +107,27 @@ def plan_json(plan: Plan, everyone: bool) -> dict[str, Any]:
 
 
 def _show_plan(plan: Plan, new: bool, everyone: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+    from ...terminal import Table, say, show
     from ..plans import explain
 
-    # An identifier or a group may look like markup.
-    console = Console(markup=False, highlight=False)
     again = "" if new else " (as planned before)"
     version_ = f", version {plan.version}" if plan.version > 1 else ""
-    console.print(
+    say(
         f"Round {plan.round}{version_}{again}: "
         f"{int(plan.listed.sum())} of {int((plan.status == 0).sum())} people in the draw, "
         f"c = {plan.c:.3g}, model {plan.model}, seed {plan.seed}",
-        style="bold",
+        "bold",
     )
     for line in _outlook_lines(plan):
-        console.print(line)
+        say(line)
     sentences = explain(plan)
-    shown = Table("id", "chance", "why", title=None if everyone else "On the list")
-    shown.columns[1].justify = "right"
-    for i, number in enumerate(plan.person.tolist()):
-        if everyone or plan.listed[i]:
-            shown.add_row(
-                Text(plan.names[number]), f"{plan.probability[i]:.1%}", Text(sentences[i])
-            )
-    console.print(shown)
+    rows = [
+        [plan.names[number], f"{plan.probability[i]:.1%}", sentences[i]]
+        for i, number in enumerate(plan.person.tolist())
+        if everyone or plan.listed[i]
+    ]
+    title = "" if everyone else "On the list"
+    show(Table(["id", "chance", "why"], rows, title, words={"why"}))
 
 
 def _outlook_lines(plan: Plan) -> list[str]:
