@@ -13,13 +13,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InvalidInput, refuse
+from .figures import COLOURS, axes_for
 from .frames import ROW_SUM_TOLERANCE, cohort_columns, columns_of, make_frame, read_columns
+from .terminal import as_html
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Cohort"]
 
@@ -320,6 +325,42 @@ class Cohort:
     def __repr__(self) -> str:
         groups = "" if self.groups is None else f", groups={len(set(self.groups.tolist()))}"
         return f"Cohort(n={self.n}, S={self.S}{groups})"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {"arms": f"{self.n:,}", "states": self.S}
+        if self.groups is not None:
+            facts["groups"] = len(set(self.groups.tolist()))
+        own = " of each arm's own" if len(self.reward_rows) > 1 else ""
+        span = f"{self.reward_rows.min():g} to {self.reward_rows.max():g}"
+        facts["rewards"] = f"{span}{own}"
+        gain = self.immediate_gain
+        facts["gain by the next step"] = f"{gain.min():.3g} to {gain.max():.3g}"
+        if self.extra:
+            facts["extra columns"] = ", ".join(self.extra)
+        return as_html("Cohort", facts)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw how much help gains by the next step, over the arms, for each state.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default on new axes.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        on = axes_for(ax)
+        for s in range(self.S):
+            color = COLOURS[s % len(COLOURS)]
+            on.hist(
+                self.immediate_gain[:, s], bins=30, histtype="step", color=color, label=f"state {s}"
+            )
+        on.set_xlabel("gain of help by the next step")
+        on.set_ylabel("arms")
+        on.legend(frameon=False)
+        return on
 
 
 def _array(name: str, values: ArrayLike) -> Floats:

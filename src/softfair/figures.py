@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-__all__ = ["PointLabel", "draw_frontier", "draw_histograms", "label_points", "new_figure"]
+__all__ = [
+    "PointLabel",
+    "axes_for",
+    "draw_frontier",
+    "draw_histograms",
+    "label_points",
+    "new_figure",
+]
 
 INK, FAINT, NEVER = "#222222", "#999999", "#c0392b"
 # Told apart by colour-blind readers, and in print by their markers.
@@ -95,6 +102,26 @@ def new_figure(
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(colors=INK)
     return figure, axes
+
+
+def axes_for(ax: Axes | None) -> Axes:
+    """The axes that a ``plot`` method draws on: those given, or new ones that a notebook shows.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    made: Axes = pyplot.subplots(layout="constrained")[1]
+    made.spines[["top", "right"]].set_visible(False)
+    return made
 
 
 def draw_frontier(

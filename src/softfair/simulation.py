@@ -9,19 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .cohort import Cohort
 from .errors import InvalidInput, whole
+from .figures import axes_for
 from .frames import make_frame
 from .kernels.episodes import luck_of_runs, run_window, start_runs
 from .kernels.threads import map_parts
 from .policies.base import Fitted
 from .policies.own import OneByOne
 from .progress import track
+from .terminal import as_html
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Look", "Result", "Trajectories", "simulate", "simulate_and_look"]
 
@@ -144,6 +149,36 @@ class Result:
         """Discounted reward of each run [runs]."""
         total: Floats = self.rewards @ self.fitted.gamma ** np.arange(self.rewards.shape[1])
         return total
+
+    def _repr_html_(self) -> str:
+        counts, totals = self.counts, self.totals
+        facts = {
+            "runs": len(totals),
+            "reward": f"{totals.mean():.6g} \u00b1 {totals.std(ddof=len(totals) > 1):.2g} (sd)",
+            "arms never helped": f"{(counts == 0).mean():.1%}",
+            "longest wait": f"{self.waits.max(axis=1).mean():.1f} decisions on average",
+        }
+        return as_html(self.fitted.policy.label, facts)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw how many arms were helped how often, on average over runs.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default on new axes.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        on = axes_for(ax)
+        arms = np.bincount(self.counts.reshape(-1)) / len(self.counts)
+        on.step(np.arange(len(arms)), arms, where="mid", label=self.fitted.policy.label)
+        on.set_xlabel(f"times helped in {self.fitted.horizon} decisions")
+        on.set_ylabel("arms")
+        on.legend(frameon=False)
+        return on
 
     def to_frame(self, by: Literal["arm", "decision"] = "arm", backend: str = "pandas") -> Any:
         """The result in long form.

@@ -26,6 +26,7 @@ __all__ = ["Table", "as_csv", "as_html", "lines", "say", "show", "survive_any_en
 
 GAP = 2  # columns between two columns
 NARROWEST = 20  # of a column of words: some words a line
+NARROWEST_FIRST = 32  # of the first column, which says what a row is about
 # What an ASCII-only output shows for the characters that we print ourselves.
 SPELT = {
     "\u00b1": "+-",
@@ -140,12 +141,11 @@ def _widths(table: Table, rows: list[list[str]], width: int | None) -> list[int]
     ]
     if width is None:
         return natural
-    # The first column is always there; it is broken too if it alone is wider than the screen.
-    can_break = [j == 0 or heading in table.words for j, heading in enumerate(table.headings)]
     least = [
-        min(n, max(NARROWEST, len(heading))) if breaks else n
-        for n, breaks, heading in zip(natural, can_break, table.headings, strict=True)
+        min(wish, max(NARROWEST, len(heading))) if heading in table.words else wish
+        for wish, heading in zip(natural, table.headings, strict=True)
     ]
+    least[0] = min(natural[0], max(NARROWEST_FIRST, len(table.headings[0])))
     shown = len(natural)
     while shown > 1 and sum(least[:shown]) + GAP * (shown - 1) > width:
         shown -= 1

@@ -41,18 +41,23 @@ import numbers
 from collections.abc import Hashable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..cohort import Cohort
 from ..errors import InvalidInput, refuse, whole
+from ..figures import axes_for
 from ..kernels import draws
 from ..kernels.rules import RuleCode
 from ..sampling import Design, design_code, inclusion, inclusion_of_top, multiplier, new_key
 from ..saving import write
 from ..solvers.values import Info
+from ..terminal import as_html
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = [
     "Fitted",
@@ -295,6 +300,43 @@ class Fitted:
 
     def __repr__(self) -> str:
         return f"<{self.policy.label}: n={self.cohort.n}, k={self.k}, horizon={self.horizon}>"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {
+            "arms": f"{self.cohort.n:,}",
+            "helped at each decision": self.k,
+            "decisions": self.horizon,
+            "discount": f"{self.gamma:g}",
+        }
+        if self.info is not None:
+            settled = "settled" if self.info.converged else "NOT settled"
+            facts["solver"] = f"{self.info.solver}, {self.info.passes} passes, {settled}"
+        return as_html(self.policy.label, facts)
+
+    def plot(self, t: int = 0, states: ArrayLike | None = None, ax: Axes | None = None) -> Axes:
+        """Draw everybody's chance to be helped at a decision, from the highest to the lowest.
+
+        Parameters
+        ----------
+        t : int
+            Decision.
+        states : array_like [n], optional
+            State of each arm; by default each arm's most likely state at the start.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default on new axes.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        now = self.cohort.start.argmax(axis=1) if states is None else states
+        on = axes_for(ax)
+        chances = np.sort(self.inclusion(t, now))[::-1]
+        on.step(np.arange(1, len(chances) + 1), chances, where="mid", label=self.policy.label)
+        on.set_xlabel("arms, from the highest chance to the lowest")
+        on.set_ylabel(f"chance to be helped at decision {t}")
+        on.legend(frameon=False)
+        return on
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_window": (0, 0, None)}  # rows are cheap to make again

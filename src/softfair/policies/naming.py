@@ -85,8 +85,9 @@ def _made(kind: type[Policy], given: list[str], text: str) -> Policy:
     """An instance of a class by the parameters that were given as text."""
     name = kind.__name__
     entry = POLICIES.get(name)
-    hints = get_type_hints(kind) if dataclasses.is_dataclass(kind) else {}
-    fields = [*dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
+    plain = not dataclasses.is_dataclass(kind)
+    hints: dict[str, Any] = {} if plain else get_type_hints(kind)
+    fields = () if plain else dataclasses.fields(kind)  # type: ignore[arg-type]
     names = [field.name for field in fields]
     main = entry.parameter if entry is not None else (names[0] if names else None)
     if given and not names:
@@ -155,8 +156,8 @@ def _own_class(home: str, name: str) -> type:
     except OSError as error:
         raise InvalidInput(f"cannot read {home}: {error.strerror}; give a file of Python") from None
     except ModuleNotFoundError as error:
-        if error.name != home:
-            raise
+        if not f"{home}.".startswith(f"{error.name}."):
+            raise  # a module that is there, and itself misses another
         raise InvalidInput(
             f"there is no policy or module {home!r}; choose from {', '.join(POLICIES)}, "
             "or give FILE.py:Class"
