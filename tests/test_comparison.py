@@ -161,7 +161,8 @@ def test_where_help_is_worthless_there_is_no_benefit_to_speak_of():
 def test_columns_and_order(table):
     assert list(table.reset_index().columns) == COLUMNS
     assert list(table.index) == [policy.label for policy in EVERYBODY]
-    numbers = table.to_numpy(dtype=float)
+    assert (table.problem == "").all()
+    numbers = table.drop(columns="problem").to_numpy(dtype=float)
     assert np.isfinite(numbers).all()
     assert table.unfair.between(0, 100).all()
 
