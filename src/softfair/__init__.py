@@ -115,14 +115,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'softfair' has no attribute {name!r}")
-    home = _HOME[name]
-    module = import_module(f".{home or name}", __name__)
-    value = module if home is None else getattr(module, name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'softfair' has no attribute {name!r}")
+        home = _HOME[name]
+        module = import_module(f".{home or name}", __name__)
+        value = module if home is None else getattr(module, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
