@@ -22,6 +22,8 @@ ORDER = (
     "kernels",
     "cohort",
     "sampling",
+    "quotas",
+    "reserves",
     "indices",
     "datasets",
     "metrics",

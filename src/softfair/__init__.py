@@ -20,7 +20,17 @@ from typing import TYPE_CHECKING, Any
 from .registry import POLICIES as _POLICIES
 
 if TYPE_CHECKING:
-    from . import datasets, estimate, indices, metrics, sampling, testing, theory
+    from . import (
+        datasets,
+        estimate,
+        indices,
+        metrics,
+        quotas,
+        reserves,
+        sampling,
+        testing,
+        theory,
+    )
     from .cohort import Cohort
     from .comparison import compare, frontier
     from .errors import Infeasible, InvalidInput, NotConverged, NotIndexable, SoftFairError
@@ -53,6 +63,8 @@ _HOME: dict[str, str | None] = {
     "estimate": None,
     "indices": None,
     "metrics": None,
+    "quotas": None,
+    "reserves": None,
     "sampling": None,
     "testing": None,
     "theory": None,
@@ -107,6 +119,8 @@ __all__ = [
     "indices",
     "load",
     "metrics",
+    "quotas",
+    "reserves",
     "sampling",
     "set_threads",
     "simulate",

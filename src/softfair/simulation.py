@@ -20,7 +20,7 @@ from .figures import axes_for
 from .frames import make_frame
 from .kernels.episodes import luck_of_runs, run_window, start_runs
 from .kernels.threads import map_parts
-from .policies.base import Fitted
+from .policies.base import Fitted, Rule
 from .policies.own import OneByOne
 from .progress import track
 from .terminal import as_html
@@ -357,7 +357,13 @@ class _Runs:
         Returns how many decisions were simulated.
         """
         fitted, cohort, n = self.fitted, self.fitted.cohort, self.fitted.cohort.n
-        scores, covered = self.acting.window(t, self.states, self.memory)
+        rule = self.acting.rule
+        chosen = self.acting.choose_by_run(t, self.states, self.memory, self.keys)
+        if chosen is None:
+            scores, covered = self.acting.window(t, self.states, self.memory)
+        else:  # the arms chosen score 1, all others 0
+            rule = Rule.top()
+            scores, covered = chosen[:, None, :, None].astype(np.float64), 1
         steps = min(covered, until - t, max(1, STRETCH // (n * self.runs)))
         if self.paths is not None:
             steps = 1  # after which all runs can be looked at
@@ -371,8 +377,8 @@ class _Runs:
             scores,
             t,
             steps,
-            self.acting.rule.c,
-            int(self.acting.rule.code),
+            rule.c,
+            int(rule.code),
             fitted.k,
             self.keys,
             self.states,

@@ -6,8 +6,9 @@ from .fawt import FaWT
 from .indexed import Oracle, ThresholdWhittle, Whittle
 from .loading import load
 from .probfair import FittedProbFair, ProbFair
+from .promised import FittedPromise, FittedSoftFair
 from .simple import FairMyopic, Myopic, NoIntervention, Random, RoundRobin
-from .softfair import FittedSoftFair, SoftFair
+from .softfair import SoftFair
 
 __all__ = [
     "EvenHanded",
@@ -16,6 +17,7 @@ __all__ = [
     "Fitted",
     "FittedEvenHanded",
     "FittedProbFair",
+    "FittedPromise",
     "FittedSoftFair",
     "Myopic",
     "NoIntervention",

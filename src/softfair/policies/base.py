@@ -80,7 +80,7 @@ SUM_TOLERANCE = 1e-6  # by which the chances that a policy states may miss k
 
 # The calls by which a policy acts, for a single run and for all runs at once.
 SINGLE = frozenset({"scores", "inclusion", "draw", "remember"})
-SIDE_BY_SIDE = frozenset({"window", "scores_by_run", "remember_by_run"})
+SIDE_BY_SIDE = frozenset({"window", "scores_by_run", "remember_by_run", "choose_by_run"})
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,7 @@ class Fitted:
         self.k, self.horizon, self.gamma = int(k), int(horizon), float(gamma)
         self._check_methods(scorer)
         self.rule, self.info = Rule.top() if rule is None else rule, info
-        self._scorer = scorer
+        self._scorer, self._columns = scorer, cohort.S  # columns: scores of an arm at a decision
         # First decision, how many decisions, their rows.
         self._window: tuple[int, int, Floats | None] = (0, 0, None)
 
@@ -569,6 +569,15 @@ class Fitted:
         table, decisions = self._table(t)
         return table[None], decisions
 
+    def choose_by_run(
+        self, t: int, states: NDArray[Any], memory: Any, keys: NDArray[Any]
+    ) -> NDArray[np.uint8] | None:
+        """Who is helped [runs, n], by a policy with a design of its own; None: by its rule.
+
+        keys [runs] are random 64-bit numbers, one a run, the same at every decision.
+        """
+        return None
+
     def remember_by_run(
         self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
     ) -> Any:
@@ -587,7 +596,7 @@ class Fitted:
         assert self._scorer is not None
         start, count, rows = self._window
         if rows is None or not start <= first < start + count:
-            fit = max(1, WINDOW_BYTES // (8 * self.cohort.n * self.cohort.S))
+            fit = max(1, WINDOW_BYTES // (8 * self.cohort.n * self._columns))
             count = min(fit, self.horizon - first) if first == start + count else 1
             start, rows = first, self._scorer.rows(first, count)
             self._window = start, count, rows

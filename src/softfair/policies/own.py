@@ -48,6 +48,9 @@ class OneByOne:
                 weights[run] = self.fitted.weights(t, now, memory[run])
         return weights[:, None, :, None], 1
 
+    def choose_by_run(self, t: int, states: NDArray[Any], memory: Any, keys: NDArray[Any]) -> None:
+        """None: what the rule works on says it all."""
+
     def _drawn(self, run: int, t: int, states: Ints, memory: Any) -> Ints:
         fitted, n = self.fitted, self.fitted.cohort.n
         rng = np.random.Generator(np.random.Philox(key=[self.keys[run], np.uint64(t)]))
