@@ -15,6 +15,10 @@ ORDER = (
     "errors",
     "progress",
     "registry",
+    "terminal",
+    "saving",
+    "frames",
+    "figures",
     "kernels",
     "cohort",
     "sampling",
@@ -27,7 +31,8 @@ ORDER = (
     "policies",
     "simulation",
     "comparison",
-    "figures",
+    "testing",
+    "env",
     "page",
     "files",
     "estimate",
@@ -36,6 +41,7 @@ ORDER = (
     "bench",
     "programme",
     "demo",
+    "doctor",
     "cli",
 )
 REMEDY = f"add it to ORDER in {Path(__file__).name}"

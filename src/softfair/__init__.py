@@ -20,7 +20,17 @@ from typing import TYPE_CHECKING, Any
 from .registry import POLICIES as _POLICIES
 
 if TYPE_CHECKING:
-    from . import datasets, estimate, indices, metrics, quotas, reserves, sampling, theory
+    from . import (
+        datasets,
+        estimate,
+        indices,
+        metrics,
+        quotas,
+        reserves,
+        sampling,
+        testing,
+        theory,
+    )
     from .cohort import Cohort
     from .comparison import compare, frontier
     from .errors import Infeasible, InvalidInput, NotConverged, NotIndexable, SoftFairError
@@ -37,9 +47,11 @@ if TYPE_CHECKING:
         ProbFair,
         Random,
         RoundRobin,
+        Rule,
         SoftFair,
         ThresholdWhittle,
         Whittle,
+        load,
     )
     from .simulation import Result, simulate
 
@@ -54,6 +66,7 @@ _HOME: dict[str, str | None] = {
     "quotas": None,
     "reserves": None,
     "sampling": None,
+    "testing": None,
     "theory": None,
     "Cohort": "cohort",
     "Infeasible": "errors",
@@ -65,24 +78,67 @@ _HOME: dict[str, str | None] = {
     "set_threads": "kernels.threads",
     "Fitted": "policies",
     "Policy": "policies",
+    "Rule": "policies",
     **dict.fromkeys(_POLICIES, "policies"),
+    "load": "policies",
     "Result": "simulation",
     "simulate": "simulation",
     "compare": "comparison",
     "frontier": "comparison",
 }
 
-__all__ = [*_HOME]
+# Spelt out, because type checkers do not follow a computed list; a test holds it to _HOME.
+__all__ = [
+    "Cohort",
+    "EvenHanded",
+    "FaWT",
+    "FairMyopic",
+    "Fitted",
+    "Infeasible",
+    "InvalidInput",
+    "Myopic",
+    "NoIntervention",
+    "NotConverged",
+    "NotIndexable",
+    "Oracle",
+    "Policy",
+    "ProbFair",
+    "Random",
+    "Result",
+    "RoundRobin",
+    "Rule",
+    "SoftFair",
+    "SoftFairError",
+    "ThresholdWhittle",
+    "Whittle",
+    "compare",
+    "datasets",
+    "estimate",
+    "frontier",
+    "get_threads",
+    "indices",
+    "load",
+    "metrics",
+    "quotas",
+    "reserves",
+    "sampling",
+    "set_threads",
+    "simulate",
+    "testing",
+    "theory",
+]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'softfair' has no attribute {name!r}")
-    home = _HOME[name]
-    module = import_module(f".{home or name}", __name__)
-    value = module if home is None else getattr(module, name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'softfair' has no attribute {name!r}")
+        home = _HOME[name]
+        module = import_module(f".{home or name}", __name__)
+        value = module if home is None else getattr(module, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -37,9 +37,45 @@ app = typer.Typer(
 )
 app.add_typer(commands)
 
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"softfair {version('softfair')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _softfair(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Tell the version."),
+    ] = False,
+) -> None:
+    """Which k of n people get help, fairly, at the least cost in outcomes, with proof."""
+
+
+def _names_of_policies(incomplete: str) -> list[str]:
+    """What a shell offers after --policy."""
+    from .registry import POLICIES
+
+    return [name for name in POLICIES if name.lower().startswith(incomplete.lower())]
+
+
 Runs = Annotated[int, typer.Option(min=1, help="Simulations of each policy.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed: the same seed gives the same answer.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")]
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        autocompletion=_names_of_policies,
+        help="Such as Oracle, SoftFair:10, SoftFair:c=5,solver=paper,design=successive, a label "
+        "that was printed, or FILE.py:Class for one of your own (repeat for more).",
+    ),
+]
 CohortFile = Annotated[
     Path,
     typer.Argument(
@@ -112,6 +148,7 @@ def reproduce(
     again: Annotated[
         bool, typer.Option("--again", help="Run again what is already there.")
     ] = False,
+    policy: Policies = None,
 ) -> None:
     """Run the paper's figures and tables, and write report.html beside the paper's own numbers."""
     from .experiments import find, run, write_report
@@ -127,6 +164,9 @@ def reproduce(
             if not e.figure.endswith("-readings") or {e.id, e.figure} & {*(ids or [])}
         ]
         experiments = [experiment.small() for experiment in wanted]
+    if policy:
+        added = [_policy(name) for name in policy]
+        experiments = [experiment.beside(added) for experiment in experiments]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # the report says where
         claims: list[Verdict] = []
@@ -149,6 +189,7 @@ def verify(
         typer.Option(help="Compute the witnesses of this file anew, which --json wrote."),
     ] = None,
     as_json: Json = False,
+    as_csv: Csv = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer instances.")] = False,
     seed: Seed = 0,
 ) -> None:
@@ -159,13 +200,15 @@ def verify(
         answers = verdicts(quick, seed, claim or None)
         if as_json:
             print(output.as_json(answers))
+        elif as_csv:
+            print(output.as_csv(answers), end="")
         else:
             output.show(answers, witnesses=bool(claim))
         return
     rechecked = output.recheck_file(recheck, claim)
-    if as_json:
-        rows = [{"claim": verdict.claim, "confirmed": ok} for verdict, ok in rechecked]
-        print(json.dumps(rows, indent=1))
+    rows = [{"claim": verdict.claim, "confirmed": ok} for verdict, ok in rechecked]
+    if as_json or as_csv:
+        _print_rows(rows, as_csv)
     else:
         output.show_rechecked(rechecked)
     if not all(ok for _, ok in rechecked):
@@ -185,6 +228,7 @@ def frontier(
     runs: Runs = 50,
     seed: Seed = 0,
     as_json: Json = False,
+    as_csv: Csv = False,
     png: Picture = None,
 ) -> None:
     """What fairness costs for your own people: benefit against even spread of help, by c."""
@@ -196,7 +240,7 @@ def frontier(
     people = read_cohort(cohort)
     cs = [_number("c", text) for text in c] if c else None
     curve = trace(people, k, horizon, cs, gamma, runs, seed, bound=True)
-    _show(curve, as_json, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
+    _show(curve, as_json, as_csv, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
         weights = [share * max(k, 1) * horizon for share in EVEN_WEIGHTS]
         even = compare([EvenHanded(mu=mu) for mu in weights], people, k, horizon, gamma, runs, seed)
@@ -213,16 +257,11 @@ def simulate(
     k: Budget,
     horizon: Horizon = 50,
     gamma: Gamma = 1.0,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Such as SoftFair:10 (c), FaWT:20 (window), ProbFair:.05 (low), Whittle:finite, "
-            "Oracle (repeat for more)."
-        ),
-    ] = None,
+    policy: Policies = None,
     runs: Runs = 50,
     seed: Seed = 0,
     as_json: Json = False,
+    as_csv: Csv = False,
     png: Picture = None,
 ) -> None:
     """How policies would fare with your own people, side by side."""
@@ -241,7 +280,7 @@ def simulate(
     table = compare(
         [_policy(name) for name in names], read_cohort(cohort), k, horizon, gamma, runs, seed
     )
-    _show(table, as_json, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
+    _show(table, as_json, as_csv, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
         _draw(png, {}, table)
 
@@ -256,6 +295,7 @@ def bench(
         bool, typer.Option("--quick", help="A tenth of the sizes, to see that everything runs.")
     ] = False,
     as_json: Json = False,
+    as_csv: Csv = False,
 ) -> None:
     """How fast it is here: ratios of times taken in one run, each beside its goal."""
     from .bench import PARTS, measure, show
@@ -263,15 +303,53 @@ def bench(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
         measured = measure(PARTS, parts or [], quick)
-        if as_json:
+        if as_json or as_csv:
             rows = [
                 dict(zip(("what", "measured", "unit", "goal"), row, strict=True))
                 for _, rows_of_part in measured
                 for row in rows_of_part
             ]
-            print(json.dumps(rows, indent=1))
+            _print_rows(rows, as_csv)
         else:
             show(measured)
+
+
+@app.command()
+def doctor(
+    db: Annotated[
+        str | None,
+        typer.Option("--db", envvar="SOFTFAIR_DB", help="A database to reach as well."),
+    ] = None,
+    as_json: Json = False,
+    as_csv: Csv = False,
+) -> None:
+    """Tell whether everything is in its place: versions, threads, compiled code, database."""
+    from .doctor import examine
+    from .terminal import Table, show
+
+    if db is None and Path("softfair.db").exists():
+        db = "softfair.db"
+    found = examine(db)
+    if as_json or as_csv:
+        _print_rows([finding._asdict() for finding in found], as_csv)
+    else:
+        rows = [
+            ["ok" if finding.well else "WRONG", finding.what, finding.found] for finding in found
+        ]
+        styles = ["" if finding.well else "bold red" for finding in found]
+        show(Table(["", "what", "found"], rows, words={"what", "found"}, styles=styles))
+    if not all(finding.well for finding in found):
+        raise typer.Exit(1)
+
+
+def _print_rows(rows: list[dict[str, Any]], as_csv: bool) -> None:
+    """Rows as CSV or as JSON."""
+    from .terminal import as_csv as to_csv
+
+    if as_csv:
+        print(to_csv(rows), end="")
+    else:
+        print(json.dumps(rows, indent=1))
 
 
 def _number(name: str, text: str) -> float:
@@ -282,30 +360,39 @@ def _number(name: str, text: str) -> float:
 
 
 def _policy(text: str) -> Policy:
-    """A policy by name, some with one number or word after a colon."""
-    from . import policies
-    from .registry import POLICIES
+    """A policy by name, see `softfair.policies.naming`."""
+    from .policies.naming import parse_policy
 
-    name, colon, detail = text.partition(":")
-    if name not in POLICIES:
-        raise typer.BadParameter(f"there is no policy {name!r}; choose from {', '.join(POLICIES)}")
-    make: Any = getattr(policies, name)
-    parameter, usual = POLICIES[name].parameter, POLICIES[name].usual
-    if parameter is None:
-        if colon:
-            raise typer.BadParameter(
-                f"{name} takes nothing after its name, and {detail!r} was given; say {name}"
-            )
-        made: Policy = make()
-        return made
-    value: float | str | None = usual
-    if colon:
-        value = _number(f"{parameter} of {name}", detail) if isinstance(usual, float) else detail
-    made = make(**{parameter: value})
-    return made
+    return parse_policy(text)
 
 
-def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
+# Heading and form of each figure of a comparison; the last ones where there is room.
+FIGURES = {
+    "benefit": ("benefit %", "{:.0f}\u00b1{:.0f}"),
+    "of_bound": ("bound %", "{:.0f}"),
+    "entropy": ("entropy", "{:.2f}"),
+    "bound": ("limit %", "{:.0f}"),
+    "never_selected": ("never", "{:.0%}"),
+    "longest_wait": ("wait", "{:.0f}"),
+    "unfair": ("unfair %", "{:.1f}"),
+    "gini": ("gini", "{:.2f}"),
+    "reward": ("reward", "{:.6g}\u00b1{:.2g}"),
+}
+OPTIONAL = 2
+EXPLAINED = {  # by what is shown
+    "benefit": "benefit: % of the Oracle's \u00b1 sd",
+    "of_bound": "bound: % of the most that any policy can add",
+    "bound": "limit: the most benefit of any policy as even",
+    "never_selected": "never: share of people never helped",
+    "longest_wait": "wait: longest in decisions",
+    "unfair": "unfair: % of pairs where who would gain less has the better chance",
+}
+
+
+def _show(table: pd.DataFrame, as_json: bool, as_csv: bool, title: str) -> None:
+    if as_csv:
+        print(table.to_csv(index=False), end="")
+        return
     if as_json:
         text = table.to_json(orient="records", double_precision=10)
         records = json.loads(text) if text else []
@@ -314,45 +401,28 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
                 record["c"] = "inf"  # JSON has no infinity
         print(json.dumps(records, indent=1))
         return
-    from rich.console import Console
-    from rich.table import Table
+    from .terminal import Table, show
 
-    shown = Table(title=title)
-    shown.add_column("policy", overflow="fold")
-    columns = {
-        "benefit": ("benefit %", "{:.0f}\u00b1{:.0f}"),
-        "of_bound": ("bound %", "{:.0f}"),
-        "entropy": ("entropy", "{:.2f}"),
-        "bound": ("limit %", "{:.0f}"),
-        "never_selected": ("never", "{:.0%}"),
-        "longest_wait": ("wait", "{:.0f}"),
-        "unfair": ("unfair %", "{:.1f}"),
-    }
-    columns = {name: column for name, column in columns.items() if name in table}
-    for heading, _ in columns.values():
-        shown.add_column(heading, justify="right", no_wrap=True)
-    rough = ~table["converged"].to_numpy(bool)
-    for (_, row), unsettled in zip(table.iterrows(), rough, strict=True):
-        shown.add_row(
-            row["policy"] + "*" * int(unsettled),
-            *(
-                text.format(row[name], row.get(f"{name}_sd", 0))
-                for name, (_, text) in columns.items()
-            ),
+    columns = {name: of for name, of in FIGURES.items() if name in table}
+    rows, problems = [], []
+    for _, row in table.iterrows():
+        if problem := row.get("problem", ""):
+            problems.append(f"{row['policy']}: {problem}")
+            rows.append([row["policy"], *("-" for _ in columns)])
+            continue
+        figures = (
+            "-"
+            if math.isnan(row[name])
+            else text.format(row[name], row.get(f"{name}_sd", 0)).replace("\u00b1nan", "")
+            for name, (_, text) in columns.items()
         )
-    console = Console()
-    console.print(shown)
-    console.print(
-        "benefit: % of the Oracle's \u00b1 sd; bound: % of the most that any policy can add; "
-        + ("limit: the most benefit of any policy as even; " if "bound" in columns else "")
-        + "never: share of people never helped;",
-        style="dim",
-    )
-    console.print(
-        "wait: longest in decisions; unfair: % of pairs where who would gain less has the better "
-        "chance" + ("; *: values had not settled" if rough.any() else ""),
-        style="dim",
-    )
+        rows.append([row["policy"] + "*" * (not row["converged"]), *figures])
+    rough = any(row[0].endswith("*") for row in rows)
+    explained = [text for name, text in EXPLAINED.items() if name in columns]
+    explained += ["*: values had not settled"] * rough
+    notes = ["; ".join(explained) + ".", *problems]
+    headings = ["policy", *(heading for heading, _ in columns.values())]
+    show(Table(headings, rows, title, notes, optional=OPTIONAL * ("reward" in columns)))
 
 
 def _draw(
@@ -374,6 +444,9 @@ def _draw(
 
 def main() -> None:
     """Run; bad input is one line on stderr and exit code 2."""
+    from .terminal import survive_any_encoding
+
+    survive_any_encoding(sys.stdout, sys.stderr)
     try:
         code = app(standalone_mode=False)
         if code == 130:  # what becomes of Ctrl-C inside a command

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from . import metrics
 from .cohort import Cohort
-from .errors import InvalidInput, NotConverged, warn
+from .errors import InvalidInput, NotConverged, SoftFairError, warn
 from .policies import NoIntervention, Oracle, Policy, SoftFair
-from .policies.base import check_setting
+from .policies.base import check_setting, identity
 from .progress import track
 from .simulation import Look, Result, simulate_and_look
 from .solvers import tradeoff_bound, upper_bound
@@ -211,7 +211,8 @@ def compare(
         (share of arms), ``longest_wait`` (of any arm) and ``gini`` of selections. ``unfair`` is the
         mean alone: % of pairs of arms where the one that would gain less has the better chance,
         over some decisions of the runs. ``converged`` tells whether the values that the policy
-        follows have settled. With ``against``, also ``..._diff``, ``..._diff_low`` and
+        follows have settled. ``problem`` is empty, or says why a policy cannot act on this cohort;
+        its figures are then nan. With ``against``, also ``..._diff``, ``..._diff_low`` and
         ``..._diff_high`` of each figure. With a single run, standard deviations and intervals are
         nan.
 
@@ -220,12 +221,14 @@ def compare(
     InvalidInput
         If there is nothing to compare, an entry is not a policy, the problem is ill posed or
         ``against`` is the label of none of the policies.
+    Exception
+        What the first policy raised, if none of them can act on this cohort.
 
     Warns
     -----
     UserWarning
         Where the Oracle cannot be fitted (arms of three or more states without an index):
-        ``benefit`` is then nan.
+        ``benefit`` is then nan. Where a policy cannot act on this cohort.
 
     Notes
     -----
@@ -262,8 +265,17 @@ def compare(
             )
     reference = _reference(against, chosen)
     referee = _Referee(cohort, k, horizon, gamma, runs, seed)
-    rows = [referee.row(policy, reference) for policy in track(chosen, "comparing policies")]
-    return pd.DataFrame(rows)
+    if reference is not None:
+        referee.run(reference)  # without it there is nothing to compare with
+    failures: list[Exception] = []
+    rows = [
+        referee.row_or_problem(policy, reference, failures)
+        for policy in track(chosen, "comparing policies")
+    ]
+    if len(failures) == len(chosen):
+        raise failures[0]
+    columns = max((list(row) for row in rows), key=len)  # a problem is a short row
+    return pd.DataFrame(rows, columns=columns)
 
 
 def frontier(
@@ -274,11 +286,11 @@ def frontier(
     gamma: float = 1.0,
     runs: int = 50,
     seed: int = 0,
-    policy: SoftFair | None = None,
+    policy: Policy | Callable[[float], Policy] | None = None,
     against: Policy | str | None = None,
     bound: bool = False,
 ) -> pd.DataFrame:
-    """Trace the benefit-fairness curve of SoftFair over its multiplier c.
+    """Trace the benefit-fairness curve of SoftFair, or of a policy like it, over a multiplier c.
 
     Parameters
     ----------
@@ -288,9 +300,9 @@ def frontier(
         Multipliers; default from 0 (a lottery) to inf (the k who gain most).
     gamma, runs, seed
         As in :func:`compare`.
-    policy : SoftFair, optional
-        What else SoftFair should be (solver, design, c_value); default the priced solver and the
-        joint design.
+    policy : Policy or callable, optional
+        A policy with a parameter c, which is varied, such as a SoftFair of another solver or
+        design; or a function from the multiplier to a policy. Default a SoftFair.
     against : Policy or str, optional
         As in :func:`compare`.
     bound : bool
@@ -306,7 +318,7 @@ def frontier(
     Raises
     ------
     InvalidInput
-        If ``cs`` is empty or not a list of multipliers, or ``policy`` is not a SoftFair; and as in
+        If ``cs`` is empty or not a list of multipliers, or ``policy`` has no c; and as in
         :func:`compare`.
 
     Examples
@@ -318,9 +330,6 @@ def frontier(
     """
     import pandas as pd
 
-    base = SoftFair() if policy is None else policy
-    if not isinstance(base, SoftFair):
-        raise InvalidInput(f"policy is {base!r}; give a SoftFair, whose c is then varied")
     if cs is not None and not np.iterable(cs):
         raise InvalidInput(f"cs is {cs!r}; give a list of multipliers, such as [{cs!r}]")
     multipliers = CURVE if cs is None else list(cs)
@@ -328,10 +337,11 @@ def frontier(
         raise InvalidInput(
             "there is no multiplier c to trace; give at least one, or None for the usual ones"
         )
-    curve = [dataclasses.replace(base, c=c) for c in multipliers]
-    reference = _reference(against, curve)
+    at = _at_multiplier(SoftFair() if policy is None else policy)
+    curve = [(float(c), at(c)) for c in multipliers]
+    reference = _reference(against, [made for _, made in curve])
     referee = _Referee(cohort, k, horizon, gamma, runs, seed)
-    rows = [{"c": float(at.c), **referee.row(at, reference)} for at in track(curve, "frontier")]
+    rows = [{"c": c, **referee.row(made, reference)} for c, made in track(curve, "frontier")]
     table = pd.DataFrame(rows)
     return table.assign(bound=referee.most_benefit(table.entropy.to_numpy())) if bound else table
 
@@ -376,6 +386,25 @@ def limit(
     return pd.DataFrame({"entropy": at, "bound": referee.most_benefit(at)})
 
 
+def _at_multiplier(policy: Policy | Callable[[float], Policy]) -> Callable[[float], Policy]:
+    """The function from a multiplier to a policy that ``policy`` of a frontier means."""
+    if isinstance(policy, Policy):
+        if not dataclasses.is_dataclass(policy) or "c" not in {
+            field.name for field in dataclasses.fields(policy)
+        }:
+            raise InvalidInput(
+                f"policy is {policy!r}; give a SoftFair or another dataclass with a c, which is "
+                "then varied, or a function from a multiplier to a policy"
+            )
+        return lambda c: dataclasses.replace(policy, c=c)
+    if isinstance(policy, type) or not callable(policy):
+        raise InvalidInput(
+            f"policy is {policy!r}; give a policy, made but not fitted, or a function from a "
+            "multiplier to a policy"
+        )
+    return policy
+
+
 def _reference(against: Policy | str | None, policies: Sequence[Policy]) -> Policy | None:
     """The policy that ``against`` means."""
     if against is None or isinstance(against, Policy):
@@ -402,7 +431,7 @@ class _Referee:
         # Decisions at random: a fixed stride could fall in step with a policy that has a period.
         most = max(FEWEST_LOOKS, min(MOST_LOOKS, ARMS_LOOKED_AT // cohort.n))
         self.decisions = sorted(np.random.default_rng(seed).permutation(horizon)[:most].tolist())
-        self.results: dict[Policy, tuple[Result, list[Look]]] = {}
+        self.results: dict[Hashable, tuple[Result, list[Look]]] = {}
         none = self.run(NoIntervention())[0].totals
         self.yardsticks = Yardsticks(
             none,
@@ -426,10 +455,11 @@ class _Referee:
             return np.full_like(none, np.nan)
 
     def run(self, policy: Policy) -> tuple[Result, list[Look]]:
-        if policy not in self.results:
+        key = identity(policy)
+        if key not in self.results:
             fitted = policy.fit(**self.setting)  # type: ignore[arg-type]
-            self.results[policy] = simulate_and_look(fitted, self.runs, self.seed, self.decisions)
-        return self.results[policy]
+            self.results[key] = simulate_and_look(fitted, self.runs, self.seed, self.decisions)
+        return self.results[key]
 
     def row(self, policy: Policy, reference: Policy | None) -> dict[str, float | str | bool]:
         """The columns of one policy, with differences from the reference if there is one."""
@@ -442,12 +472,15 @@ class _Referee:
             row[f"{name}_sd"] = float(np.std(values, ddof=1)) if self.runs > 1 else math.nan
             row[f"{name}_low"], row[f"{name}_high"] = interval.low, interval.high
         unfair = [
-            metrics.unfair_share(look.inclusion, self.judge.scores(look.t, look.states))
+            math.nan  # of a policy that draws and does not state chances
+            if np.isnan(look.inclusion).any()
+            else metrics.unfair_share(look.inclusion, self.judge.scores(look.t, look.states))
             for look in looks
         ]
         row["unfair"] = 100 * float(np.mean(unfair))
         info = result.fitted.info
         row["converged"] = info is None or info.converged
+        row["problem"] = ""
         if reference is not None:
             others = figures_of(self.run(reference)[0], self.yardsticks)
             for name, values, denominator in self._columns(figures):
@@ -455,6 +488,22 @@ class _Referee:
                 row[f"{name}_diff"] = interval.mean
                 row[f"{name}_diff_low"], row[f"{name}_diff_high"] = interval.low, interval.high
         return row
+
+    def row_or_problem(
+        self, policy: Policy, reference: Policy | None, failures: list[Exception]
+    ) -> dict[str, float | str | bool]:
+        """The columns of one policy; if it cannot act here, the reason alone.
+
+        A failure is added to ``failures``, with a warning.
+        """
+        try:
+            return self.row(policy, reference)
+        except Exception as error:  # whatever a policy of a user's own may raise
+            kind = "" if isinstance(error, SoftFairError) else f"{type(error).__name__}: "
+            problem = " ".join(f"{kind}{error}".split())
+            failures.append(error)
+            warn(f"{policy.label} cannot be compared: {problem}")
+            return {"policy": policy.label, "converged": False, "problem": problem}
 
     def most_benefit(self, entropies: Floats) -> Floats:
         """The most benefit that any policy can expect at each expected entropy."""

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -36,7 +36,8 @@ from ..comparison import Figures, Yardsticks, figures_of
 from ..errors import InvalidInput
 from ..files import write_whole
 from ..kernels.threads import get_threads
-from ..policies import NoIntervention, Oracle, Policy, SoftFair, ThresholdWhittle
+from ..policies import NoIntervention, Oracle, SoftFair, ThresholdWhittle
+from ..policies.base import identity
 from ..progress import track
 from ..simulation import Result, simulate
 from ..solvers import upper_bound
@@ -344,20 +345,20 @@ def _simulate_cohort(
     oracle = simulate(Oracle().fit(people, **setting), runs, cohort_seed).totals
     headroom = upper_bound(people, **setting) - upper_bound(people, 0, first.horizon, 1.0)
     yardsticks = Yardsticks(none, oracle, headroom)
-    measured: dict[Policy, _Measured] = {}
+    measured: dict[Hashable, _Measured] = {}
     parts: dict[str, Part] = {}
     for experiment in experiments:
         rows, seconds = [], {}
         for label, policy in experiment.policies.items():
             seconds[label] = 0.0
-            if policy not in measured:
+            if (key := identity(policy)) not in measured:
                 begun = time.thread_time()
                 fitted = policy.fit(people, **setting, seed=cohort_seed)
                 result = simulate(fitted, runs, cohort_seed)
                 figures = figures_of(result, yardsticks)
                 seconds[label] = time.thread_time() - begun
-                measured[policy] = _Measured(figures, result, fitted.info)
-            rows += _rows(label, cohort, measured[policy], experiment.keep_counts)
+                measured[key] = _Measured(figures, result, fitted.info)
+            rows += _rows(label, cohort, measured[key], experiment.keep_counts)
         parts[experiment.id] = {"rows": rows, "seconds": seconds}
     return parts
 

@@ -1,9 +1,10 @@
 """SoftFair and every baseline behind one protocol, see `base`."""
 
-from .base import Fitted, Policy
+from .base import Fitted, Policy, Rule
 from .evenhanded import EvenHanded, FittedEvenHanded
 from .fawt import FaWT
 from .indexed import Oracle, ThresholdWhittle, Whittle
+from .loading import load
 from .probfair import FittedProbFair, ProbFair
 from .promised import FittedPromise, FittedSoftFair
 from .simple import FairMyopic, Myopic, NoIntervention, Random, RoundRobin
@@ -25,7 +26,9 @@ __all__ = [
     "ProbFair",
     "Random",
     "RoundRobin",
+    "Rule",
     "SoftFair",
     "ThresholdWhittle",
     "Whittle",
+    "load",
 ]

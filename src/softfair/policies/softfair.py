@@ -14,7 +14,7 @@ from ..cohort import Cohort
 from ..errors import InvalidInput, whole
 from ..sampling import Design, design_code, multiplier
 from ..solvers import Values, solve_meanfield, solve_paper, solve_priced, solve_promised
-from .base import Policy, Rule, check_setting
+from .base import Policy, Rule, check_setting, plain_number
 from .promised import FittedPromise, FittedSoftFair, check_promise
 
 __all__ = ["SoftFair", "Solver"]
@@ -126,12 +126,14 @@ class SoftFair(Policy):
 
     @property
     def label(self) -> str:
-        learnt = "" if self.c_value is None else f", c_value={self.c_value:g}"
+        learnt = "" if self.c_value is None else f", c_value={plain_number(self.c_value)}"
         solver = "" if self.solver == "priced" else f", {self.solver}"
         design = "" if self.design == "joint" else f", {self.design}"
+        episodes = "" if self.episodes is None else f", episodes={self.episodes}"
         wait = "" if self.max_wait is None else f", max_wait={self.max_wait}"
-        floor = "" if self.floor == 0 else f", floor={self.floor:g}"
-        return f"SoftFair(c={self.c:g}{learnt}{solver}{design}{wait}{floor})"
+        floor = "" if self.floor == 0 else f", floor={plain_number(self.floor)}"
+        said = f"{learnt}{solver}{design}{episodes}{wait}{floor}"
+        return f"SoftFair(c={plain_number(self.c)}{said})"
 
     def fit(
         self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
