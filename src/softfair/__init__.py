@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from . import datasets, estimate, indices, metrics, sampling, theory
     from .cohort import Cohort
     from .comparison import compare, frontier
-    from .errors import Infeasible, InvalidInput, NotConverged, NotIndexable, SoftFairError
+    from .errors import (
+        ClusterError,
+        Infeasible,
+        InvalidInput,
+        NotConverged,
+        NotIndexable,
+        SoftFairError,
+    )
     from .kernels.threads import get_threads, set_threads
     from .policies import (
         EvenHanded,
@@ -41,6 +48,7 @@ if TYPE_CHECKING:
         ThresholdWhittle,
         Whittle,
     )
+    from .shards import open_cohort
     from .simulation import Result, simulate
 
 __version__ = "0.1.0"
@@ -54,6 +62,7 @@ _HOME: dict[str, str | None] = {
     "sampling": None,
     "theory": None,
     "Cohort": "cohort",
+    "ClusterError": "errors",
     "Infeasible": "errors",
     "InvalidInput": "errors",
     "NotConverged": "errors",
@@ -66,6 +75,7 @@ _HOME: dict[str, str | None] = {
     **dict.fromkeys(_POLICIES, "policies"),
     "Result": "simulation",
     "simulate": "simulation",
+    "open_cohort": "shards",
     "compare": "comparison",
     "frontier": "comparison",
 }

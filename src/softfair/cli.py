@@ -22,6 +22,7 @@ from .programme.commands import commands
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .cohort import Cohort
     from .policies import Policy
     from .theory import Verdict
 
@@ -42,8 +43,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 CohortFile = Annotated[
     Path,
     typer.Argument(
-        help="CSV or Parquet: p00,p01,p10,p11 (chance of the good state, by action and state); "
-        "optional id, group, start (state now)."
+        help="CSV, Parquet or a folder of Parquet: p00,p01,p10,p11 (chance of the good state, "
+        "by action and state); optional id, group, start (state now)."
     ),
 ]
 Budget = Annotated[
@@ -52,6 +53,12 @@ Budget = Annotated[
 Horizon = Annotated[int, typer.Option(min=1, help="Decisions to plan for.")]
 Gamma = Annotated[
     float, typer.Option(min=0, max=1, help="Discount: 1 counts later rewards in full.")
+]
+On = Annotated[
+    str | None,
+    typer.Option(
+        "--on", help="Workers: the address of a Dask scheduler, or a number of processes."
+    ),
 ]
 Picture = Annotated[Path | None, typer.Option("--png", help="Draw the result to this file.")]
 
@@ -93,6 +100,7 @@ def reproduce(
     again: Annotated[
         bool, typer.Option("--again", help="Run again what is already there.")
     ] = False,
+    on: On = None,
 ) -> None:
     """Run the paper's figures and tables, and write report.html beside the paper's own numbers."""
     from .experiments import find, run, write_report
@@ -116,7 +124,7 @@ def reproduce(
             if not ids:  # the paper's claims belong to the whole
                 claims.extend(verdicts(quick, seed))
 
-        results = run(experiments, out, runs, seed, jobs, again, judge_claims)
+        results = run(experiments, out, runs, seed, jobs, again, judge_claims, on)
     print(write_report(results, out, seed, quick, claims))
 
 
@@ -170,10 +178,9 @@ def frontier(
 ) -> None:
     """What fairness costs for your own people: benefit against even spread of help, by c."""
     from .comparison import frontier as trace
-    from .files import read_cohort
 
     curve = trace(
-        read_cohort(cohort),
+        _people(cohort),
         k,
         horizon,
         [_number("c", text) for text in c] if c else None,
@@ -206,7 +213,6 @@ def simulate(
 ) -> None:
     """How policies would fare with your own people, side by side."""
     from .comparison import compare
-    from .files import read_cohort
 
     names = policy or [
         "Random",
@@ -218,11 +224,41 @@ def simulate(
         "SoftFair:20",
     ]
     table = compare(
-        [_policy(name) for name in names], read_cohort(cohort), k, horizon, gamma, runs, seed
+        [_policy(name) for name in names], _people(cohort), k, horizon, gamma, runs, seed
     )
     _show(table, as_json, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
         _draw(png, {}, table)
+
+
+@app.command()
+def allocate(
+    cohort: CohortFile,
+    k: Budget,
+    out: Annotated[
+        Path, typer.Option(help="The list: Parquet if the name ends in .parquet, otherwise CSV.")
+    ],
+    c: Annotated[
+        str, typer.Option(help="How strongly gain counts: 0 a lottery, inf who gains most.")
+    ] = "10",
+    design: Annotated[str, typer.Option(help="joint or successive.")] = "joint",
+    horizon: Horizon = 50,
+    gamma: Gamma = 1.0,
+    seed: Seed = 0,
+    on: On = None,
+) -> None:
+    """This round's list from a cohort file: everybody's probability and score, who is listed."""
+    from .allocation import allocate as write_list
+    from .allocation import states_now
+    from .cluster import crew_of
+    from .policies import SoftFair
+
+    policy = SoftFair(c=_number("c", c), design=design)  # type: ignore[arg-type]
+    people, crew = _people(cohort), crew_of(on)
+    states = states_now(people, crew)
+    fitted = policy.fit(people, k, horizon, gamma, on=crew)
+    arms = write_list(fitted, states, seed, out)
+    print(f"{out}: {len(arms):,} of {people.n:,} people are listed, by {policy.label}, seed {seed}")
 
 
 @app.command()
@@ -251,6 +287,15 @@ def bench(
             print(json.dumps(rows, indent=1))
         else:
             show(measured)
+
+
+def _people(path: Path) -> Cohort:
+    """The cohort of a file or folder; Parquet is not read before it is needed."""
+    from .files import read_cohort
+    from .shards import open_cohort
+
+    parquet = path.is_dir() or path.suffix.lower() in (".parquet", ".pq")
+    return open_cohort(path) if parquet else read_cohort(path)
 
 
 def _number(name: str, text: str) -> float:

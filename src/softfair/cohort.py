@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class Cohort:
     Cohort(n=1, S=2)
     """
 
-    P: Floats  # [n, 2, S, S]
+    arms: Floats  # what kernels read: P [n, 2, S, S], or p [n, 2, 2, 1] where that was given
     reward: Floats = None  # type: ignore[assignment]  # [n, S] once built
     ids: NDArray[Any] = None  # type: ignore[assignment]  # [n] once built
     groups: NDArray[Any] | None = None  # [n]
@@ -79,14 +80,23 @@ class Cohort:
         groups: Sequence[Any] | NDArray[Any] | None = None,
         start: ArrayLike | None = None,
     ) -> None:
-        checked = _transitions(P)
-        n, S = checked.shape[0], checked.shape[2]
+        self._build(_transitions(P), reward, ids, groups, start)
+
+    def _build(
+        self,
+        arms: Floats,
+        reward: ArrayLike | None,
+        ids: Sequence[Any] | NDArray[Any] | None,
+        groups: Sequence[Any] | NDArray[Any] | None,
+        start: ArrayLike | None,
+    ) -> None:
+        n, S = arms.shape[0], arms.shape[2]
         reward_rows = _reward(reward, n, S)
         start_rows = _start(start, n, S)
         self._set(
-            P=checked,
+            arms=arms,
             reward=np.broadcast_to(reward_rows, (n, S)),
-            ids=_labels("ids", np.arange(n) if ids is None else ids, n, distinct=True),
+            ids=_labels("ids", np.arange(n) if ids is None else ids, n, distinct=ids is not None),
             groups=None if groups is None else _labels("groups", groups, n, distinct=False),
             start=np.broadcast_to(start_rows, (n, S)),
             reward_rows=reward_rows,
@@ -97,11 +107,13 @@ class Cohort:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
-    def __reduce__(self) -> tuple[type[Cohort], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         # Unpickling builds the cohort anew, so that arrays are checked and read-only again and a
         # reward common to all arms stays a single row.
         reward = self.reward_rows if len(self.reward_rows) == self.n else self.reward_rows[0]
-        return Cohort, (self.P, reward, self.ids, self.groups, self.start)
+        make = Cohort if self.arms.shape[3] == self.S else Cohort.two_state
+        given = self.P if self.arms.shape[3] == self.S else self.p
+        return make, (given, reward, self.ids, self.groups, self.start)
 
     @classmethod
     def two_state(
@@ -145,21 +157,34 @@ class Cohort:
                 "p[i, action, state] = chance of state 1 next"
             )
         refuse(~((good >= 0) & (good <= 1)), good, "p", "give probabilities between 0 and 1")
-        P = np.empty((*good.shape, 2))
-        np.subtract(1.0, good, out=P[..., 0])
-        P[..., 1] = good
-        P.flags.writeable = False
-        return cls(P, reward=reward, ids=ids, groups=groups, start=start)
+        made = cls.__new__(cls)
+        # Half of P: ten million arms take 320 MB.
+        made._build(_frozen(good)[..., None], reward, ids, groups, start)
+        return made
 
     @property
     def n(self) -> int:
         """Number of arms."""
-        return int(self.P.shape[0])
+        return int(self.arms.shape[0])
 
     @property
     def S(self) -> int:
         """Number of states an arm can be in."""
-        return int(self.P.shape[2])
+        return int(self.arms.shape[2])
+
+    @cached_property
+    def P(self) -> Floats:
+        """Transition probabilities ``P[i, a, s, s2]`` [n, 2, S, S].
+
+        If the cohort was made from p, they are computed when they are first asked for.
+        """
+        if self.arms.shape[3] == self.S:
+            return self.arms
+        P = np.empty((self.n, 2, 2, 2))
+        np.subtract(1.0, self.arms[..., 0], out=P[..., 0])
+        P[..., 1] = self.arms[..., 0]
+        P.flags.writeable = False
+        return P
 
     @property
     def p(self) -> Floats:
@@ -175,7 +200,7 @@ class Cohort:
                 f"this needs arms with two states, the cohort has {self.S}; "
                 "choose a policy for S states"
             )
-        return self.P[..., 1]
+        return self.arms[..., -1]
 
     @property
     def immediate_gain(self) -> Floats:
@@ -223,8 +248,9 @@ class Cohort:
             refuse(
                 (pick < -self.n) | (pick >= self.n), pick, "arms", f"the cohort has {self.n} arms"
             )
-        return Cohort(
-            self.P[pick],
+        make = Cohort if self.arms.shape[3] == self.S else Cohort.two_state
+        return make(
+            self.arms[pick] if make is Cohort else self.p[pick],
             reward=self.reward[pick],
             ids=self.ids[pick],
             groups=None if self.groups is None else self.groups[pick],

@@ -13,20 +13,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import secrets
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import metrics
+from .cluster import Crew, crew_of, refuse_other_software, software
 from .cohort import Cohort
 from .errors import InvalidInput, NotConverged, warn
 from .policies import NoIntervention, Oracle, Policy, SoftFair
 from .policies.base import check_setting
 from .progress import track
+from .shards import ShardedCohort
 from .simulation import Look, Result, simulate_and_look
 from .solvers import tradeoff_bound, upper_bound
 
@@ -183,6 +187,7 @@ def compare(
     runs: int = 50,
     seed: int = 0,
     against: Policy | str | None = None,
+    on: Any = None,
 ) -> pd.DataFrame:
     """Simulate policies with the same luck and put their figures side by side.
 
@@ -199,6 +204,8 @@ def compare(
     against : Policy or str, optional
         A reference, or the label of one of the policies. Each figure then has the paired
         difference "this policy minus the reference" as well.
+    on : Executor, dask.distributed.Client or str, optional
+        Who simulates the policies, see :meth:`softfair.SoftFair.fit`; the table is the same.
 
     Returns
     -------
@@ -260,9 +267,11 @@ def compare(
                 "give policies, made but not fitted, such as sf.Random()"
             )
     reference = _reference(against, chosen)
-    referee = _Referee(cohort, k, horizon, gamma, runs, seed)
-    rows = [referee.row(policy, reference) for policy in track(chosen, "comparing policies")]
-    return pd.DataFrame(rows)
+    problem = _Problem(_in_memory(cohort), k, horizon, gamma, runs, seed)
+    rows = track(
+        _rows(problem, chosen, reference, crew_of(on)), "comparing policies", total=len(chosen)
+    )
+    return pd.DataFrame(list(rows))
 
 
 def frontier(
@@ -276,6 +285,7 @@ def frontier(
     policy: SoftFair | None = None,
     against: Policy | str | None = None,
     bound: bool = False,
+    on: Any = None,
 ) -> pd.DataFrame:
     """Trace the benefit-fairness curve of SoftFair over its multiplier c.
 
@@ -294,6 +304,8 @@ def frontier(
         As in :func:`compare`.
     bound : bool
         Whether to compute the column ``bound``, which takes about a dozen solves.
+    on : Executor, dask.distributed.Client or str, optional
+        As in :func:`compare`.
 
     Returns
     -------
@@ -329,10 +341,17 @@ def frontier(
         )
     curve = [dataclasses.replace(base, c=c) for c in multipliers]
     reference = _reference(against, curve)
-    referee = _Referee(cohort, k, horizon, gamma, runs, seed)
-    rows = [{"c": float(at.c), **referee.row(at, reference)} for at in track(curve, "frontier")]
-    table = pd.DataFrame(rows)
-    return table.assign(bound=referee.most_benefit(table.entropy.to_numpy())) if bound else table
+    problem = _Problem(_in_memory(cohort), k, horizon, gamma, runs, seed)
+    rows = track(_rows(problem, curve, reference, crew_of(on)), "frontier", total=len(curve))
+    table = pd.DataFrame([{"c": float(at.c), **row} for at, row in zip(curve, rows, strict=True)])
+    if not bound:
+        return table
+    return table.assign(bound=problem.referee.most_benefit(table.entropy.to_numpy()))
+
+
+def _in_memory(cohort: Cohort) -> Cohort:
+    """The cohort with all its arms: simulations need them together."""
+    return cohort.loaded if isinstance(cohort, ShardedCohort) else cohort
 
 
 def _reference(against: Policy | str | None, policies: Sequence[Policy]) -> Policy | None:
@@ -349,13 +368,59 @@ def _reference(against: Policy | str | None, policies: Sequence[Policy]) -> Poli
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """What a comparison is about, and its referee once somebody asks."""
+
+    cohort: Cohort
+    k: int
+    horizon: int
+    gamma: float
+    runs: int
+    seed: int
+    token: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def __post_init__(self) -> None:
+        check_setting(self.cohort, self.k, self.horizon, self.gamma)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "referee"}
+
+    @cached_property
+    def referee(self) -> _Referee:
+        """Made once in each process."""
+        return _Referee(self.cohort, self.k, self.horizon, self.gamma, self.runs, self.seed)
+
+
+Row = dict[str, float | str | bool]
+_problems: dict[str, _Problem] = {}  # of a worker: the last problem, with its referee
+
+
+def _rows(
+    problem: _Problem, policies: Sequence[Policy], reference: Policy | None, crew: Crew | None
+) -> Iterator[Row]:
+    """The rows of all policies, in order."""
+    if crew is None:
+        return (problem.referee.row(policy, reference) for policy in policies)
+    stamp = software()
+    return crew.run([(_row_on_worker, stamp, problem, policy, reference) for policy in policies])
+
+
+def _row_on_worker(stamp: str, problem: _Problem, policy: Policy, reference: Policy | None) -> Row:
+    """One row, by a worker that keeps the referee for the rows to come."""
+    refuse_other_software(stamp)
+    if problem.token not in _problems:
+        _problems.clear()
+        _problems[problem.token] = problem
+    return _problems[problem.token].referee.row(policy, reference)
+
+
 class _Referee:
     """What all policies of a comparison are measured against, computed once."""
 
     def __init__(
         self, cohort: Cohort, k: int, horizon: int, gamma: float, runs: int, seed: int
     ) -> None:
-        check_setting(cohort, k, horizon, gamma)
         self.setting = {"cohort": cohort, "k": k, "horizon": horizon, "gamma": gamma, "seed": seed}
         self.runs, self.seed = runs, seed
         # Decisions at random: a fixed stride could fall in step with a policy that has a period.

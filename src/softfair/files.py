@@ -13,8 +13,10 @@ import io
 import os
 import re
 import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +26,7 @@ from .errors import InvalidInput
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["read_cohort", "write_cohort", "write_whole"]
+__all__ = ["LABELS", "columns_needed", "read_cohort", "whole_file", "write_cohort", "write_whole"]
 
 TWO_STATE = ("p00", "p01", "p10", "p11")
 LABELS = ("id", "group", "start")
@@ -150,17 +152,50 @@ def write_whole(path: Path, content: bytes) -> None:
     ...     pathlib.Path(folder, "new", "note.txt").read_text()
     'done'
     """
+    with whole_file(path) as unfinished:
+        unfinished.write_bytes(content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a place to write to; what is written there takes the place of the file at the end.
+
+    Parameters
+    ----------
+    path : Path
+        The file. Folders that are missing are made. A file that is there is replaced.
+
+    Yields
+    ------
+    Path
+        An empty file of another name in the same folder. If writing it fails, it is removed, and
+        what was there before stays.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from softfair.files import whole_file
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with whole_file(pathlib.Path(folder, "note.txt")) as unfinished:
+    ...         _ = unfinished.write_text("done")
+    ...     pathlib.Path(folder, "note.txt").read_text()
+    'done'
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         name = path.parent / f".{path.name}.{secrets.token_hex(8)}"
         # The user's mask takes its part off these permissions.
-        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
+        yield name
+        with open(name, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(name, path)
     except OSError as error:
@@ -173,15 +208,10 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def _transitions(table: pd.DataFrame, where: str) -> Floats:
     """P [n, 2, S, S] from the columns of probabilities."""
-    columns = [column for column in table.columns if column not in LABELS]
-    wide = [re.fullmatch(r"p_([01])_(\d+)_(\d+)", str(column)) for column in columns]
-    if not columns or not all(wide):
-        _refuse_columns(columns, list(TWO_STATE), where)
-        p = _numbers(table, list(TWO_STATE), where).reshape(-1, 2, 2)
+    S, needed = columns_needed([name for name in table.columns if name not in LABELS], where)
+    if S == 2 and needed == list(TWO_STATE):
+        p = _numbers(table, needed, where).reshape(-1, 2, 2)
         return np.stack([1 - p, p], axis=-1)
-    S = 1 + max(max(int(match[2]), int(match[3])) for match in wide if match)
-    needed = [f"p_{a}_{s}_{t}" for a in (0, 1) for s in range(S) for t in range(S)]
-    _refuse_columns(columns, needed, where)
     P = _numbers(table, needed, where).reshape(-1, 2, S, S)
     sums = P.sum(axis=-1)
     if (bad := np.abs(sums - 1) > ROW_SUM_TOLERANCE).any():
@@ -192,6 +222,42 @@ def _transitions(table: pd.DataFrame, where: str) -> Floats:
             "give probabilities of all next states"
         )
     return P
+
+
+def columns_needed(columns: Sequence[Any], where: str) -> tuple[int, list[str]]:
+    """The number of states and the columns of probabilities, in the order of P or p.
+
+    Parameters
+    ----------
+    columns : sequence
+        The columns of a file that are not labels.
+    where : str
+        Name of the file, for messages.
+
+    Returns
+    -------
+    (int, list of str)
+        S, and the columns in the order of p [2, 2] or P [2, S, S].
+
+    Raises
+    ------
+    InvalidInput
+        If a column is missing or not known.
+
+    Examples
+    --------
+    >>> from softfair.files import columns_needed
+    >>> columns_needed(["p11", "p10", "p01", "p00"], "people.csv")
+    (2, ['p00', 'p01', 'p10', 'p11'])
+    """
+    wide = [re.fullmatch(r"p_([01])_(\d+)_(\d+)", str(column)) for column in columns]
+    if not columns or not all(wide):
+        _refuse_columns(list(columns), list(TWO_STATE), where)
+        return 2, list(TWO_STATE)
+    S = 1 + max(max(int(match[2]), int(match[3])) for match in wide if match)
+    needed = [f"p_{a}_{s}_{t}" for a in (0, 1) for s in range(S) for t in range(S)]
+    _refuse_columns(list(columns), needed, where)
+    return S, needed
 
 
 def _read(path: Path) -> pd.DataFrame:
