@@ -97,8 +97,10 @@ def measure(n: int, folder: str | None) -> Figures:
 
     for size in (20_000, 40_000):  # compiles
         warm = sf.SoftFair(c=C).fit(sf.datasets.synthetic(size, seed=1), k=400, horizon=T)
-        for act in (warm.scores, warm.inclusion, lambda *args: warm.draw(*args, luck())):
-            act(0, np.zeros(size, np.int8))
+        zeros = np.zeros(size, np.int8)
+        for act in (warm.scores, warm.inclusion):
+            act(0, zeros)
+        warm.draw(0, zeros, luck())
     floor_arms = min(n, 2**20)
     for _ in range(3):
         timed("floor", lambda: map_parts(exponentials, floor_arms, recursion.PART, 4 * T))
@@ -147,8 +149,8 @@ def show(figures: Figures) -> None:
     print(
         f"\n{n:,} arms in {figures['where']}: fit {figures['wall']['fit']:.1f} s by the wall, "
         f"{figures['passes']} full passes, {figures['worth']:.1f} passes' worth of work, residual "
-        f"{figures['residual']:.0e}, highest memory {figures['peak of the fit']:.2f} GiB of the fit, "
-        f"{figures['peak']:.2f} GiB of all"
+        f"{figures['residual']:.0e}, highest memory {figures['peak of the fit']:.2f} GiB of the "
+        f"fit, {figures['peak']:.2f} GiB of all"
     )
     for part, taken in cost.items():
         print(
@@ -180,8 +182,8 @@ def growth(rows: list[Figures]) -> None:
     small, large = rows[0], rows[-1]
     fixed = small["cost"]["fit"] - large["cost"]["fit"] * small["n"] / large["n"]
     print(
-        f"of the fit of {small['n']:,} arms, {fixed:.2f} of {small['cost']['fit']:.2f} s of work do "
-        "not grow with n: passes over the sample, its Jacobian, linear algebra of T numbers"
+        f"of the fit of {small['n']:,} arms, {fixed:.2f} of {small['cost']['fit']:.2f} s of work "
+        "do not grow with n: passes over the sample, its Jacobian, linear algebra of T numbers"
     )
 
 
