@@ -262,8 +262,13 @@ def test_workers_with_other_software_and_workers_that_die(people):
         time.sleep(0.1)
         with pytest.raises(ClusterError, match="the workers of the executor are gone"):
             answers(POLICY, people[0], old)
-    with pytest.raises(ClusterError, match="make a new one"):
-        answers(POLICY, people[0], old)
+
+
+def test_an_executor_that_was_shut_down(people):
+    with ThreadPoolExecutor(1) as closed:
+        pass
+    with pytest.raises(ClusterError, match=r"does not take tasks.*; make a new one"):
+        answers(POLICY, people[0], closed)
 
 
 def test_no_such_workers():

@@ -465,7 +465,7 @@ class _Dask:
                 home = workers[i * len(workers) // len(tasks)] if workers else None
                 futures.append(
                     self._client.submit(
-                        function, *args, pure=False, workers=home, allow_other_workers=True
+                        function, *args, pure=False, workers=home, allow_other_workers=bool(home)
                     )
                 )
             for low in range(0, len(futures), AT_ONCE):
@@ -492,7 +492,8 @@ class _Dask:
         alone_since = None
         while True:
             try:
-                wait(futures, timeout=LOOK)
+                with self._client.as_current():  # else it would look for a client of its own
+                    wait(futures, timeout=LOOK)
                 return
             except distributed.TimeoutError:
                 if self._client.status != "running":
