@@ -33,7 +33,14 @@ if TYPE_CHECKING:
     )
     from .cohort import Cohort
     from .comparison import compare, frontier
-    from .errors import Infeasible, InvalidInput, NotConverged, NotIndexable, SoftFairError
+    from .errors import (
+        ClusterError,
+        Infeasible,
+        InvalidInput,
+        NotConverged,
+        NotIndexable,
+        SoftFairError,
+    )
     from .kernels.threads import get_threads, set_threads
     from .policies import (
         EvenHanded,
@@ -53,6 +60,7 @@ if TYPE_CHECKING:
         Whittle,
         load,
     )
+    from .shards import open_cohort
     from .simulation import Result, simulate
 
 __version__ = "0.1.0"
@@ -69,6 +77,7 @@ _HOME: dict[str, str | None] = {
     "testing": None,
     "theory": None,
     "Cohort": "cohort",
+    "ClusterError": "errors",
     "Infeasible": "errors",
     "InvalidInput": "errors",
     "NotConverged": "errors",
@@ -83,6 +92,7 @@ _HOME: dict[str, str | None] = {
     "load": "policies",
     "Result": "simulation",
     "simulate": "simulation",
+    "open_cohort": "shards",
     "compare": "comparison",
     "frontier": "comparison",
 }

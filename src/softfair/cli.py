@@ -23,6 +23,7 @@ from .programme.commands.shared import examples
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .cohort import Cohort
     from .policies import Policy
     from .theory import Verdict
 
@@ -79,8 +80,8 @@ Policies = Annotated[
 CohortFile = Annotated[
     Path,
     typer.Argument(
-        help="CSV or Parquet: p00,p01,p10,p11 (chance of the good state, by action and state); "
-        "optional id, group, start (state now)."
+        help="CSV, Parquet or a folder of Parquet: p00,p01,p10,p11 (chance of the good state, "
+        "by action and state); optional id, group, start (state now)."
     ),
 ]
 Budget = Annotated[
@@ -89,6 +90,12 @@ Budget = Annotated[
 Horizon = Annotated[int, typer.Option(min=1, help="Decisions to plan for.")]
 Gamma = Annotated[
     float, typer.Option(min=0, max=1, help="Discount: 1 counts later rewards in full.")
+]
+On = Annotated[
+    str | None,
+    typer.Option(
+        "--on", help="Workers: the address of a Dask scheduler, or a number of processes."
+    ),
 ]
 Picture = Annotated[Path | None, typer.Option("--png", help="Draw the result to this file.")]
 
@@ -149,6 +156,7 @@ def reproduce(
         bool, typer.Option("--again", help="Run again what is already there.")
     ] = False,
     policy: Policies = None,
+    on: On = None,
 ) -> None:
     """Run the paper's figures and tables, and write report.html beside the paper's own numbers."""
     from .experiments import find, run, write_report
@@ -175,7 +183,7 @@ def reproduce(
             if not ids:  # the paper's claims belong to the whole
                 claims.extend(verdicts(quick, seed))
 
-        results = run(experiments, out, runs, seed, jobs, again, judge_claims)
+        results = run(experiments, out, runs, seed, jobs, again, judge_claims, on)
     print(write_report(results, out, seed, quick, claims))
 
 
@@ -234,10 +242,9 @@ def frontier(
     """What fairness costs for your own people: benefit against even spread of help, by c."""
     from .comparison import compare, limit
     from .comparison import frontier as trace
-    from .files import read_cohort
     from .policies import EvenHanded
 
-    people = read_cohort(cohort)
+    people = _people(cohort)
     cs = [_number("c", text) for text in c] if c else None
     curve = trace(people, k, horizon, cs, gamma, runs, seed, bound=True)
     _show(curve, as_json, as_csv, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
@@ -266,7 +273,6 @@ def simulate(
 ) -> None:
     """How policies would fare with your own people, side by side."""
     from .comparison import compare
-    from .files import read_cohort
 
     names = policy or [
         "Random",
@@ -278,11 +284,50 @@ def simulate(
         "SoftFair:20",
     ]
     table = compare(
-        [_policy(name) for name in names], read_cohort(cohort), k, horizon, gamma, runs, seed
+        [_policy(name) for name in names], _people(cohort), k, horizon, gamma, runs, seed
     )
     _show(table, as_json, as_csv, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
         _draw(png, {}, table)
+
+
+@app.command(
+    epilog=examples(
+        "softfair allocate people.parquet --k 100 --out list.csv",
+        "softfair allocate people --k 100 --c 20 --seed 7 --out list.parquet",
+    )
+)
+def allocate(
+    cohort: CohortFile,
+    k: Budget,
+    out: Annotated[
+        Path, typer.Option(help="The list: Parquet if the name ends in .parquet, otherwise CSV.")
+    ],
+    c: Annotated[
+        str, typer.Option(help="How strongly gain counts: 0 a lottery, inf who gains most.")
+    ] = "10",
+    design: Annotated[str, typer.Option(help="joint or successive.")] = "joint",
+    horizon: Horizon = 50,
+    gamma: Gamma = 1.0,
+    seed: Seed = 0,
+    on: On = None,
+) -> None:
+    """This round's list from a cohort file: everybody's probability and score, who is listed."""
+    from .allocation import allocate as write_list
+    from .allocation import states_now
+    from .cluster import crew_of
+    from .files import PARQUET, read_cohort
+    from .policies import SoftFair
+    from .shards import open_cohort
+
+    policy = SoftFair(c=_number("c", c), design=design)  # type: ignore[arg-type]
+    parquet = cohort.is_dir() or cohort.suffix.lower() in PARQUET
+    people = open_cohort(cohort) if parquet else read_cohort(cohort)
+    crew = crew_of(on)
+    states = states_now(people, crew)
+    fitted = policy.fit(people, k, horizon, gamma, on=crew)
+    arms = write_list(fitted, states, seed, out)
+    print(f"{out}: {len(arms):,} of {people.n:,} people are listed, by {policy.label}, seed {seed}")
 
 
 @app.command(epilog=examples("softfair bench", "softfair bench pass --quick"))
@@ -350,6 +395,14 @@ def _print_rows(rows: list[dict[str, Any]], as_csv: bool) -> None:
         print(to_csv(rows), end="")
     else:
         print(json.dumps(rows, indent=1))
+
+
+def _people(path: Path) -> Cohort:
+    """The cohort of a file or folder, in memory."""
+    from .files import read_cohort
+    from .shards import open_cohort
+
+    return open_cohort(path).loaded if path.is_dir() else read_cohort(path)
 
 
 def _number(name: str, text: str) -> float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,7 @@ class Cohort:
     Cohort(n=1, S=2)
     """
 
-    P: Floats  # [n, 2, S, S]
+    arms: Floats  # what kernels read: P [n, 2, S, S], or p [n, 2, 2, 1] where that was given
     reward: Floats = None  # type: ignore[assignment]  # [n, S] once built
     ids: NDArray[Any] = None  # type: ignore[assignment]  # [n] once built
     groups: NDArray[Any] | None = None  # [n]
@@ -86,14 +87,24 @@ class Cohort:
         start: ArrayLike | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        checked = _transitions(P)
-        n, S = checked.shape[0], checked.shape[2]
+        self._build(_transitions(P), reward, ids, groups, start, extra)
+
+    def _build(
+        self,
+        arms: Floats,
+        reward: ArrayLike | None,
+        ids: Sequence[Any] | NDArray[Any] | None,
+        groups: Sequence[Any] | NDArray[Any] | None,
+        start: ArrayLike | None,
+        extra: Mapping[str, Any] | None,
+    ) -> None:
+        n, S = arms.shape[0], arms.shape[2]
         reward_rows = _reward(reward, n, S)
         start_rows = _start(start, n, S)
         self._set(
-            P=checked,
+            arms=arms,
             reward=np.broadcast_to(reward_rows, (n, S)),
-            ids=_labels("ids", np.arange(n) if ids is None else ids, n, distinct=True),
+            ids=_labels("ids", np.arange(n) if ids is None else ids, n, distinct=ids is not None),
             groups=None if groups is None else _labels("groups", groups, n, distinct=False),
             start=np.broadcast_to(start_rows, (n, S)),
             extra=MappingProxyType(
@@ -110,22 +121,28 @@ class Cohort:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
-    def __reduce__(self) -> tuple[type[Cohort], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         # Unpickling builds the cohort anew, so that arrays are checked and read-only again and a
         # reward common to all arms stays a single row.
-        return Cohort, tuple(self.saved_fields().values())
+        return self.from_saved, (self.saved_fields(),)
 
     def saved_fields(self) -> dict[str, Any]:
-        """The arguments from which the cohort is built again."""
+        """What :meth:`from_saved` builds the cohort from."""
         reward = self.reward_rows if len(self.reward_rows) == self.n else self.reward_rows[0]
+        given = "P" if self.arms.shape[3] == self.S else "p"
         return {
-            "P": self.P,
+            given: getattr(self, given),
             "reward": reward,
             "ids": self.ids,
             "groups": self.groups,
             "start": self.start,
             "extra": dict(self.extra),
         }
+
+    @classmethod
+    def from_saved(cls, fields: dict[str, Any]) -> Cohort:
+        """The cohort of :meth:`saved_fields`."""
+        return cls.two_state(**fields) if "p" in fields else cls(**fields)
 
     @classmethod
     def two_state(
@@ -135,6 +152,7 @@ class Cohort:
         ids: Sequence[Any] | NDArray[Any] | None = None,
         groups: Sequence[Any] | NDArray[Any] | None = None,
         start: ArrayLike | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> Cohort:
         """Build a cohort of the paper's arms, which have a bad and a good state.
 
@@ -143,7 +161,7 @@ class Cohort:
         p : array_like, [n, 2, 2]
             ``p[i, a, s]`` is the probability that arm i, in state s under action a, is in state 1
             (good) next.
-        reward, ids, groups, start
+        reward, ids, groups, start, extra
             As for :class:`Cohort`.
 
         Returns
@@ -169,21 +187,34 @@ class Cohort:
                 "p[i, action, state] = chance of state 1 next"
             )
         refuse(~((good >= 0) & (good <= 1)), good, "p", "give probabilities between 0 and 1")
-        P = np.empty((*good.shape, 2))
-        np.subtract(1.0, good, out=P[..., 0])
-        P[..., 1] = good
-        P.flags.writeable = False
-        return cls(P, reward=reward, ids=ids, groups=groups, start=start)
+        made = cls.__new__(cls)
+        # Half of P: ten million arms take 320 MB.
+        made._build(_frozen(good)[..., None], reward, ids, groups, start, extra)
+        return made
 
     @property
     def n(self) -> int:
         """Number of arms."""
-        return int(self.P.shape[0])
+        return int(self.arms.shape[0])
 
     @property
     def S(self) -> int:
         """Number of states an arm can be in."""
-        return int(self.P.shape[2])
+        return int(self.arms.shape[2])
+
+    @cached_property
+    def P(self) -> Floats:
+        """Transition probabilities ``P[i, a, s, s2]`` [n, 2, S, S].
+
+        If the cohort was made from p, they are computed when they are first asked for.
+        """
+        if self.arms.shape[3] == self.S:
+            return self.arms
+        P = np.empty((self.n, 2, 2, 2))
+        np.subtract(1.0, self.arms[..., 0], out=P[..., 0])
+        P[..., 1] = self.arms[..., 0]
+        P.flags.writeable = False
+        return P
 
     @property
     def p(self) -> Floats:
@@ -199,7 +230,7 @@ class Cohort:
                 f"this needs arms with two states, the cohort has {self.S}; "
                 "choose a policy for S states"
             )
-        return self.P[..., 1]
+        return self.arms[..., -1]
 
     @property
     def immediate_gain(self) -> Floats:
@@ -247,8 +278,9 @@ class Cohort:
             refuse(
                 (pick < -self.n) | (pick >= self.n), pick, "arms", f"the cohort has {self.n} arms"
             )
-        return Cohort(
-            self.P[pick],
+        make = Cohort if self.arms.shape[3] == self.S else Cohort.two_state
+        return make(
+            self.arms[pick] if make is Cohort else self.p[pick],
             reward=self.reward[pick],
             ids=self.ids[pick],
             groups=None if self.groups is None else self.groups[pick],

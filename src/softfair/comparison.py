@@ -13,20 +13,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import secrets
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import metrics
+from .cluster import Crew, crew_of, refuse_other_software, software
 from .cohort import Cohort
 from .errors import InvalidInput, NotConverged, SoftFairError, warn
 from .policies import NoIntervention, Oracle, Policy, SoftFair
 from .policies.base import check_setting, identity
 from .progress import track
+from .shards import ShardedCohort
 from .simulation import Look, Result, simulate_and_look
 from .solvers import tradeoff_bound, upper_bound
 
@@ -184,6 +188,7 @@ def compare(
     runs: int = 50,
     seed: int = 0,
     against: Policy | str | None = None,
+    on: Any = None,
 ) -> pd.DataFrame:
     """Simulate policies with the same luck and put their figures side by side.
 
@@ -200,6 +205,8 @@ def compare(
     against : Policy or str, optional
         A reference, or the label of one of the policies. Each figure then has the paired
         difference "this policy minus the reference" as well.
+    on : Executor, dask.distributed.Client or str, optional
+        Who simulates the policies, see :meth:`softfair.SoftFair.fit`; the table is the same.
 
     Returns
     -------
@@ -264,14 +271,20 @@ def compare(
                 "give policies, made but not fitted, such as sf.Random()"
             )
     reference = _reference(against, chosen)
-    referee = _Referee(cohort, k, horizon, gamma, runs, seed)
-    if reference is not None:
-        referee.run(reference)  # without it there is nothing to compare with
+    problem = _Problem(_in_memory(cohort), k, horizon, gamma, runs, seed)
+    crew = crew_of(on)
+    if reference is not None and crew is None:
+        problem.referee.run(reference)  # without it there is nothing to compare with
     failures: list[Exception] = []
-    rows = [
-        referee.row_or_problem(policy, reference, failures)
-        for policy in track(chosen, "comparing policies")
-    ]
+    rows: list[Row] = []
+    found = _rows(problem, chosen, reference, crew)
+    for policy, row in track(
+        zip(chosen, found, strict=True), "comparing policies", total=len(chosen)
+    ):
+        if isinstance(row, Exception):
+            failures.append(row)
+            row = _problem_row(policy, row)
+        rows.append(row)
     if len(failures) == len(chosen):
         raise failures[0]
     columns = max((list(row) for row in rows), key=len)  # a problem is a short row
@@ -289,6 +302,7 @@ def frontier(
     policy: Policy | Callable[[float], Policy] | None = None,
     against: Policy | str | None = None,
     bound: bool = False,
+    on: Any = None,
 ) -> pd.DataFrame:
     """Trace the benefit-fairness curve of SoftFair, or of a policy like it, over a multiplier c.
 
@@ -307,6 +321,8 @@ def frontier(
         As in :func:`compare`.
     bound : bool
         Whether to compute the column ``bound``, which takes about a dozen solves.
+    on : Executor, dask.distributed.Client or str, optional
+        As in :func:`compare`.
 
     Returns
     -------
@@ -338,12 +354,24 @@ def frontier(
             "there is no multiplier c to trace; give at least one, or None for the usual ones"
         )
     at = _at_multiplier(SoftFair() if policy is None else policy)
-    curve = [(float(c), at(c)) for c in multipliers]
-    reference = _reference(against, [made for _, made in curve])
-    referee = _Referee(cohort, k, horizon, gamma, runs, seed)
-    rows = [{"c": c, **referee.row(made, reference)} for c, made in track(curve, "frontier")]
+    curve = [at(c) for c in multipliers]
+    reference = _reference(against, curve)
+    problem = _Problem(_in_memory(cohort), k, horizon, gamma, runs, seed)
+    found = track(_rows(problem, curve, reference, crew_of(on)), "frontier", total=len(curve))
+    rows: list[Row] = []
+    for c, row in zip(multipliers, found, strict=True):
+        if isinstance(row, Exception):
+            raise row
+        rows.append({"c": float(c), **row})
     table = pd.DataFrame(rows)
-    return table.assign(bound=referee.most_benefit(table.entropy.to_numpy())) if bound else table
+    if not bound:
+        return table
+    return table.assign(bound=problem.referee.most_benefit(table.entropy.to_numpy()))
+
+
+def _in_memory(cohort: Cohort) -> Cohort:
+    """The cohort with all its arms: simulations need them together."""
+    return cohort.loaded if isinstance(cohort, ShardedCohort) else cohort
 
 
 def limit(
@@ -381,7 +409,7 @@ def limit(
     """
     import pandas as pd
 
-    referee = _Referee(cohort, k, horizon, gamma, runs, seed)
+    referee = _Referee(_in_memory(cohort), k, horizon, gamma, runs, seed)
     at = np.linspace(0, math.log(cohort.n), 200) if entropies is None else np.asarray(entropies)
     return pd.DataFrame({"entropy": at, "bound": referee.most_benefit(at)})
 
@@ -419,13 +447,69 @@ def _reference(against: Policy | str | None, policies: Sequence[Policy]) -> Poli
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """What a comparison is about, and its referee once somebody asks."""
+
+    cohort: Cohort
+    k: int
+    horizon: int
+    gamma: float
+    runs: int
+    seed: int
+    token: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def __post_init__(self) -> None:
+        check_setting(self.cohort, self.k, self.horizon, self.gamma)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "referee"}
+
+    @cached_property
+    def referee(self) -> _Referee:
+        """Made once in each process."""
+        return _Referee(self.cohort, self.k, self.horizon, self.gamma, self.runs, self.seed)
+
+
+Row = dict[str, float | str | bool]
+_problems: dict[str, _Problem] = {}  # of a worker: the last problem, with its referee
+
+
+def _rows(
+    problem: _Problem, policies: Sequence[Policy], reference: Policy | None, crew: Crew | None
+) -> Iterator[Row | Exception]:
+    """The rows of all policies, in order; where a policy fails, its error."""
+    if crew is None:
+        return (problem.referee.row_or_error(policy, reference) for policy in policies)
+    stamp = software()
+    return crew.run([(_row_on_worker, stamp, problem, policy, reference) for policy in policies])
+
+
+def _row_on_worker(
+    stamp: str, problem: _Problem, policy: Policy, reference: Policy | None
+) -> Row | Exception:
+    """One row, by a worker that keeps the referee for the rows to come."""
+    refuse_other_software(stamp)
+    if problem.token not in _problems:
+        _problems.clear()
+        _problems[problem.token] = problem
+    return _problems[problem.token].referee.row_or_error(policy, reference)
+
+
+def _problem_row(policy: Policy, error: Exception) -> Row:
+    """The row of a policy that cannot act here: the reason alone, which is warned of."""
+    kind = "" if isinstance(error, SoftFairError) else f"{type(error).__name__}: "
+    problem = " ".join(f"{kind}{error}".split())
+    warn(f"{policy.label} cannot be compared: {problem}")
+    return {"policy": policy.label, "converged": False, "problem": problem}
+
+
 class _Referee:
     """What all policies of a comparison are measured against, computed once."""
 
     def __init__(
         self, cohort: Cohort, k: int, horizon: int, gamma: float, runs: int, seed: int
     ) -> None:
-        check_setting(cohort, k, horizon, gamma)
         self.setting = {"cohort": cohort, "k": k, "horizon": horizon, "gamma": gamma, "seed": seed}
         self.runs, self.seed = runs, seed
         # Decisions at random: a fixed stride could fall in step with a policy that has a period.
@@ -461,11 +545,11 @@ class _Referee:
             self.results[key] = simulate_and_look(fitted, self.runs, self.seed, self.decisions)
         return self.results[key]
 
-    def row(self, policy: Policy, reference: Policy | None) -> dict[str, float | str | bool]:
+    def row(self, policy: Policy, reference: Policy | None) -> Row:
         """The columns of one policy, with differences from the reference if there is one."""
         result, looks = self.run(policy)
         figures = figures_of(result, self.yardsticks)
-        row: dict[str, float | str | bool] = {"policy": policy.label}
+        row: Row = {"policy": policy.label}
         for name, values, denominator in self._columns(figures):
             interval = mean_interval(values, denominator)
             row[name] = interval.mean
@@ -489,21 +573,12 @@ class _Referee:
                 row[f"{name}_diff_low"], row[f"{name}_diff_high"] = interval.low, interval.high
         return row
 
-    def row_or_problem(
-        self, policy: Policy, reference: Policy | None, failures: list[Exception]
-    ) -> dict[str, float | str | bool]:
-        """The columns of one policy; if it cannot act here, the reason alone.
-
-        A failure is added to ``failures``, with a warning.
-        """
+    def row_or_error(self, policy: Policy, reference: Policy | None) -> Row | Exception:
+        """The columns of one policy, or what it raised."""
         try:
             return self.row(policy, reference)
         except Exception as error:  # whatever a policy of a user's own may raise
-            kind = "" if isinstance(error, SoftFairError) else f"{type(error).__name__}: "
-            problem = " ".join(f"{kind}{error}".split())
-            failures.append(error)
-            warn(f"{policy.label} cannot be compared: {problem}")
-            return {"policy": policy.label, "converged": False, "problem": problem}
+            return error
 
     def most_benefit(self, entropies: Floats) -> Floats:
         """The most benefit that any policy can expect at each expected entropy."""

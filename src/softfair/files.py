@@ -10,19 +10,22 @@ silently lost.
 from __future__ import annotations
 
 import io
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .cohort import Cohort
 from .errors import InvalidInput
 from .frames import columns_of, read_columns
-from .saving import write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["read_cohort", "write_cohort", "write_whole"]
+__all__ = ["read_cohort", "whole_file", "write_cohort", "write_whole"]
 
 PARQUET = (".parquet", ".pq")
 
@@ -122,6 +125,88 @@ def _plain(labels: NDArray[Any]) -> bool:
     return all(isinstance(label, str) and label for label in listed) or all(
         type(label) is int for label in listed
     )
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is there completely or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        The file. Folders that are missing are made. A file that is there is replaced.
+    content : bytes
+        What to write.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be written; what was there before stays.
+
+    Notes
+    -----
+    The content goes to a file of another name in the same folder, which is then renamed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from softfair.files import write_whole
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_whole(pathlib.Path(folder, "new", "note.txt"), b"done")
+    ...     pathlib.Path(folder, "new", "note.txt").read_text()
+    'done'
+    """
+    with whole_file(path) as unfinished:
+        unfinished.write_bytes(content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a place to write to; what is written there takes the place of the file at the end.
+
+    Parameters
+    ----------
+    path : Path
+        The file. Folders that are missing are made. A file that is there is replaced.
+
+    Yields
+    ------
+    Path
+        An empty file of another name in the same folder. If writing it fails, it is removed, and
+        what was there before stays.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from softfair.files import whole_file
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with whole_file(pathlib.Path(folder, "note.txt")) as unfinished:
+    ...         _ = unfinished.write_text("done")
+    ...     pathlib.Path(folder, "note.txt").read_text()
+    'done'
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        name = path.parent / f".{path.name}.{secrets.token_hex(8)}"
+        # The user's mask takes its part off these permissions.
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
+    try:
+        yield name
+        with open(name, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except OSError as error:
+        name.unlink(missing_ok=True)
+        raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
+    except BaseException:
+        name.unlink(missing_ok=True)
+        raise
 
 
 def _read(path: Path) -> pd.DataFrame:

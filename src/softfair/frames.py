@@ -15,7 +15,7 @@ above misspelt.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,15 @@ from numpy.typing import NDArray
 
 from .errors import InvalidInput
 
-__all__ = ["ROW_SUM_TOLERANCE", "cohort_columns", "columns_of", "make_frame", "read_columns"]
+__all__ = [
+    "LABELS",
+    "ROW_SUM_TOLERANCE",
+    "cohort_columns",
+    "columns_needed",
+    "columns_of",
+    "make_frame",
+    "read_columns",
+]
 
 Floats = NDArray[np.float64]
 Columns = Mapping[str, NDArray[Any]]
@@ -188,15 +196,10 @@ class _Table:
 
     def transitions(self) -> tuple[Floats, list[str]]:
         """P [n, 2, S, S] and the columns that hold it."""
-        matches = [match for name in self.columns if (match := WIDE.fullmatch(name))]
-        if not matches or any(name in self.columns for name in TWO_STATE):
-            needed = list(TWO_STATE)
-            self._refuse_others(needed)
+        S, needed = columns_needed(self.columns.keys(), self.where)
+        if needed == list(TWO_STATE):
             p = self.numbers(needed).reshape(-1, 2, 2)
             return np.stack([1 - p, p], axis=-1), needed
-        S = 1 + max(max(int(match[2]), int(match[3])) for match in matches)
-        needed = [f"p_{a}_{s}_{t}" for a in (0, 1) for s in range(S) for t in range(S)]
-        self._refuse_others(needed)
         P = self.numbers(needed).reshape(-1, 2, S, S)
         sums = P.sum(axis=-1)
         if (bad := np.abs(sums - 1) > ROW_SUM_TOLERANCE).any():
@@ -256,26 +259,58 @@ class _Table:
             )
         return values
 
-    def _refuse_others(self, needed: list[str]) -> None:
-        """Refuse missing columns, and extra ones that look like a known column misspelt."""
-        known = ", ".join([*needed[:4], *(["..."] if len(needed) > 4 else []), *LABELS])
-        missing = [name for name in needed if name not in self.columns]
-        if missing:
-            raise InvalidInput(
-                f"{self.where} has no column {missing[0]} ({len(missing)} of {len(needed)} are "
-                f"missing); expected {known}"
-            )
-        fine = {*needed, *LABELS}
-        odd = [
-            name
-            for name in self.columns
-            if name not in fine and not PER_STATE.fullmatch(name) and MISSPELT.fullmatch(name)
-        ]
-        if odd:
-            raise InvalidInput(
-                f"{self.where} has a column {odd[0]!r} that is not known and looks like one that "
-                f"is ({len(odd)} such); expected {known}"
-            )
+
+def columns_needed(names: Collection[str], where: str) -> tuple[int, list[str]]:
+    """The number of states and the columns of probabilities, in the order of P or p.
+
+    Parameters
+    ----------
+    names : collection of str
+        The columns of a table.
+    where : str
+        What messages call the table.
+
+    Returns
+    -------
+    (int, list of str)
+        S, and the columns in the order of p [2, 2] or P [2, S, S].
+
+    Raises
+    ------
+    InvalidInput
+        A column is missing, or looks like a known one misspelt.
+
+    Examples
+    --------
+    >>> from softfair.frames import columns_needed
+    >>> columns_needed(["id", "p11", "p10", "p01", "p00"], "people.csv")
+    (2, ['p00', 'p01', 'p10', 'p11'])
+    """
+    matches = [match for name in names if (match := WIDE.fullmatch(name))]
+    if not matches or any(name in names for name in TWO_STATE):
+        S, needed = 2, list(TWO_STATE)
+    else:
+        S = 1 + max(max(int(match[2]), int(match[3])) for match in matches)
+        needed = [f"p_{a}_{s}_{t}" for a in (0, 1) for s in range(S) for t in range(S)]
+    known = ", ".join([*needed[:4], *(["..."] if len(needed) > 4 else []), *LABELS])
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise InvalidInput(
+            f"{where} has no column {missing[0]} ({len(missing)} of {len(needed)} are "
+            f"missing); expected {known}"
+        )
+    fine = {*needed, *LABELS}
+    odd = [
+        name
+        for name in names
+        if name not in fine and not PER_STATE.fullmatch(name) and MISSPELT.fullmatch(name)
+    ]
+    if odd:
+        raise InvalidInput(
+            f"{where} has a column {odd[0]!r} that is not known and looks like one that "
+            f"is ({len(odd)} such); expected {known}"
+        )
+    return S, needed
 
 
 def _numbers(values: NDArray[Any]) -> Floats:

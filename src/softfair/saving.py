@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all, and fitted policies in such files.
+"""Fitted policies to and from a file.
 
 A saved policy is a ZIP archive whose members are stored, not compressed:
 
@@ -25,8 +25,6 @@ import enum
 import io
 import json
 import math
-import os
-import secrets
 import zipfile
 from collections.abc import Mapping
 from functools import cached_property
@@ -37,62 +35,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InvalidInput
+from .files import write_whole
 
-__all__ = ["FORMAT", "VERSION", "read", "write", "write_whole"]
+__all__ = ["FORMAT", "VERSION", "read", "write"]
 
 FORMAT = "softfair fitted policy"
 VERSION = 1
 TREE = "softfair.json"
 PACKAGE = __name__.split(".")[0]
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there completely or not at all.
-
-    Parameters
-    ----------
-    path : Path
-        The file. Folders that are missing are made. A file that is there is replaced.
-    content : bytes
-        What to write.
-
-    Raises
-    ------
-    InvalidInput
-        If the file cannot be written; what was there before stays.
-
-    Notes
-    -----
-    The content goes to a file of another name in the same folder, which is then renamed.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from softfair.files import write_whole
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_whole(pathlib.Path(folder, "new", "note.txt"), b"done")
-    ...     pathlib.Path(folder, "new", "note.txt").read_text()
-    'done'
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        name = path.parent / f".{path.name}.{secrets.token_hex(8)}"
-        # The user's mask takes its part off these permissions.
-        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except OSError as error:
-        name.unlink(missing_ok=True)
-        raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
-    except BaseException:
-        name.unlink(missing_ok=True)
-        raise
 
 
 def write(path: str | Path, what: Any, software: str) -> None:
@@ -303,6 +253,8 @@ class _Unpacker:
     def _object(self, tree: dict[str, Any]) -> Any:
         cls: Any = self.classes[tree["class"]]
         fields = {str(name): self.unpack(part) for name, part in tree["fields"].items()}
+        if hasattr(cls, "from_saved"):
+            return cls.from_saved(fields)
         if hasattr(cls, "__dataclass_fields__"):
             return cls(**fields)  # by its constructor, so that it checks them
         made = cls.__new__(cls)

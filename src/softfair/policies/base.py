@@ -619,14 +619,20 @@ class Fitted:
 
     def _states(self, states: ArrayLike) -> Ints:
         """The states as an array [n], if there are such states."""
+        return self._known_states(states).astype(np.int64)
+
+    def _known_states(self, states: ArrayLike) -> NDArray[Any]:
+        """The states [n] in the type in which they were given, if there are such states."""
         given = np.asarray(states)
         n, S = self.cohort.n, self.cohort.S
         if given.shape != (n,):
             raise InvalidInput(
                 f"states have shape {given.shape}, the cohort has {n} arms; give one state an arm"
             )
-        refuse(~np.isin(given, np.arange(S)), given, "states", f"give states between 0 and {S - 1}")
-        return given.astype(np.int64)
+        if given.dtype.kind not in "iub" or given.min() < 0 or given.max() >= S:
+            wrong = ~np.isin(given, np.arange(S))
+            refuse(wrong, given, "states", f"give states between 0 and {S - 1}")
+        return given
 
 
 class Remembering(Fitted, abc.ABC):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import cohort, solvers
+from .. import cohort, shards, solvers
 from ..errors import InvalidInput
 from ..kernels import rules
 from ..saving import read
@@ -63,7 +63,7 @@ def load(path: str | Path) -> Fitted:
 @cache
 def _classes() -> dict[str, type]:
     """The classes that a saved policy is made of, by name."""
-    rooms = (__package__, solvers.__name__, cohort.__name__, rules.__name__)
+    rooms = (__package__, solvers.__name__, cohort.__name__, shards.__name__, rules.__name__)
     found: dict[str, type] = {}
     for name, module in list(sys.modules.items()):
         if module is None or not any(name == room or name.startswith(f"{room}.") for room in rooms):
