@@ -290,7 +290,7 @@ def test_simulate_as_a_table(people: Path) -> None:
         (["frontier", "{people}", "--k", "3", "--c", "much"], "c is 'much'"),
         (["frontier", "{people}", "--k", "3", "--c", "-1"], "c is -1"),
         (["frontier", "{people}"], "Missing option"),
-        (["bench", "sorting"], "no benchmark 'sorting'; the known ones are pass, memory"),
+        (["bench", "sorting"], "no benchmark 'sorting'; the known ones are pass, even, memory"),
         (["frobnicate"], "No such command"),
     ],
 )

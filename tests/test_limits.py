@@ -62,6 +62,8 @@ def test_the_verdict_can_fail(made_up, of_bound, said):
     [judgement] = limits.judge_limits(results_)
     assert judgement.verdict.startswith(said)
     assert "Random" in judgement.ours
+    caption = limits.caption(results_)
+    assert "n = 100; k = 10; T = 50; c = 1, 2, 5, 9, 10, 20, 50; 8 cohorts, 2 runs" in caption
     figure = limits.draw_limits(results_)
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert names[:5] == ["Random", "Oracle", "FaWT", "ProbFair", "EvenHanded"]
