@@ -133,7 +133,7 @@ def solve_for(
     >>> import softfair as sf
     >>> from softfair.solvers.realised import Goal, solve_for
     >>> cohort = sf.datasets.synthetic(n=20, seed=0)
-    >>> mu, solution = solve_for(cohort, 2, 20, 1.0, 50.0, Goal("never", 0.1))
+    >>> mu, solution = solve_for(cohort, 2, 20, 1.0, 50.0, Goal("never", 0.2))
     >>> bool(mu > 0)
     True
     """
