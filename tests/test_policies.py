@@ -300,7 +300,7 @@ def test_policies_are_values():
         (sf.SoftFair(c=math.inf, solver="meanfield"), "SoftFair(c=inf, meanfield)"),
         (sf.EvenHanded(mu=2), "EvenHanded(mu=2, c=50)"),
         (sf.EvenHanded(entropy=3.5, c=9), "EvenHanded(entropy=3.5, c=9)"),
-        (sf.EvenHanded(mu=2, welfare="min", by="group"), "EvenHanded(mu=2, c=50, min, by group)"),
+        (sf.EvenHanded(mu=2, welfare="min", by="group"), "EvenHanded(mu=2, c=50, min, by=group)"),
     ],
 )
 def test_labels_say_what_was_set(policy, label):

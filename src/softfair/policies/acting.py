@@ -15,7 +15,7 @@ from ..sampling import draw_spread, inclusion_spread, new_key
 from ..shards import ShardedCohort, shards_of
 from ..solvers import upper_bound
 from ..solvers.values import PriceValues
-from .base import Fitted
+from .base import SINGLE, Fitted, defined_at
 
 __all__ = ["FittedSoftFair"]
 
@@ -30,6 +30,16 @@ class FittedSoftFair(Fitted):
     """
 
     _asked = -2  # the decision asked for last
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether a subclass has calls for a single run; those below agree with all others."""
+        own = defined_at(type(self), SINGLE) < type(self).__mro__.index(FittedSoftFair)
+        return own and super().one_by_one
+
+    def defines(self, name: str) -> bool:
+        """Whether a call for a single run is a subclass's own."""
+        return self.one_by_one and getattr(type(self), name) is not getattr(FittedSoftFair, name)
 
     def scores(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
         spread = self._spread(t, states, 1.0)
@@ -76,7 +86,7 @@ class FittedSoftFair(Fitted):
     def _spread(self, t: int, states: ArrayLike, multiplier: float) -> Spread | None:
         """The gains in shards; None where the table of :class:`Fitted` serves better."""
         values = self._scorer
-        if not isinstance(values, PriceValues):
+        if not isinstance(values, PriceValues) or self.one_by_one:
             return None
         alone = values.crew is None and not isinstance(self.cohort, ShardedCohort)
         if alone and len(shards_of(self.cohort)) == 1 and self._table_serves(t):

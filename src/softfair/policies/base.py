@@ -394,7 +394,7 @@ class Fitted:
     @property
     def one_by_one(self) -> bool:
         """Whether the class defines its calls for a single run, not for all runs at once."""
-        return _defined_at(type(self), SINGLE) < _defined_at(type(self), SIDE_BY_SIDE)
+        return defined_at(type(self), SINGLE) < defined_at(type(self), SIDE_BY_SIDE)
 
     def defines(self, name: str) -> bool:
         """Whether a call for a single run is the subclass's own."""
@@ -660,7 +660,7 @@ class Remembering(Fitted, abc.ABC):
         return self.scores_by_run(t, states, memory)[:, None, :, None], 1
 
 
-def _defined_at(cls: type, names: frozenset[str]) -> int:
+def defined_at(cls: type, names: frozenset[str]) -> int:
     """How many steps up from a class the first of these names is defined."""
     return next(up for up, base in enumerate(cls.__mro__) if names & vars(base).keys())
 

@@ -49,8 +49,8 @@ def parse_policy(text: str) -> Policy:
     Examples
     --------
     >>> from softfair.policies.naming import parse_policy
-    >>> parse_policy("SoftFair:c=5,solver=paper,design=successive")
-    SoftFair(c=5.0, solver='paper', design='successive', c_value=None, episodes=None)
+    >>> parse_policy("SoftFair:c=5,solver=paper,design=successive").label
+    'SoftFair(c=5, paper, successive)'
     >>> parse_policy(parse_policy("Whittle:finite").label)
     Whittle(horizon='finite')
     """
