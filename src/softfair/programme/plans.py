@@ -15,8 +15,10 @@ from the database alone (`verify`).
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import zlib
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -30,8 +32,9 @@ from ..policies.base import Rule
 from ..progress import track
 from . import store
 from .eligibility import Eligibility, Site, Status, beliefs, eligibility_of
+from .entries import STRIDE
 from .models import Model, fit_in, is_intact, load_model
-from .outlook import Outlook, SiteCohort, choose_c
+from .outlook import Outlook, Reach, SiteCohort, Worth, choose_c, weigh
 from .settings import Settings, Target
 from .snapshot import Snapshot, take_snapshot
 from .store import Connection, Multiplier, Store, append, fetch, names_of, plan_in_force
@@ -112,6 +115,8 @@ class Plan(Rows):
     digest: str
     names: list[str]  # of everybody in the programme, by number
     unseen: NDArray[np.bool_]  # [m] no transition of their own: they have their group's estimate
+    worth: Worth | None = None  # [m] of a contact now; None: made by a version that did not say
+    level: float = 0.0  # of its intervals
 
     @property
     def list(self) -> list[str]:
@@ -205,6 +210,9 @@ def _new_plan(
     eligibility = eligibility_of(now, at)
     cohorts = _cohorts(now, model, at, horizon, eligibility)
     outlook = choose_c(cohorts, settings, now.people)
+    reach = _reach(connection, now, at)
+    gain, worth = weigh(cohorts, outlook.c, model, settings.level, reach)
+    outlook = replace(outlook, gain=gain, reached=reach.share)
     seed = _seed(settings, at)
     state, _ = now.history.of(at, now.people.n)
     rows = _drawn(eligibility, state, cohorts, outlook.c, seed)
@@ -220,7 +228,7 @@ def _new_plan(
         horizon=horizon,
         seed=seed,
         sites=json.dumps(eligibility.sites),
-        outlook=json.dumps(outlook.to_json()),
+        outlook=json.dumps({**outlook.to_json(), **_packed(worth, settings.level)}),
         reason=reason,
     )
     p = store.plan
@@ -232,6 +240,45 @@ def _new_plan(
     columns = {"plan": np.full(len(rows.person), number), **vars(rows)}
     append(connection, store.plan_row, columns, "plan")
     return _assembled(number, digest, header, rows, names, model)
+
+
+def _reach(connection: Connection, now: Snapshot, at: int) -> Reach:
+    """How many of those whom plans of earlier rounds listed are recorded as contacted, or not."""
+    p, r = store.plan, store.plan_row
+    versions = sa.select(p.c.round, sa.func.max(p.c.version)).group_by(p.c.round)
+    query = (
+        sa.select(p.c.round, r.c.person)
+        .join(r, r.c.plan == p.c.id)
+        .where(r.c.listed == 1, p.c.round < at)
+        .where(sa.tuple_(p.c.round, p.c.version).in_(versions))
+    )
+    listed = fetch(connection, query, np.int64)
+    history = now.history
+    place = np.searchsorted(history.key, listed[:, 1] * STRIDE + listed[:, 0])
+    place = np.minimum(place, max(len(history.key) - 1, 0))
+    there = (
+        history.key[place] == listed[:, 1] * STRIDE + listed[:, 0]
+        if len(history.key)
+        else np.zeros(len(listed), bool)
+    )
+    contacted = history.contacted[place[there]]
+    return Reach(int((contacted == 1).sum()), int((contacted == 0).sum()))
+
+
+def _packed(worth: Worth | None, level: float) -> dict[str, Any]:
+    """What a contact is worth to everybody, as it is stored with the outlook: half precision."""
+    if worth is None:
+        return {}
+    content = zlib.compress(np.stack(worth).astype("<f2").tobytes())
+    return {"worth": base64.b64encode(content).decode(), "level": level}
+
+
+def _unpacked(text: str | None) -> Worth | None:
+    """The inverse of `_packed`."""
+    if text is None:
+        return None
+    content = zlib.decompress(base64.b64decode(text))
+    return Worth(*np.frombuffer(content, "<f2").astype(np.float64).reshape(3, -1))
 
 
 def _rounds_left(connection: Connection, settings: Settings, at: int) -> int:
@@ -319,10 +366,13 @@ def _digest(before: str, header: Header, rows: Rows, names: list[str]) -> str:
 def _assembled(
     number: int, digest: str, header: Header, rows: Rows, names: list[str], model: Model
 ) -> Plan:
+    outlook = json.loads(header.outlook)
     parts = {
         **vars(header),
         "sites": [Site(name, k) for name, k in json.loads(header.sites)],
-        "outlook": Outlook.from_json(json.loads(header.outlook)),
+        "outlook": Outlook.from_json(outlook),
+        "worth": _unpacked(outlook.get("worth")),
+        "level": outlook.get("level", 0.0),
         **vars(rows),
     }
     return Plan(id=number, digest=digest, names=names, unseen=model.unseen[rows.person], **parts)
@@ -494,6 +544,23 @@ def _sentence(plan: Plan, i: int, below: float) -> str:
         else ""
     )
     return (
-        f"{drawn}, with a chance of {plan.probability[i]:.1%}: a contact now is worth "
-        f"{plan.score[i]:.2g} good rounds over the {plan.horizon} left, {more}{seen}{own}."
+        f"{drawn}, with a chance of {plan.probability[i]:.1%}: {_worth(plan, i, more)}{seen}{own}."
+    )
+
+
+def _worth(plan: Plan, i: int, more: str) -> str:
+    """What a contact now brings to the person in row i, as far as the history can tell."""
+    left = f"good rounds over the {plan.horizon} left"
+    if plan.worth is None or not np.isfinite(plan.worth.low[i]):
+        return f"a contact now is worth {plan.score[i]:.2g} {left}, {more}"
+    low, high = plan.worth.low[i], plan.worth.high[i]
+    level = f"{plan.level:.0%} interval"
+    if low <= 0 <= high:
+        return (
+            "whether a contact now helps them cannot be told from this history yet "
+            f"({low:.2g} to {high:.2g} {left}, {level}); what is expected is {more}"
+        )
+    return (
+        f"a contact now is worth {plan.worth.mean[i]:.2g} {left} "
+        f"({level} {low:.2g} to {high:.2g}), {more}"
     )

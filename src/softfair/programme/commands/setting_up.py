@@ -40,7 +40,9 @@ States = Annotated[
 C = Annotated[
     float | None,
     typer.Option(
-        help="How strongly gain counts: 0 a lottery, inf those who gain most.  [default: 10]"
+        help="How strongly gain counts: 0 a lottery, inf those who gain most. Estimated gains "
+        "differ less than true ones, so that a plan is more even at the same c; targets are not "
+        "affected.  [default: 10]"
     ),
 ]
 TargetOfAll = Annotated[
@@ -55,9 +57,7 @@ Cooldown = Annotated[
 ]
 Shrink = Annotated[
     str | None,
-    typer.Option(
-        help="Group column towards which estimates are drawn.  [default: the first with few values]"
-    ),
+    typer.Option(help="The only column of people that estimates go by.  [default: all that tell]"),
 ]
 Monotone = Annotated[
     bool | None,
