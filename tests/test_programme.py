@@ -690,9 +690,13 @@ def test_a_model_is_made_once(programme):
 
 def test_a_column_of_telephone_numbers_is_no_group(small):
     people = csv("id,phone,region", [[f"p{i}", 1000 + i, "ns"[i % 2]] for i in range(60)])
-    assert fit(small(people), NAME)[0].summary.group_column == "region"
-    assert fit(small(people, shrink="phone"), NAME)[0].summary.group_column == "phone"
-    assert fit(small(csv("id,phone", [["a", 1], ["b", 2]])), NAME)[0].summary.group_column is None
+    summary = fit(small(people), NAME)[0].summary
+    assert summary.columns == ["region"]
+    assert summary.left_out == [
+        "phone is not used: everybody has a whole number of their own, like a name"
+    ]
+    assert fit(small(people, shrink="phone"), NAME)[0].summary.columns == []
+    assert fit(small(csv("id,phone", [["a", 1], ["b", 2]])), NAME)[0].summary.columns == []
 
 
 def test_who_has_no_history_has_the_group_s_estimate(programme):

@@ -15,6 +15,7 @@ __all__ = ["MISSING_VALUE", "Design", "design_of"]
 
 #: What a missing value is called where columns are named.
 MISSING_VALUE = "(missing)"
+LIKE_NAMES = 20  # people with different whole numbers: a telephone number, not an age
 LEAST_WITH_VALUE = 5  # people whom a value must have to be told apart from the rest
 
 
@@ -76,8 +77,11 @@ def _numbers(values: NDArray[np.generic]) -> dict[str, Floats] | str:
     """A column of numbers, and where it is missing; or why it cannot be used."""
     numbers = values.astype(np.float64)
     known = np.isfinite(numbers)
-    if len(np.unique(numbers[known])) < 2:
+    distinct = len(np.unique(numbers[known]))
+    if distinct < 2:
         return "it is the same for everybody"
+    if LIKE_NAMES <= distinct == known.sum() and (numbers[known] % 1 == 0).all():
+        return "everybody has a whole number of their own, like a name"
     filled = np.where(known, numbers, numbers[known].mean())
     # Far-away values would move everything; beyond four standard deviations they are cut.
     apart = (filled - filled.mean()) / filled.std()

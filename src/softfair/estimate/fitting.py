@@ -39,7 +39,7 @@ STEP = 0.02  # in standard deviations of the prior, for second derivatives
 MOST_STEPS = 300
 FLAT = 0.05  # largest slope at a mode: the error of z is some hundredths of its prior's sd
 FLATTEST = 0.5  # least curvature: the prior alone has 1
-FIRST_SCALE, LEAST_SCALE, MOST_SCALE = 0.3, 0.01, 1.0  # of what a number about people does
+FIRST_SCALE, LEAST_SCALE, MOST_SCALE = 1.0, 0.01, 2.0  # of what a number about people does
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,12 +251,8 @@ def _extended(mode: _Mode, form: Form) -> Floats:
 
 
 def _with_numbers(mode: _Mode, X: Floats, make: Callable[..., _Mode]) -> _Mode:
-    """The mode with numbers about people; how much they do is learnt in two rounds."""
+    """The mode with numbers about people; how much each of them does is learnt on the way."""
     scales: tuple[tuple[float, float], ...] = ((FIRST_SCALE, FIRST_SCALE),) * X.shape[1]
-    for _ in range(2):
-        form = replace(mode.fit.form, scales=scales)
-        guess = _extended(mode, form) if mode.fit.form.c == 0 else mode.z
-        mode = make(form, guess, X)
-        scales = mode.scales()
     form = replace(mode.fit.form, scales=scales)
-    return make(form, mode.z, X)
+    rough = make(form, _extended(mode, form), X)
+    return make(replace(form, scales=rough.scales()), rough.z, X)

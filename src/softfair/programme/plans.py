@@ -115,7 +115,8 @@ class Plan(Rows):
     digest: str
     names: list[str]  # of everybody in the programme, by number
     unseen: NDArray[np.bool_]  # [m] no transition of their own: they have their group's estimate
-    worth: Worth | None = None  # [m] of a contact now; None: made by a version that did not say
+    # [3, m] mean, low and high worth of a contact now; None: made by a version that did not say.
+    worth: Floats | None = None
     level: float = 0.0  # of its intervals
 
     @property
@@ -273,12 +274,12 @@ def _packed(worth: Worth | None, level: float) -> dict[str, Any]:
     return {"worth": base64.b64encode(content).decode(), "level": level}
 
 
-def _unpacked(text: str | None) -> Worth | None:
+def _unpacked(text: str | None) -> Floats | None:
     """The inverse of `_packed`."""
     if text is None:
         return None
     content = zlib.decompress(base64.b64decode(text))
-    return Worth(*np.frombuffer(content, "<f2").astype(np.float64).reshape(3, -1))
+    return np.frombuffer(content, "<f2").astype(np.float64).reshape(3, -1)
 
 
 def _rounds_left(connection: Connection, settings: Settings, at: int) -> int:
@@ -551,16 +552,13 @@ def _sentence(plan: Plan, i: int, below: float) -> str:
 def _worth(plan: Plan, i: int, more: str) -> str:
     """What a contact now brings to the person in row i, as far as the history can tell."""
     left = f"good rounds over the {plan.horizon} left"
-    if plan.worth is None or not np.isfinite(plan.worth.low[i]):
+    if plan.worth is None or not np.isfinite(plan.worth[:, i]).all():
         return f"a contact now is worth {plan.score[i]:.2g} {left}, {more}"
-    low, high = plan.worth.low[i], plan.worth.high[i]
+    mean, low, high = plan.worth[:, i]
     level = f"{plan.level:.0%} interval"
     if low <= 0 <= high:
         return (
             "whether a contact now helps them cannot be told from this history yet "
             f"({low:.2g} to {high:.2g} {left}, {level}); what is expected is {more}"
         )
-    return (
-        f"a contact now is worth {plan.worth.mean[i]:.2g} {left} "
-        f"({level} {low:.2g} to {high:.2g}), {more}"
-    )
+    return f"a contact now is worth {mean:.2g} {left} ({level} {low:.2g} to {high:.2g}), {more}"
