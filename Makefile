@@ -14,10 +14,10 @@ demo: $(READY)  ## run the demonstration
 	@$(BIN)/python examples/programme.py
 
 test: $(READY)  ## run the tests
-	@$(BIN)/python -m pytest -n auto
+	@$(BIN)/python -m pytest -n auto --dist loadgroup
 
 quick: $(READY)  ## run the tests that are not slow
-	@$(BIN)/python -m pytest -n auto -m "not slow"
+	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 lint: $(READY)  ## check style, format and types
 	@$(BIN)/ruff check .

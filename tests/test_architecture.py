@@ -18,6 +18,8 @@ ORDER = (
     "kernels",
     "cohort",
     "sampling",
+    "quotas",
+    "reserves",
     "indices",
     "datasets",
     "metrics",

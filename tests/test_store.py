@@ -113,12 +113,15 @@ def test_killed_at_any_instant(url):
         for i, work in enumerate(WORK):
             for _ in range(10):
                 child = fork.Process(target=work, args=(url,))
+                begun = time.perf_counter()
                 child.start()
-                time.sleep(chance.uniform(0, 1.1 * seconds[i]))
-                alive = child.is_alive()
-                os.kill(child.pid, signal.SIGKILL) if alive else None
-                child.join()
-                kills += alive
+                child.join(chance.uniform(0, 1.1 * seconds[i]))
+                if child.is_alive():
+                    child.kill()
+                    child.join()
+                    kills += 1
+                else:  # as long as it takes now: else few moments would be within the work
+                    seconds[i] = time.perf_counter() - begun
                 found = sizes(database)  # opens, and reads
                 assert found in (after[i], after[i + 1]), f"{work.__name__} is half there"
                 whole, nothing = whole + (found == after[i + 1]), nothing + (found == after[i])
@@ -167,20 +170,21 @@ def test_two_officers_plan_at_once(url):
 
 
 @pytest.mark.slow
-def test_ten_writers_for_a_minute(server, tmp_path):
+def test_ten_writers_at_once(server, tmp_path):
     """Each writer adds people and history of its own; both databases at once.
 
-    Nothing is lost, nothing is doubled, nobody sees an error.
+    Nothing is lost, nothing is doubled, nobody sees an error. All begin together, and each has
+    forty transactions to make, so that they stand in each other's way from first to last.
     """
-    seconds = 60
-    begun = time.monotonic()
+    each, ready = 20, fork.Barrier(20)
     urls = [str(tmp_path / "crowd.db"), server()]
     answers = fork.Queue()
 
     def writer(url, me):
         made = 0
+        ready.wait()
         try:
-            while time.monotonic() - begun < seconds:
+            while made < each:
                 name = f"w{me}-{made}"
                 import_people(Store(url), f"id,region\n{name},r{me}\n".encode(), NAME)
                 seen = f"{name},1,{made % 2},{me % 2}\n{name},2,1,0\n"
@@ -196,14 +200,13 @@ def test_ten_writers_for_a_minute(server, tmp_path):
     children = [fork.Process(target=writer, args=(url, me)) for url in urls for me in range(10)]
     for child in children:
         child.start()
-    told = [answers.get(timeout=10 * seconds) for _ in children]
+    told = [answers.get(timeout=600) for _ in children]
     for child in children:
         child.join()
     assert [error for *_, error in told if error] == []
     for url in urls:
         made = {me: count for where, me, count, _ in told if where == url}
-        assert min(made.values()) >= 1  # nobody starved
-        assert sum(made.values()) >= 50
+        assert made == dict.fromkeys(range(10), each)  # nobody starved
         database = Store(url)
         total = sum(made.values())
         batch, person, fact, observation, *_ = sizes(database)

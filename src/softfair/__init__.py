@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from .registry import POLICIES as _POLICIES
 
 if TYPE_CHECKING:
-    from . import datasets, estimate, indices, metrics, sampling, theory
+    from . import datasets, estimate, indices, metrics, quotas, reserves, sampling, theory
     from .cohort import Cohort
     from .comparison import compare, frontier
     from .errors import Infeasible, InvalidInput, NotConverged, NotIndexable, SoftFairError
@@ -51,6 +51,8 @@ _HOME: dict[str, str | None] = {
     "estimate": None,
     "indices": None,
     "metrics": None,
+    "quotas": None,
+    "reserves": None,
     "sampling": None,
     "theory": None,
     "Cohort": "cohort",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .errors import InvalidInput, whole
 from .kernels.episodes import run_window, start_runs
 from .kernels.threads import map_parts
-from .policies.base import Fitted
+from .policies.base import Fitted, Rule
 from .progress import track
 
 __all__ = ["Look", "Result", "simulate", "simulate_and_look"]
@@ -191,7 +191,13 @@ class _Runs:
         Returns how many decisions were simulated.
         """
         fitted, cohort, n = self.fitted, self.fitted.cohort, self.fitted.cohort.n
-        scores, covered = fitted.window(t, self.states, self.memory)
+        rule = fitted.rule
+        chosen = fitted.choose_by_run(t, self.states, self.memory, self.keys)
+        if chosen is None:
+            scores, covered = fitted.window(t, self.states, self.memory)
+        else:  # the arms chosen score 1, all others 0
+            rule = Rule.top()
+            scores, covered = chosen[:, None, :, None].astype(np.float64), 1
         steps = min(covered, until - t, max(1, STRETCH // (n * self.runs)))
         before = self.states if self.memory is None else self.states.copy()
         map_parts(
@@ -203,8 +209,8 @@ class _Runs:
             scores,
             t,
             steps,
-            fitted.rule.c,
-            int(fitted.rule.code),
+            rule.c,
+            int(rule.code),
             fitted.k,
             self.keys,
             self.states,

@@ -5,8 +5,9 @@ from .evenhanded import EvenHanded, FittedEvenHanded
 from .fawt import FaWT
 from .indexed import Oracle, ThresholdWhittle, Whittle
 from .probfair import FittedProbFair, ProbFair
+from .promised import FittedPromise, FittedSoftFair
 from .simple import FairMyopic, Myopic, NoIntervention, Random, RoundRobin
-from .softfair import FittedSoftFair, SoftFair
+from .softfair import SoftFair
 
 __all__ = [
     "EvenHanded",
@@ -15,6 +16,7 @@ __all__ = [
     "Fitted",
     "FittedEvenHanded",
     "FittedProbFair",
+    "FittedPromise",
     "FittedSoftFair",
     "Myopic",
     "NoIntervention",

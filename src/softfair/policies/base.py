@@ -236,7 +236,7 @@ class Fitted:
         self.policy, self.cohort = policy, cohort
         self.k, self.horizon, self.gamma = int(k), int(horizon), float(gamma)
         self.rule, self.info = rule, info
-        self._scorer = scorer
+        self._scorer, self._columns = scorer, cohort.S  # columns: scores of an arm at a decision
         # First decision, how many decisions, their rows.
         self._window: tuple[int, int, Floats | None] = (0, 0, None)
 
@@ -355,6 +355,15 @@ class Fitted:
         table, decisions = self._table(t)
         return table[None], decisions
 
+    def choose_by_run(
+        self, t: int, states: NDArray[Any], memory: Any, keys: NDArray[Any]
+    ) -> NDArray[np.uint8] | None:
+        """Who is helped [runs, n], by a policy with a design of its own; None: by its rule.
+
+        keys [runs] are random 64-bit numbers, one a run, the same at every decision.
+        """
+        return None
+
     def remember_by_run(
         self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
     ) -> Any:
@@ -373,7 +382,7 @@ class Fitted:
         assert self._scorer is not None
         start, count, rows = self._window
         if rows is None or not start <= first < start + count:
-            fit = max(1, WINDOW_BYTES // (8 * self.cohort.n * self.cohort.S))
+            fit = max(1, WINDOW_BYTES // (8 * self.cohort.n * self._columns))
             count = min(fit, self.horizon - first) if first == start + count else 1
             start, rows = first, self._scorer.rows(first, count)
             self._window = start, count, rows

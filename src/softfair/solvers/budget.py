@@ -27,11 +27,13 @@ from ..kernels import recursion
 from ..kernels.rules import RuleCode
 from ..kernels.threads import map_parts
 
-__all__ = ["SAMPLE", "Balance", "balance", "sample_of", "sweep"]
+__all__ = ["SAMPLE", "Balance", "Sweep", "balance", "sample_of", "sweep"]
 
 Floats = NDArray[np.float64]
 # theta [T] -> (F [T], response of F to -theta at the same step [T])
 Residual = Callable[[Floats], tuple[Floats, Floats]]
+# (arms, theta [T], c, gamma, rule) -> [2, T + 1], see `sweep`
+Sweep = Callable[[Cohort, Floats, float, float, RuleCode], Floats]
 
 SAMPLE = 16384  # arms of the sample on which rough prices are found
 LONGEST_STEP = 4.0  # of any theta at once: beyond it sigmoids saturate and the Jacobian is useless
@@ -143,6 +145,8 @@ def balance(
     c: float,
     rule: RuleCode,
     tolerance: float,
+    one_pass: Sweep = sweep,
+    gentler: int = 20,
 ) -> Balance:
     """Find theta such that k arms are expected to be active at every step.
 
@@ -160,6 +164,10 @@ def balance(
         PRICED, JOINT or SUCCESSIVE.
     tolerance : float
         Residual |F_t| that is accepted at every step.
+    one_pass : callable
+        One pass over all arms, if they do more than `sweep` knows of.
+    gentler : int
+        How many smaller multipliers may be tried on the way to a hard problem.
 
     Returns
     -------
@@ -180,7 +188,7 @@ def balance(
 
     def residual(of: Cohort) -> Residual:
         def F(theta: Floats) -> tuple[Floats, Floats]:
-            active, response = sweep(of, theta, c, gamma, rule)[:, :-1] / (k * of.n / n)
+            active, response = one_pass(of, theta, c, gamma, rule)[:, :-1] / (k * of.n / n)
             return active - 1, response
 
         return F
@@ -189,8 +197,10 @@ def balance(
     rough = tolerance if sample is cohort else max(tolerance, 1e-6)
     best = _broyden(residual(sample), flat, None, rough)
     passes = best.passes * share
-    if best.residual > rough:  # approach it through gentler multipliers
-        easier = balance(sample, k * share, horizon, gamma, c / GENTLER, rule, 1e-4)
+    if best.residual > rough and c > 0 and gentler:  # approach it through gentler multipliers
+        easier = balance(
+            sample, k * share, horizon, gamma, c / GENTLER, rule, 1e-4, one_pass, gentler - 1
+        )
         again = _broyden(residual(sample), easier.theta * GENTLER, None, rough)
         passes += (easier.passes + again.passes) * share
         if again.residual < best.residual:
