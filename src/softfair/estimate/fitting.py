@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -35,7 +36,6 @@ MOST_FITTED = 1500
 MOST_NUMBERS = 24  # numbers about people that are used, those that tell most
 WORSE = 3.0  # another class is not tried after one that lowers the evidence by so much
 UNLIKELY = 0.02  # weight of a form below which it is left out
-STEP = 0.02  # in standard deviations of the prior, for second derivatives
 MOST_STEPS = 300
 FLAT = 0.05  # largest slope at a mode: the error of z is some hundredths of its prior's sd
 FLATTEST = 0.5  # least curvature: the prior alone has 1
@@ -83,6 +83,7 @@ class _Mode:
 
     fit: Fit
     z: Floats
+    second: Floats  # minus second derivatives of the log density
     curvature: Floats  # eigenvalues
     axes: Floats  # eigenvectors
     evidence: float
@@ -123,9 +124,9 @@ def fit_population(
     told = int(people @ (histories.moves.any(axis=(1, 2, 3)) | (histories.first >= 0)))
     most = min(MOST_CLASSES, max(1, told // LEAST_PEOPLE))
 
-    def mode(form: Form, guess: Floats, numbers: Floats = alone) -> _Mode:
+    def mode(form: Form, guess: Floats) -> _Mode:
         points = normal_points(form.D, ATOMS, 0)
-        return _mode(Fit(form, histories, people, numbers, share, points), guess)
+        return _mode(Fit(form, histories, people, alone, share, points), guess)
 
     modes: list[_Mode] = []
     for effect in (True, False):
@@ -133,7 +134,7 @@ def fit_population(
     modes = _likely(modes)
     if design.X.shape[1]:
         design, X = _telling(modes[0], design, X)
-        modes = _likely([_with_numbers(one, X, mode) for one in modes[:2]])
+        modes = _likely([_with_numbers(one, X) for one in modes[:2]])
     evidence = np.array([one.evidence for one in modes])
     weight = np.exp(evidence - evidence.max())
     weight /= weight.sum()
@@ -183,10 +184,11 @@ def _likely(modes: Sequence[_Mode]) -> list[_Mode]:
     return [one for one in ordered if one.evidence >= least]
 
 
-def _mode(fit: Fit, guess: Floats) -> _Mode:
+def _mode(fit: Fit, guess: Floats, second: Floats | None = None) -> _Mode:
     """The mode from a guess on, its curvature and Laplace's evidence.
 
-    K classes can be numbered in K! ways, all equally good.
+    ``second`` is the curvature to begin with; by default that of the prior. K classes can be
+    numbered in K! ways, all equally good.
     """
 
     def downhill(z: Floats) -> tuple[float, Floats]:
@@ -194,17 +196,15 @@ def _mode(fit: Fit, guess: Floats) -> _Mode:
         return -value, -gradient
 
     # L-BFGS-B took three times as long: its threads wait for each other on small matrices.
-    found = minimize(
-        downhill, guess, jac=True, method="BFGS", options={"maxiter": MOST_STEPS, "gtol": FLAT}
-    )
+    options: dict[str, Any] = {"maxiter": MOST_STEPS, "gtol": FLAT}
+    if second is not None:
+        curvature, axes = np.linalg.eigh(second)
+        inverse = (axes / np.maximum(curvature, FLATTEST)) @ axes.T
+        options["hess_inv0"] = (inverse + inverse.T) / 2
+    found = minimize(downhill, guess, jac=True, method="BFGS", options=options)
     z = np.asarray(found.x)
-    _, level = fit(z)
-    second = np.empty((len(z), len(z)))
-    for j in range(len(z)):
-        moved = z.copy()
-        moved[j] += STEP
-        second[j] = (level - fit(moved)[1]) / STEP
-    curvature, axes = np.linalg.eigh((second + second.T) / 2)
+    second = fit.curvature(z)
+    curvature, axes = np.linalg.eigh(second)
     curvature = np.maximum(curvature, FLATTEST)
     evidence = (
         -float(found.fun)
@@ -212,7 +212,7 @@ def _mode(fit: Fit, guess: Floats) -> _Mode:
         - float(np.log(curvature).sum()) / 2
         + math.lgamma(fit.form.K + 1)
     )
-    return _Mode(fit, z, curvature, axes, evidence)
+    return _Mode(fit, z, second, curvature, axes, evidence)
 
 
 def _guess(form: Form, single: _Mode) -> Floats:
@@ -250,9 +250,14 @@ def _extended(mode: _Mode, form: Form) -> Floats:
     return np.concatenate([mode.z, np.zeros(form.size - len(mode.z))])
 
 
-def _with_numbers(mode: _Mode, X: Floats, make: Callable[..., _Mode]) -> _Mode:
+def _with_numbers(mode: _Mode, X: Floats) -> _Mode:
     """The mode with numbers about people; how much each of them does is learnt on the way."""
     scales: tuple[tuple[float, float], ...] = ((FIRST_SCALE, FIRST_SCALE),) * X.shape[1]
     form = replace(mode.fit.form, scales=scales)
-    rough = make(form, _extended(mode, form), X)
-    return make(replace(form, scales=rough.scales()), rough.z, X)
+    fit, guess = mode.fit.under(form, X), _extended(mode, form)
+    rough = _mode(fit, guess, fit.curvature(guess))
+    final = replace(form, scales=rough.scales())
+    by = final.prior[1] / form.prior[1]
+    one = np.eye(form.size)
+    second = one + (rough.second - one) * np.outer(by, by)
+    return _mode(fit.under(final, X), rough.z / by, second)

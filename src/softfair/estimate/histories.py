@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,18 @@ __all__ = ["LONGEST_GAP", "Histories"]
 #: A gap of more rounds counts as one of this many (its last): whatever was seen before it is
 #: forgotten by then, for everybody who leaves each state once in a dozen rounds.
 LONGEST_GAP = 60
+DIGITS = 30  # contacts of a gap that one code holds
 NOTHING, OPEN = -2, -1
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """The gaps of n people by kind. Gaps with the same ends and contacts are of a kind."""
+
+    kind_of: Ints  # [n + 1] entries kind_of[i] .. kind_of[i + 1] - 1 are those of person i
+    kind: Ints  # [e] from 0 on, each at most once a person
+    count: Floats  # [e] how often the person has it
+    example: Ints  # a gap of each kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,16 +108,42 @@ class Histories:
             contacts=np.bincount(i[known] * 2 + a[known], minlength=2 * n).reshape(n, 2),
         )
 
+    @cached_property
+    def kinds(self) -> Kinds:
+        """The gaps of each person, counted by their kind."""
+        g, owner = len(self.gap_first), np.repeat(np.arange(self.n), np.diff(self.gap_of))
+        length = np.diff(self.act_of)
+        gap = np.repeat(np.arange(g), length)
+        t = np.arange(len(gap)) - self.act_of[gap]
+        code = self.gap_first * (self.S + 1) + self.gap_last
+        code = _together(code, length)
+        for low in range(0, LONGEST_GAP, DIGITS):  # sums below 3^30 are exact
+            inside = (t >= low) & (t < low + DIGITS)
+            digits = (self.acts[inside] + 1) * 3.0 ** (t[inside] - low)
+            code = _together(code, np.bincount(gap[inside], digits, minlength=g).astype(np.int64))
+        _, example, kind = np.unique(code, return_index=True, return_inverse=True)
+        entry, count = np.unique(owner * max(len(example), 1) + kind, return_counts=True)
+        person, of_person = np.divmod(entry, max(len(example), 1))
+        return Kinds(
+            kind_of=np.searchsorted(person, np.arange(self.n + 1)),
+            kind=of_person,
+            count=count.astype(np.float64),
+            example=example,
+        )
+
     def kernel_data(self) -> tuple[Any, ...]:
         """What the kernels take."""
+        kinds, length = self.kinds, np.diff(self.act_of)[self.kinds.example]
         return (
             self.moves.astype(np.float64),
             self.first,
-            self.gap_of,
-            self.gap_first,
-            self.gap_last,
-            self.act_of,
-            self.acts,
+            kinds.kind_of,
+            kinds.kind,
+            kinds.count,
+            self.gap_first[kinds.example],
+            self.gap_last[kinds.example],
+            np.concatenate([[0], np.cumsum(length)]),
+            self.acts[_ranges(self.act_of[kinds.example], length)],
         )
 
     @property
@@ -137,14 +175,11 @@ class Histories:
 
         People of a kind have the same numbers X and the same history as far as it matters.
         """
-        n = self.n
+        n, kinds = self.n, self.kinds
         of_gaps = np.full(n, b"", dtype=object)
-        lengths = np.diff(self.act_of)
-        for i in np.flatnonzero(np.diff(self.gap_of)):
-            low, high = self.gap_of[i], self.gap_of[i + 1]
-            acts = self.acts[self.act_of[low] : self.act_of[high]]
-            parts = (self.gap_first[low:high], self.gap_last[low:high], lengths[low:high], acts)
-            of_gaps[i] = np.concatenate(parts).astype(np.int16).tobytes()
+        pairs = np.stack([kinds.kind, kinds.count.astype(np.int64)], axis=1)
+        for i in np.flatnonzero(np.diff(kinds.kind_of)):
+            of_gaps[i] = pairs[kinds.kind_of[i] : kinds.kind_of[i + 1]].tobytes()
         _, gaps = np.unique(of_gaps, return_inverse=True)
         rest = (X, self.moves.reshape(n, -1), self.first[:, None], self.seen, gaps[:, None])
         table = np.concatenate(rest, axis=1, dtype=np.float64)
@@ -166,6 +201,13 @@ def _gaps(i: Ints, r: Ints, s: Ints, a: Ints, begins: Ints, ends: Ints) -> tuple
     high = np.concatenate([known[np.searchsorted(known, heads)], after[apart], tails])
     order = np.lexsort((high, low))
     return low[order], high[order]
+
+
+def _together(code: Ints, other: Ints) -> Ints:
+    """A code from 0 on for each pair of codes."""
+    _, one = np.unique(code, return_inverse=True)
+    values, two = np.unique(other, return_inverse=True)
+    return one * max(len(values), 1) + two
 
 
 def _ranges(start: Ints, length: Ints) -> Ints:

@@ -54,8 +54,6 @@ def persons_of(
         histogram = np.zeros((end - begin, 2, S, 1 if S == 2 else S, BINS))
         one = np.empty((end - begin, 2, S, S - 1))
         for number, law in enumerate(laws):
-            shift = np.zeros((m, law.atoms.shape[0]))
-            shift[begin:end] = X[begin:end] @ law.by_column.T
             posterior_sums(
                 begin,
                 end,
@@ -63,7 +61,7 @@ def persons_of(
                 longest,
                 law.atoms,
                 law.log_weight,
-                shift,
+                X[begin:end] @ law.by_column.T,
                 law.settled,
                 law.coin,
                 law.unseen,

@@ -22,6 +22,7 @@ __all__ = ["Fit", "Form", "Law", "law_at", "normal_points"]
 
 # Pieces of the work, whatever the number of threads, so that sums do not depend on it.
 PARTS, LEAST_PART = 8, 64
+STEP = 0.02  # in standard deviations of the prior, and in logits, for second derivatives
 WIDEST, NARROWEST = 4.0, -12.0  # log spreads are cut here: no chance would change beyond
 
 
@@ -226,11 +227,47 @@ class Fit:
 
     def __call__(self, z: Floats) -> tuple[float, Floats]:
         """log p(z, histories) and its gradient."""
+        value, gradient, _ = self._slopes(z)
+        return value, gradient
+
+    def curvature(self, z: Floats) -> Floats:
+        """Minus the second derivatives of log p(z, histories), by differences of the gradient.
+
+        What numbers about people do acts through people's shifts alone. So their block takes one
+        difference a logit, not one a parameter: with H_i the second derivatives by the shift of
+        person i, it is the sum of H_i times X_i X_i'.
+        """
+        form = self.form
+        _, level, by_shift = self._slopes(z)
+        by_column, others = form.parts["by_column"][0], form.size - form.free * form.c
+        second = np.zeros((form.size, form.size))
+        for j in range(others):
+            moved = z.copy()
+            moved[j] += STEP
+            second[j] = (level - self(moved)[1]) / STEP
+        second[:others, :others] = (second[:others, :others] + second[:others, :others].T) / 2
+        second[by_column, :others] = second[:others, by_column].T
+        if form.c:
+            block = np.empty((form.free, form.c, form.free, form.c))
+            for d in range(form.free):
+                move = np.zeros(form.D)
+                move[d] = STEP
+                apart = (by_shift - self._slopes(z, move)[2])[:, : form.free] / STEP  # [m, free]
+                for e in range(form.free):
+                    block[d, :, e] = (self.X * apart[:, e, None]).T @ self.X
+            flat = block.reshape(form.free * form.c, -1)
+            sd = form.prior[1][by_column]
+            second[by_column, by_column] = np.eye(len(sd)) + (flat + flat.T) / 2 * np.outer(sd, sd)
+        return second
+
+    def _slopes(self, z: Floats, move: Floats | None = None) -> tuple[float, Floats, Floats]:
+        """The value, its gradient, and that by people's shifts [m, D]; with everybody moved."""
         form = self.form
         mean, sd = form.prior
         phi = mean + sd * z
         law = law_at(form, phi, self.points)
         logs, by_shift = np.empty(self._n), np.empty((self._n, form.D))
+        shift = self.X @ law.by_column.T
         parts = map_parts(
             person_likelihoods,
             self._n,
@@ -239,7 +276,7 @@ class Fit:
             self._longest,
             law.atoms,
             law.log_weight,
-            self.X @ law.by_column.T,
+            shift if move is None else shift + move,
             law.settled,
             law.coin,
             law.unseen,
@@ -258,15 +295,13 @@ class Fit:
         form.of(gradient, "settled")[:] = by_start[0] - by_start.sum() * law.settled
         coins = by_start[1:]
         form.of(gradient, "coin")[:] = (coins - coins.sum() * law.coin)[1:]
-        form.of(gradient, "by_column")[:] = ((self.people[:, None] * by_shift).T @ self.X)[
-            : form.free
-        ]
+        form.of(gradient, "by_column")[:] = (by_shift.T @ self.X)[: form.free]
         value = float(self.people @ logs)
         if form.gaps:
             form.of(gradient, "seen")[:] = self._seen * law.unseen - hidden * (1 - law.unseen)
             value += float(self._seen @ np.log1p(-law.unseen))
         value -= float(z @ z) / 2 + form.size / 2 * math.log(2 * math.pi)
-        return value, gradient * sd - z
+        return value, gradient * sd - z, by_shift
 
     def _by_atoms(self, phi: Floats, by_atom: Floats, gradient: Floats) -> None:
         """Fill the gradient by what moves the atoms, given that by the atoms [D, K M]."""
