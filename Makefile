@@ -10,8 +10,7 @@ help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
 
 demo: $(READY)  ## run the demonstration
-	@$(BIN)/python examples/demo.py
-	@$(BIN)/python examples/programme.py
+	@$(BIN)/softfair demo
 
 test: $(READY)  ## run the tests
 	@$(BIN)/python -m pytest -n auto --dist loadgroup

@@ -35,6 +35,7 @@ ORDER = (
     "experiments",
     "bench",
     "programme",
+    "demo",
     "cli",
 )
 REMEDY = f"add it to ORDER in {Path(__file__).name}"

@@ -5,6 +5,8 @@ Heavy libraries are loaded inside the commands, so that --help is instant.
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import math
 import os
@@ -18,6 +20,7 @@ from typer.core import TyperCommand
 
 from .errors import NotConverged, SoftFairError
 from .programme.commands import commands
+from .programme.commands.shared import examples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +59,7 @@ Gamma = Annotated[
 Picture = Annotated[Path | None, typer.Option("--png", help="Draw the result to this file.")]
 
 
+EVEN_WEIGHTS = (0.02, 0.08, 0.2, 0.4, 0.8)  # mu of the curve of EvenHanded, over k times decisions
 QUICK_RUNS = 40  # of each policy in the small version: 8 cohorts, 5 runs on each
 
 
@@ -65,8 +69,25 @@ class _ListsIds(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from .experiments.catalogue import names_of_experiments
 
-        self.epilog = f"Ids: {', '.join(names_of_experiments())}."
+        ids = f"Ids: {', '.join(names_of_experiments())}."
+        self.epilog = (
+            f"{examples('softfair reproduce table2', 'softfair reproduce --quick')}\n\n{ids}"
+        )
         super().format_help(ctx, formatter)
+
+
+@app.command(epilog=examples("softfair demo", "softfair demo --out demonstration"))
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for pictures, report and audit.")] = Path("out"),
+) -> None:
+    """The demonstration: every policy on two cohorts, the paper in little, four weeks of a
+    programme. It takes some minutes."""
+    from .demo import run_a_programme, show_policies
+
+    show_policies(out)
+    print("The paper's figures and tables, with few cohorts and episodes. Report:")
+    reproduce(quick=True, out=out)
+    run_a_programme(out / "programme")
 
 
 @app.command(cls=_ListsIds)
@@ -120,7 +141,7 @@ def reproduce(
     print(write_report(results, out, seed, quick, claims))
 
 
-@app.command()
+@app.command(epilog=examples("softfair verify", "softfair verify --claim theorem-1"))
 def verify(
     claim: Annotated[
         list[str] | None, typer.Option(help="A claim by name (repeat for more); default all.")
@@ -153,7 +174,7 @@ def verify(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(epilog=examples("softfair frontier people.csv --k 10 --png curve.png"))
 def frontier(
     cohort: CohortFile,
     k: Budget,
@@ -169,24 +190,26 @@ def frontier(
     png: Picture = None,
 ) -> None:
     """What fairness costs for your own people: benefit against even spread of help, by c."""
+    from .comparison import compare, limit
     from .comparison import frontier as trace
     from .files import read_cohort
+    from .policies import EvenHanded
 
-    curve = trace(
-        read_cohort(cohort),
-        k,
-        horizon,
-        [_number("c", text) for text in c] if c else None,
-        gamma,
-        runs,
-        seed,
-    )
+    people = read_cohort(cohort)
+    cs = [_number("c", text) for text in c] if c else None
+    curve = trace(people, k, horizon, cs, gamma, runs, seed, bound=True)
     _show(curve, as_json, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
-        _draw(png, {"SoftFair": curve})
+        weights = [share * max(k, 1) * horizon for share in EVEN_WEIGHTS]
+        even = compare([EvenHanded(mu=mu) for mu in weights], people, k, horizon, gamma, runs, seed)
+        curves = {"SoftFair": curve, "EvenHanded": even.assign(mu=weights)}
+        bound = limit(people, k, horizon, gamma, runs, seed)
+        _draw(png, curves, bound=bound)
 
 
-@app.command()
+@app.command(
+    epilog=examples("softfair simulate people.csv --k 10 --policy Oracle --policy SoftFair:10")
+)
 def simulate(
     cohort: CohortFile,
     k: Budget,
@@ -225,11 +248,11 @@ def simulate(
         _draw(png, {}, table)
 
 
-@app.command()
+@app.command(epilog=examples("softfair bench", "softfair bench pass --quick"))
 def bench(
     parts: Annotated[
         list[str] | None,
-        typer.Argument(help="pass, memory, inclusion, start, reproduce; nothing: all."),
+        typer.Argument(help="pass, even, memory, inclusion, start, reproduce; nothing: all."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A tenth of the sizes, to see that everything runs.")
@@ -302,10 +325,12 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
         "benefit": ("benefit %", "{:.0f}\u00b1{:.0f}"),
         "of_bound": ("bound %", "{:.0f}"),
         "entropy": ("entropy", "{:.2f}"),
+        "bound": ("limit %", "{:.0f}"),
         "never_selected": ("never", "{:.0%}"),
         "longest_wait": ("wait", "{:.0f}"),
         "unfair": ("unfair %", "{:.1f}"),
     }
+    columns = {name: column for name, column in columns.items() if name in table}
     for heading, _ in columns.values():
         shown.add_column(heading, justify="right", no_wrap=True)
     rough = ~table["converged"].to_numpy(bool)
@@ -321,7 +346,8 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
     console.print(shown)
     console.print(
         "benefit: % of the Oracle's \u00b1 sd; bound: % of the most that any policy can add; "
-        "never: share of people never helped;",
+        + ("limit: the most benefit of any policy as even; " if "bound" in columns else "")
+        + "never: share of people never helped;",
         style="dim",
     )
     console.print(
@@ -332,7 +358,10 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
 
 
 def _draw(
-    path: Path, curves: dict[str, pd.DataFrame], policies: pd.DataFrame | None = None
+    path: Path,
+    curves: dict[str, pd.DataFrame],
+    policies: pd.DataFrame | None = None,
+    bound: pd.DataFrame | None = None,
 ) -> None:
     """Benefit against fairness, as a picture in a file."""
     from .figures import draw_frontier, new_figure
@@ -340,17 +369,21 @@ def _draw(
     from .page import picture
 
     figure, axes = new_figure()
-    draw_frontier(axes[0], curves, policies)
+    draw_frontier(axes[0], curves, policies, bound=bound)
     write_whole(path, picture(figure, dpi=150))
     print(path, file=sys.stderr)
 
 
 def main() -> None:
     """Run; bad input is one line on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # of a terminal that knows ASCII alone
     try:
         code = app(standalone_mode=False)
         if code == 130:  # what becomes of Ctrl-C inside a command
             raise KeyboardInterrupt
+        sys.stdout.flush()
         sys.exit(code)
     except SoftFairError as error:
         print(f"softfair: {error}", file=sys.stderr)
@@ -363,6 +396,15 @@ def main() -> None:
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # so that the interpreter's last flush does not complain
         sys.exit(0)
+    except MemoryError:
+        print("softfair: there is not enough memory for that; nothing was changed", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+            raise
+        print(f"softfair: the output cannot be written: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(2)
     except Exception as error:
         # click's own complaints about arguments carry a message and an exit code
         if hasattr(error, "format_message"):

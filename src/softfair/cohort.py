@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import InvalidInput, refuse
+from .errors import InvalidInput, real_numbers, refuse
 
 __all__ = ["Cohort"]
 
@@ -242,7 +242,7 @@ class Cohort:
 def _array(name: str, values: ArrayLike) -> Floats:
     """The values as an array of floats."""
     try:
-        return np.asarray(values, dtype=np.float64)
+        return real_numbers(values)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"{name} is not an array of numbers ({error}); give floats of one rectangular shape"

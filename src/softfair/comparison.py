@@ -42,6 +42,7 @@ __all__ = [
     "compare",
     "figures_of",
     "frontier",
+    "limit",
     "mean_interval",
 ]
 
@@ -333,6 +334,46 @@ def frontier(
     rows = [{"c": float(at.c), **referee.row(at, reference)} for at in track(curve, "frontier")]
     table = pd.DataFrame(rows)
     return table.assign(bound=referee.most_benefit(table.entropy.to_numpy())) if bound else table
+
+
+def limit(
+    cohort: Cohort,
+    k: int,
+    horizon: int,
+    gamma: float = 1.0,
+    runs: int = 50,
+    seed: int = 0,
+    entropies: Sequence[float] | None = None,
+) -> pd.DataFrame:
+    """The most benefit that any policy can have, by how evenly it helps.
+
+    Parameters
+    ----------
+    cohort, k, horizon, gamma, runs, seed
+        As in :func:`compare`; the Oracle's gain, of which benefit is a share, is that of these
+        runs.
+    entropies : sequence of float, optional
+        Where; default 200 values from 0 to log n.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``entropy`` and ``bound``: no policy whose expected entropy of who is helped is at least
+        that can expect more benefit (:func:`softfair.solvers.tradeoff_bound`).
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.comparison import limit
+    >>> curve = limit(sf.datasets.synthetic(n=20, seed=0), k=2, horizon=10, runs=10)
+    >>> bool(curve.bound.is_monotonic_decreasing)
+    True
+    """
+    import pandas as pd
+
+    referee = _Referee(cohort, k, horizon, gamma, runs, seed)
+    at = np.linspace(0, math.log(cohort.n), 200) if entropies is None else np.asarray(entropies)
+    return pd.DataFrame({"entropy": at, "bound": referee.most_benefit(at)})
 
 
 def _reference(against: Policy | str | None, policies: Sequence[Policy]) -> Policy | None:

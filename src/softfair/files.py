@@ -13,6 +13,7 @@ import io
 import os
 import re
 import secrets
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,10 +25,11 @@ from .errors import InvalidInput
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["read_cohort", "write_cohort", "write_whole"]
+__all__ = ["read_cohort", "write_cohort", "write_private", "write_whole"]
 
 TWO_STATE = ("p00", "p01", "p10", "p11")
 LABELS = ("id", "group", "start")
+BEGINNING = 65536  # bytes by which an earlier output is recognised
 
 
 def read_cohort(path: str | Path) -> Cohort:
@@ -122,20 +124,24 @@ def write_cohort(cohort: Cohort, path: str | Path) -> None:
         write_whole(path, table.to_csv(index=False).encode())
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes, private: bool = False) -> None:
     """Write a file so that it is there completely or not at all.
 
     Parameters
     ----------
     path : Path
-        The file. Folders that are missing are made. A file that is there is replaced.
+        The file. Folders that are missing are made. An earlier output of the same kind is replaced
+        and keeps its permissions; anything else that is there stays.
     content : bytes
         What to write.
+    private : bool
+        Whether nobody but the owner may read a new file: it holds data of persons.
 
     Raises
     ------
     InvalidInput
-        If the file cannot be written; what was there before stays.
+        If the file cannot be written, or if what is there is no such output: a database, a device,
+        a table with other columns; what was there before stays.
 
     Notes
     -----
@@ -152,9 +158,12 @@ def write_whole(path: Path, content: bytes) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        mode = _refuse_other_things(path, content)
         name = path.parent / f".{path.name}.{secrets.token_hex(8)}"
-        # The user's mask takes its part off these permissions.
-        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        # The user's mask takes its part off these permissions. What replaces a file gets that
+        # file's in the end, and until then nobody else's.
+        first = 0o600 if private or mode is not None else 0o666
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first)
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
     try:
@@ -162,6 +171,8 @@ def write_whole(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        if mode is not None:
+            os.chmod(name, mode)
         os.replace(name, path)
     except OSError as error:
         name.unlink(missing_ok=True)
@@ -169,6 +180,63 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         name.unlink(missing_ok=True)
         raise
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file with data of persons, which nobody but the owner may read.
+
+    Parameters
+    ----------
+    path : Path
+        The file, as for :func:`write_whole`.
+    content : bytes
+        What to write.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from softfair.files import write_private
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_private(pathlib.Path(folder, "names.txt"), b"Ada")
+    ...     oct(pathlib.Path(folder, "names.txt").stat().st_mode & 0o777)
+    '0o600'
+    """
+    write_whole(path, content, private=True)
+
+
+def _refuse_other_things(path: Path, content: bytes) -> int | None:
+    """The permissions of the earlier output that a new one replaces; None: nothing is there."""
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(there.st_mode):
+        raise InvalidInput(f"{path} is no file but something else; choose another name")
+    with path.open("rb") as file:
+        before = file.read(BEGINNING)
+    if before.startswith(b"SQLite format 3\0"):
+        raise InvalidInput(f"{path} is a database, which no output replaces; choose another name")
+    ending = path.suffix.lower()
+    if before and _beginning(before, ending) != _beginning(content[:BEGINNING], ending):
+        raise InvalidInput(
+            f"{path} is there and is no such output of softfair; choose another name, "
+            "or move it away first"
+        )
+    return stat.S_IMODE(there.st_mode)
+
+
+def _beginning(content: bytes, ending: str) -> bytes:
+    """What outputs of one kind have in common: the heading of a table, the title of a page."""
+    if ending in (".html", ".htm"):
+        title = re.search(rb"<title>.*?</title>", content, re.DOTALL)
+        return title[0] if title else b"no title"
+    if ending == ".csv":
+        return content.partition(b"\n")[0].strip()
+    if ending == ".json":
+        return content.partition(b":")[0]
+    if ending == ".txt":
+        return content.partition(b"/")[0]
+    return content[:4]  # Parquet, PNG and PDF begin with their names; of other files, their text
 
 
 def _transitions(table: pd.DataFrame, where: str) -> Floats:

@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import InvalidInput, refuse, whole
+from .errors import InvalidInput, real_numbers, refuse, whole
 from .kernels import draws, expansion, fourier
 from .kernels.inclusion import joint_inclusion, restore_sum, successive_inclusion
 from .kernels.order import WIDE, clip_decided
@@ -40,10 +40,12 @@ __all__ = [
     "Design",
     "design_code",
     "draw",
+    "draw_by_luck",
     "inclusion",
     "inclusion_of_top",
     "multiplier",
     "new_key",
+    "top_by_luck",
 ]
 
 Design = Literal["successive", "joint"]
@@ -162,6 +164,123 @@ def draw(
     return np.flatnonzero(chosen)
 
 
+def draw_by_luck(
+    log_weights: ArrayLike,
+    k: int,
+    luck: NDArray[np.uint64],
+    design: Design = "successive",
+) -> NDArray[np.int64]:
+    """Draw k arms by the design, where each arm brings its own random numbers.
+
+    Parameters
+    ----------
+    log_weights : array_like [n]
+        Logarithms of the weights; infinite entries are allowed.
+    k : int
+        Number of arms to draw, 0 <= k <= n.
+    luck : ndarray of uint64 [n, 2]
+        128 random bits of each arm, independent of the weights.
+    design : {"successive", "joint"}
+        Sampling design, see :mod:`softfair.sampling`.
+
+    Returns
+    -------
+    ndarray [k]
+        Indices of the arms, sorted.
+
+    Raises
+    ------
+    InvalidInput
+        A log-weight is not a number, k is not between 0 and n, the design is unknown, or ``luck``
+        is not of that shape and type.
+
+    Notes
+    -----
+    The law is that of :func:`draw`. Who is drawn does not depend on the order of the arms, and an
+    arm that leaves or joins hardly changes the luck of the others. ``successive`` is the race of
+    exponential clocks, each with its arm's own number. ``joint`` decides the arms one after
+    another, in the order of their first numbers, by their second numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import softfair as sf
+    >>> luck = np.random.default_rng(0).integers(0, 2**64, (4, 2), dtype=np.uint64)
+    >>> sf.sampling.draw_by_luck([0.0, 0.0, np.inf, -np.inf], 2, luck, "joint")
+    array([0, 2])
+    """
+    z, code = _vector(log_weights).copy(), design_code(design)
+    _refuse_nan(z)
+    n = len(z)
+    k = whole("k", k, 0, n, f", the arms are {n}")
+    order = _order_of(luck, n)
+    clip_decided(z, k, np.empty(n))
+    z, own = z[order], _unit(luck[order, 1])
+    if code is RuleCode.SUCCESSIVE:
+        rings = np.empty(n)
+        draws.rings_by_luck(z, own, rings)
+        chosen = np.argsort(rings, kind="stable")[:k]  # ties by the first number
+    else:
+        in_set = np.empty(n, np.uint8)
+        draws.draw_joint_by_luck(z, k, own, np.empty(n), in_set)
+        chosen = np.flatnonzero(in_set)
+    return np.sort(order[chosen])
+
+
+def top_by_luck(scores: ArrayLike, k: int, luck: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The k highest scores, ties broken by the random numbers that each arm brings.
+
+    Parameters
+    ----------
+    scores : array_like [n]
+        What ranks the arms.
+    k : int
+        Number of arms chosen, 0 <= k <= n.
+    luck : ndarray of uint64 [n, 2]
+        128 random bits of each arm.
+
+    Returns
+    -------
+    ndarray [k]
+        Indices of the arms, sorted.
+
+    Raises
+    ------
+    InvalidInput
+        A score is not a number, k is not between 0 and n, or ``luck`` is not of that shape and
+        type.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import softfair as sf
+    >>> luck = np.array([[5, 0], [2, 0], [3, 0]], dtype=np.uint64)
+    >>> sf.sampling.top_by_luck([1.0, 1.0, 1.0], 2, luck)
+    array([1, 2])
+    """
+    values = _vector(scores)
+    _refuse_nan(values)
+    k = whole("k", k, 0, len(values), f", the arms are {len(values)}")
+    order = _order_of(luck, len(values))
+    return np.sort(order[np.argsort(-values[order], kind="stable")[:k]])
+
+
+def _order_of(luck: NDArray[np.uint64], n: int) -> NDArray[np.int64]:
+    """The arms in the order of their first numbers, ties by the second [n]."""
+    if not isinstance(luck, np.ndarray) or luck.dtype != np.uint64 or luck.shape != (n, 2):
+        shape = getattr(luck, "shape", None)
+        raise InvalidInput(
+            f"luck is {getattr(luck, 'dtype', type(luck).__name__)} of shape {shape}; "
+            f"give uint64 of shape ({n}, 2), 128 random bits for each arm"
+        )
+    return np.lexsort((luck[:, 1], luck[:, 0]))
+
+
+def _unit(bits: NDArray[np.uint64]) -> Floats:
+    """Numbers in (0, 1), never 0 nor 1, from 64 random bits each: centres of 2^52 cells."""
+    return ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+
+
 def inclusion_of_top(scores: ArrayLike, k: int) -> Floats:
     """Inclusion of the rule "the k highest scores", ties broken at random.
 
@@ -204,7 +323,8 @@ def multiplier(
 ) -> float:
     """Check a multiplier, and return ``math.inf`` if it counts as infinite.
 
-    This is the only place that decides whether a finite multiplier counts as infinite.
+    This is the only place that decides whether a finite multiplier counts as infinite, or a
+    positive one as 0.
 
     Parameters
     ----------
@@ -218,8 +338,8 @@ def multiplier(
     Returns
     -------
     float
-        c, or ``math.inf`` for c > 1e100: scores that differ are then ordered by rank alone, and
-        products with scores could overflow.
+        c; ``math.inf`` for c > 1e100: scores that differ are then ordered by rank alone, and
+        products with scores could overflow; 0 for c < 1e-100, which makes no weights differ.
 
     Raises
     ------
@@ -234,7 +354,12 @@ def multiplier(
     """
     if not isinstance(c, numbers.Real) or not c >= 0:
         raise InvalidInput(f"{name} is {c!r}; give a number >= 0{hint}")
-    value = float(c)
+    try:
+        value = float(c)
+    except OverflowError:  # a whole number of more than 308 digits
+        return math.inf
+    if value < 1 / BEYOND_REACH:
+        return 0.0
     return math.inf if value > BEYOND_REACH else value
 
 
@@ -300,7 +425,7 @@ def new_key(rng: np.random.Generator) -> np.uint64:
 def _vector(values: ArrayLike) -> Floats:
     """The values as a contiguous array [n], n >= 1."""
     try:
-        given = np.ascontiguousarray(values, dtype=np.float64)
+        given = np.ascontiguousarray(real_numbers(values))
     except (TypeError, ValueError):
         raise InvalidInput(
             "log-weights are not an array of numbers; give one number an arm"

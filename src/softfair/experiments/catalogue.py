@@ -21,10 +21,13 @@ from .. import datasets
 from ..cohort import Cohort
 from ..errors import InvalidInput
 from ..policies import (
+    EvenHanded,
     FairMyopic,
+    FaWT,
     Myopic,
     Oracle,
     Policy,
+    ProbFair,
     Random,
     SoftFair,
     ThresholdWhittle,
@@ -244,6 +247,30 @@ def _table_2() -> list[Experiment]:
     return [Experiment("table2", "table2", "cpap", 100, 10, 80, BASELINES | softfair(C))]
 
 
+def _limit() -> list[Experiment]:
+    """Beyond the paper: both data sets against the limit that no policy can exceed."""
+    one_c = SoftFair(solver="meanfield", design="successive")
+    policies: dict[str, Policy] = {
+        "Random": Random(),
+        "Oracle": Oracle(),
+        "FaWT": FaWT(window=20),
+        "ProbFair": ProbFair(low=0.02),
+        **{f"EvenHanded, mu = {mu:g}": EvenHanded(mu=mu) for mu in (10.0, 40.0, 100.0, 400.0)},
+        **{f"SoftFair (priced), c = {c:g}": SoftFair(c=c) for c in (2.0, 5.0, 10.0, 20.0, 50.0)},
+        **{
+            f"SoftFair (c_value = 1), c = {c:g}": replace(one_c, c=c, c_value=1.0)
+            for c in (2.0, 5.0, 10.0, 20.0)
+        },
+        **{f"SoftFair (mean field), c = {c:g}": replace(one_c, c=c) for c in (1.0, 2.0, 5.0, 9.0)},
+    }
+    return [
+        Experiment(
+            f"limit/{name}", "limit", name, 100, 10, 50, policies, x=name, cohorts=READING_COHORTS
+        )
+        for name in ("synthetic", "cpap")
+    ]
+
+
 def _readings() -> list[Experiment]:
     """Table 2 under every reading of the grid, and Figure 1 on each of the paper's cohorts."""
     fast = {label: (BASELINES | softfair(C))[label] for label in readings.STANDS_FOR.values()}
@@ -286,7 +313,7 @@ def _readings() -> list[Experiment]:
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.id: experiment
-    for part in (_figure_1, _figure_2, _figure_3, _table_2, _readings)
+    for part in (_figure_1, _figure_2, _figure_3, _table_2, _limit, _readings)
     for experiment in part()
 }
 

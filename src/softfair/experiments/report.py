@@ -32,6 +32,7 @@ from .judgements import (
     judge_table_2,
     table_2,
 )
+from .limits import LIMIT_SECTION
 from .paper import REFERENCES
 from .reading_sections import READING_SECTIONS
 from .sections import Judgement, Results, Section, Table, describe, parts, unsettled_note
@@ -149,6 +150,7 @@ SECTIONS = (
         draw_frontiers,
         judge_frontiers,
     ),
+    LIMIT_SECTION,
     *READING_SECTIONS,
 )
 

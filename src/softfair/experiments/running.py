@@ -67,10 +67,13 @@ class Outcome:
         One row for each run of each policy: ``policy``, ``instance`` (the cohort's number),
         ``run``, the figures, ``converged``, ``residual`` and ``passes`` of the policy's solver, and
         ``counts`` where the experiment keeps them.
+    seed : int
+        Cohort j was made with the seed 1000 seed + j.
     """
 
     experiment: Experiment
     rows: pd.DataFrame
+    seed: int = 0
 
     @property
     def cohorts(self) -> int:
@@ -290,13 +293,13 @@ def load(experiment: Experiment, out: Path, runs: int, seed: int) -> Outcome | N
         raise InvalidInput(f"the earlier result {about} is damaged; delete it, or run with --again")
     if record["settings"] != _settings(experiment, runs, seed):
         return None
-    return _outcome(experiment, content)
+    return _outcome(experiment, content, seed)
 
 
-def _outcome(experiment: Experiment, content: bytes) -> Outcome:
+def _outcome(experiment: Experiment, content: bytes, seed: int) -> Outcome:
     import pandas as pd
 
-    return Outcome(experiment, pd.read_csv(io.BytesIO(content), dtype={"policy": str}))
+    return Outcome(experiment, pd.read_csv(io.BytesIO(content), dtype={"policy": str}), seed)
 
 
 def _runs_of_cohorts(runs: int) -> list[int]:
@@ -457,4 +460,4 @@ def _finish(
     write_whole(about, json.dumps(record, indent=1).encode())
     for cohort in parts:
         _part_file(experiment, out, runs, seed, cohort).unlink(missing_ok=True)
-    return _outcome(experiment, content)
+    return _outcome(experiment, content, seed)

@@ -18,6 +18,8 @@ from llvmlite import ir
 from numba import njit, types, uint64
 from numba.extending import intrinsic
 
+from .cache import CACHED
+
 __all__ = [
     "COMPILE",
     "SMALL_RISE",
@@ -31,11 +33,11 @@ __all__ = [
     "uniform",
 ]
 
-# How every kernel is compiled: without the interpreter's lock, cached on disk, division by zero as
-# in NumPy (a check would prevent SIMD).
+# How every kernel is compiled: without the interpreter's lock, cached on disk where that can be
+# written to, division by zero as in NumPy (a check would prevent SIMD).
 COMPILE: dict[str, Any] = {
     "nogil": True,
-    "cache": True,
+    "cache": CACHED,
     "fastmath": {"contract"},
     "error_model": "numpy",
 }

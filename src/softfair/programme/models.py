@@ -104,9 +104,20 @@ def fit(database: Store, software: str) -> tuple[Model, bool]:
     -------
     tuple of Model and bool
         The model, and whether it is new: if nothing has changed since the last one, it is that one.
+
+    Raises
+    ------
+    InvalidInput
+        If nothing can be learnt from the history.
     """
     with database.writing() as connection:
-        return fit_in(connection, take_snapshot(connection), software)
+        now = take_snapshot(connection)
+        if (reason := now.nothing_learnt()) is not None:
+            raise InvalidInput(
+                f"nothing can be learnt: {reason}; import a history with: "
+                "softfair import history FILE"
+            )
+        return fit_in(connection, now, software)
 
 
 def fit_in(connection: Connection, now: Snapshot, software: str) -> tuple[Model, bool]:
@@ -141,6 +152,7 @@ def fit_in(connection: Connection, now: Snapshot, software: str) -> tuple[Model,
     )
     key = connection.execute(row).inserted_primary_key
     assert key is not None
+    store.sign(connection, m, int(key[0]))
     return Model(int(key[0]), created, now.batch, summary, **arrays), True
 
 

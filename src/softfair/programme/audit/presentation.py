@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...files import write_whole
+from ...errors import InvalidInput
+from ...files import write_private
 from ...page import bullets, heading, image, page, section, table
 from .findings import LOOK
 from .pictures import pictures
@@ -47,6 +49,7 @@ def show(audit: Audit, console: Console) -> None:
         for row in part.rows:
             shown.add_row(*map(Text, row))  # as it is: a group's name may look like markup
         console.print(shown)
+    console.print(Text(audit.checkpoint))
 
 
 def write_page(audit: Audit, path: str | Path) -> Path:
@@ -74,8 +77,11 @@ def write_page(audit: Audit, path: str | Path) -> Path:
     ]
     nobody = "" if audit.spread.waiting_people is not None else "Nobody is named here. "
     marks = "(!) marks what chance does not explain, the rows of its table taken together."
+    marks += f"<pre>{escape(audit.checkpoint)}</pre>"
     target = Path(path)
-    write_whole(target, page("softfair: audit", "\n".join(body), nobody + marks))
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise InvalidInput(f"{target.name} is to be a page; end it in .html")
+    write_private(target, page("softfair: audit", "\n".join(body), nobody + marks))
     return target
 
 

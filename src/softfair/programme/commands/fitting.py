@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from .shared import Database, Json, commands, open_store, software
+from .shared import Database, Json, commands, examples, open_store, software
 
 if TYPE_CHECKING:
     from ..models import Model
     from ..settings import Settings
 
 
-@commands.command()
+@commands.command(epilog=examples("softfair fit", "softfair fit --json"))
 def fit(db: Database = "softfair.db", as_json: Json = False) -> None:
     """Estimate each person's transition probabilities from the history."""
     from dataclasses import asdict
 
     from ..models import fit as estimate
+    from ..ordering import ordering
     from ..settings import current_settings
 
     database = open_store(db)
@@ -28,6 +29,16 @@ def fit(db: Database = "softfair.db", as_json: Json = False) -> None:
     with database.reading() as connection:
         _, settings = current_settings(connection)
     _show_model(model, new, settings)
+    found = ordering(database)
+    if found.doubtful:
+        print(
+            "Look: states seem to be those after the contacts of their round, not before. "
+            f"As imported, a contact changes the share of {settings.states[-1]} by "
+            f"{found.before.difference:+.3f} (standard error {found.before.error:.3f}); "
+            f"if states came after the contacts, by {found.after.difference:+.3f} "
+            f"({found.after.error:.3f}). If so: softfair retract the history, and import it with "
+            "--states-after."
+        )
 
 
 def _show_model(model: Model, new: bool, settings: Settings) -> None:
