@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from rich.console import Console
 from scipy import stats
 
 from softfair import metrics, sampling
@@ -1283,10 +1282,10 @@ def test_corrections_count(database, tmp_path):
 def read(found, tmp_path):
     """The audit as JSON, on a terminal and as a page."""
     text = json.dumps(found.to_dict(), allow_nan=False)
-    console = Console(record=True, width=100, file=io.StringIO())
-    show(found, console)
+    shown = io.StringIO()
+    show(found, shown)
     page = write_page(found, tmp_path / "page.html").read_text(encoding="utf-8")
-    return text, console.export_text(), page
+    return text, shown.getvalue(), page
 
 
 def test_no_people_no_plan_no_record(tmp_path):

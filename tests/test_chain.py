@@ -35,7 +35,7 @@ def filled(url):
     import_history(database, f"id,round,state,contacted\n{seen}p0,6,,1\n".encode(), NAME)
     commit_plan(database, NAME, round=7)
     draw_plan(database, "dice 1 2 3")
-    record(database, b"id,contacted,state\np1,1,1\n", NAME, round=7)
+    record(database, b"id,contacted,state\np1,1,1\n", NAME, round=7, close=True)
     make_plan(database, NAME)
     make_plan(database, NAME, replan="to have a reason")
     return database
@@ -126,8 +126,8 @@ def test_no_column_of_any_table_can_be_altered_unseen(copy, table, column):
         ),
         ("UPDATE person_fact SET opted_out = '1' WHERE person = 2", "person_fact"),
         ("DELETE FROM observation WHERE person = 2 AND round = 3", "1 of its 31 rows are gone"),
-        ("INSERT INTO observation VALUES (5, 20, 2, 1, 1)", "1 rows were put among its 31"),
-        ("INSERT INTO observation VALUES (5, 20, 99, 1, 1)", "no entry of the log tells of"),
+        ("INSERT INTO observation VALUES (5, 20, 2, 1, 1, NULL)", "1 rows were put among its 31"),
+        ("INSERT INTO observation VALUES (5, 20, 99, 1, 1, NULL)", "no entry of the log tells of"),
         ("DELETE FROM batch WHERE kind = 'record'", "batch"),
         ("DELETE FROM plan WHERE id = 3", "plan: entry"),
         ("DELETE FROM setting WHERE id = 1", "setting"),

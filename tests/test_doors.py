@@ -57,7 +57,7 @@ def small(tmp_path):
     seen = "".join(f"p{i},{r},{(i * r) % 2},{i % 2}\n" for i in range(8) for r in range(1, 5))
     import_history(database, f"id,round,state,contacted\n{seen}".encode(), NAME)
     make_plan(database, NAME)
-    record(database, b"id,contacted,state\np1,1,1\np2,0,0\n", NAME, round=5)
+    record(database, b"id,contacted,state\np1,1,1\np2,0,0\n", NAME, round=5, close=True)
     make_plan(database, NAME)
     return database
 

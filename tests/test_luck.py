@@ -368,7 +368,7 @@ def test_other_luck_another_list(light, tmp_path):
 
 def test_luck_for_a_round_that_is_over(light):
     commit_plan(light, NAME)
-    record(light, b"id\nP001\n", NAME, round=21)
+    record(light, b"id\nP001\n", NAME, round=21, sure=True, close=True)
     with pytest.raises(InvalidInput, match="round 21 is over"):
         draw_plan(light, "dice 1 2 3")
 

@@ -438,7 +438,7 @@ def test_encodings(light, encoding):
 
 def test_a_map_is_remembered_and_forgotten_with_its_file(light):
     text = "Wann,Wer,Wie\n1,a,1\n"
-    with pytest.raises(InvalidInput, match="--map id='Wann'"):
+    with pytest.raises(InvalidInput, match="--map id=NAME"):
         import_history(light, text.encode(), NAME)
     how = ReadAs(ReadAs.parse_columns("round=Wann,id=Wer,state=Wie"))
     done = import_history(light, text.encode(), NAME, how=how)

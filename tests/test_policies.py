@@ -173,6 +173,43 @@ def test_contract(name, cohort_name):
 
 
 @pytest.mark.parametrize("name", POLICIES)
+def test_the_public_contract(name):
+    """What a policy of a user's own is put to."""
+    sf.testing.check_policy(POLICIES[name](), [COHORTS[world]() for world in COHORTS], k, T)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_saved_policy_comes_back(name, tmp_path):
+    """To the last digit, with and without a memory, from a file that is the same again."""
+    for world in ("synthetic", "three states"):
+        cohort = COHORTS[world]()
+        if cohort.S > 2 and name in TWO_STATES_ONLY:
+            continue
+        fitted = fitted_to(cohort, name)
+        fitted.scores(1, [0] * n)
+        fitted.save(tmp_path / "model")
+        back = sf.load(tmp_path / "model")
+        assert type(back) is type(fitted)
+        assert repr(back) == repr(fitted)
+        assert (back.policy, back.rule, back.info) == (fitted.policy, fitted.rule, fitted.info)
+        memory, states = fitted.memory(), np.arange(n) % cohort.S
+        for t in range(T):
+            np.testing.assert_array_equal(
+                back.scores(t, states, memory), fitted.scores(t, states, memory)
+            )
+            arms = fitted.draw(t, states, np.random.default_rng(t), memory)
+            np.testing.assert_array_equal(
+                back.draw(t, states, np.random.default_rng(t), memory), arms
+            )
+            memory = fitted.remember(memory, t, states, arms)
+        np.testing.assert_array_equal(
+            sf.simulate(back, runs=2).rewards, sf.simulate(fitted, runs=2).rewards
+        )
+        back.save(tmp_path / "again")
+        assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+
+
+@pytest.mark.parametrize("name", POLICIES)
 def test_wrong_questions_are_refused(name):
     cohort = COHORTS["synthetic"]()
     fitted, rng = fitted_to(cohort, name), np.random.default_rng(0)

@@ -31,6 +31,8 @@ from .solvers import solve_evenhanded
 from .solvers.budget import sweep
 from .solvers.priced import solve_priced
 from .solvers.welfare import WELFARES
+from .terminal import Table, say
+from .terminal import show as show_table
 
 __all__ = ["PARTS", "Part", "Row", "best", "measure", "reached", "show"]
 
@@ -269,20 +271,15 @@ def reached(row: Row) -> bool:
 
 def show(measured: Iterable[tuple[str, list[Row]]]) -> None:
     """Print the figures as a table; those that miss their goal in red."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(width=max(120, Console().width))
-    table = Table(title=f"softfair on {get_threads()} threads")
-    table.add_column("what")
-    table.add_column("measured", justify="right")
-    table.add_column("unit")
-    table.add_column("goal", justify="right")
-    for name, rows in measured:
-        console.print(f"{name}: done", style="dim")
-        for row in rows:
+    rows, styles = [], []
+    for name, rows_of_part in measured:
+        say(f"{name}: done", "dim")
+        for row in rows_of_part:
             what, value, unit, goal = row
             wish = "" if goal is None else f"{'>=' if goal < 0 else '<='} {abs(goal):g}"
             figure = f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
-            table.add_row(what, figure, unit, wish, style=None if reached(row) else "bold red")
-    console.print(table)
+            rows.append([what, figure, unit, wish])
+            styles.append("" if reached(row) else "bold red")
+    title = f"softfair on {get_threads()} threads"
+    headings = ["what", "measured", "unit", "goal"]
+    show_table(Table(headings, rows, title, words={"what", "unit"}, styles=styles))

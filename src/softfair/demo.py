@@ -35,10 +35,10 @@ from .policies import (
 )
 from .programme import sample
 from .simulation import simulate
+from .terminal import Table, show
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import Console
 
 __all__ = ["run_a_programme", "show_policies"]
 
@@ -76,30 +76,24 @@ COLUMNS = {  # narrow enough for a terminal of 80 columns
 }
 
 
-def _show(console: Console, name: str, cohort: Cohort) -> None:
+def _show(name: str, cohort: Cohort) -> None:
     """Print a table of all policies on one cohort."""
-    from rich.table import Table
-
     figures = compare(POLICIES, cohort, K, HORIZON, runs=RUNS)
-    title = f"{name}: n = {N}, k = {K}, {HORIZON} decisions, {RUNS} runs (± sd over runs)"
-    table = Table(title=title)
-    table.add_column("policy", overflow="fold")
-    for heading, _ in COLUMNS.values():
-        table.add_column(heading, justify="right", no_wrap=True)
+    rows = []
     for _, row in figures.iterrows():
         cells = [
             text.format(row[column], row[f"{column}_sd"] if "±" in text else 0)
             for column, (_, text) in COLUMNS.items()
         ]
-        table.add_row(row["policy"] if row["converged"] else f"{row['policy']}*", *cells)
-    console.print(table)
-    console.print(
+        rows.append([row["policy"] if row["converged"] else f"{row['policy']}*", *cells])
+    title = f"{name}: n = {N}, k = {K}, {HORIZON} decisions, {RUNS} runs (± sd over runs)"
+    notes = [
         "benefit: % of what the Oracle adds; bound: % of the most that any policy can add; "
         "never: share of people never helped; wait: longest of anybody, in decisions"
-        + ("" if figures["converged"].all() else "\n* values had not settled")
-        + "\n",
-        style="dim",
-    )
+    ]
+    notes += [] if figures["converged"].all() else ["* values had not settled"]
+    show(Table(["policy", *(heading for heading, _ in COLUMNS.values())], rows, title, notes))
+    print()
 
 
 def _trace(cohort: Cohort, policy: SoftFair, cs: Sequence[float] | None = None) -> pd.DataFrame:
@@ -113,7 +107,7 @@ def _trace_even(cohort: Cohort, mus: Sequence[float] = (10, 40, 100, 200, 400)) 
     return compare(policies, cohort, K, HORIZON, runs=MANY).assign(mu=mus)
 
 
-def _draw_cost(out: Path, console: Console) -> None:
+def _draw_cost(out: Path) -> None:
     """What fairness costs on two cohorts, and where no policy can be."""
     from .figures import draw_frontier, new_figure
 
@@ -123,7 +117,7 @@ def _draw_cost(out: Path, console: Console) -> None:
         "CPAP": datasets.cpap(N, seed=0),
     }
     for ax, (name, cohort) in zip(axes, cohorts.items(), strict=True):
-        _show(console, name, cohort)
+        _show(name, cohort)
         one_c = SoftFair(solver="meanfield", design="successive")
         few = (0, 1, 2, 3, 5, 7, 9)
         curves = {
@@ -166,15 +160,12 @@ def show_policies(out: Path) -> None:
     out
         Folder for the pictures.
     """
-    from rich.console import Console
-
     out.mkdir(parents=True, exist_ok=True)
-    console = Console()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # the table and the picture say where
-        _draw_cost(out, console)
+        _draw_cost(out)
         _draw_starved(out)
-    console.print(
+    print(
         f"Pictures: {out / 'frontier.png'} (what fairness costs), "
         f"{out / 'selections.png'} (who is ever helped)"
     )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadRows",
+    "ClusterError",
     "Fault",
     "Infeasible",
     "InvalidInput",
@@ -110,6 +111,10 @@ class NotIndexable(InvalidInput):
 
 class StoreError(SoftFairError):
     """A database that cannot be opened, read or written."""
+
+
+class ClusterError(SoftFairError):
+    """Workers that cannot be reached, are gone, or run other software."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PointLabel",
+    "axes_for",
     "draw_frontier",
     "draw_histograms",
     "draw_limit",
@@ -105,6 +106,26 @@ def new_figure(
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(colors=INK)
     return figure, axes
+
+
+def axes_for(ax: Axes | None) -> Axes:
+    """The axes that a ``plot`` method draws on: those given, or new ones that a notebook shows.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    made: Axes = pyplot.subplots(layout="constrained")[1]
+    made.spines[["top", "right"]].set_visible(False)
+    return made
 
 
 def draw_frontier(

@@ -7,12 +7,16 @@ paying on the synthetic cohort; all solvers get the same.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import math
 import re
+import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -133,6 +137,30 @@ class Experiment:
                 policies[label] = replace(policy, episodes=self.horizon)
         return replace(self, policies=policies)
 
+    def beside(self, policies: Iterable[Policy]) -> Experiment:
+        """Give the same with policies of one's own beside those of the paper.
+
+        Parameters
+        ----------
+        policies : iterable of Policy
+            Made but not fitted; each is shown by its label.
+
+        Returns
+        -------
+        Experiment
+
+        Raises
+        ------
+        InvalidInput
+            If an entry is not a policy.
+        """
+        added: dict[str, Policy] = {}
+        for policy in policies:
+            if not isinstance(policy, Policy):
+                raise InvalidInput(f"{policy!r} is not a policy; make one, such as sf.Random()")
+            added[policy.label] = policy
+        return replace(self, policies={**self.policies, **added})
+
     def settings(self) -> dict[str, Any]:
         """Every choice in force as plain data, defaults included."""
         make = inspect.signature(DATASETS[self.dataset])
@@ -158,10 +186,27 @@ class Experiment:
 
 def _choices(policy: Policy) -> dict[str, Any]:
     """A policy's kind and all its parameters; c_value as it is in force."""
-    choices = {field.name: _plain(getattr(policy, field.name)) for field in fields(policy)}  # type: ignore[arg-type]
+    names = [field.name for field in fields(policy)] if is_dataclass(policy) else vars(policy)
+    choices = {name: _plain(getattr(policy, name)) for name in names}
     if isinstance(policy, SoftFair) and policy.c_value is None:
         choices["c_value"] = choices["c"]
-    return {"policy": type(policy).__name__, **choices}
+    return {"policy": type(policy).__name__, **choices, **_code_of(type(policy))}
+
+
+@cache
+def _code_of(kind: type[Policy]) -> dict[str, str]:
+    """A digest of the file in which a policy of a user's own is defined.
+
+    The package's own policies are covered by the digest of the package. A class without a file has
+    a digest that no other process has, so that its results are not taken for those of another.
+    """
+    if kind.__module__.split(".")[0] == __name__.split(".")[0]:
+        return {}
+    try:
+        source = Path(inspect.getfile(kind)).read_bytes()
+    except (OSError, TypeError):
+        source = secrets.token_bytes(32)
+    return {"code": hashlib.sha256(source).hexdigest()[:16]}
 
 
 def _plain(value: Any) -> Any:
@@ -172,7 +217,9 @@ def _plain(value: Any) -> Any:
         return [_plain(part) for part in value]
     if isinstance(value, np.generic):
         return _plain(value.item())
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
 
 
 def _figure_1() -> list[Experiment]:

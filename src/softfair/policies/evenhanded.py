@@ -29,7 +29,7 @@ from ..solvers import (
 )
 from ..solvers.realised import GOALS, Goal
 from ..solvers.welfare import WELFARES
-from .base import Fitted, Policy, Rule, check_setting
+from .base import Fitted, Policy, Rule, check_setting, plain_number
 
 __all__ = ["EvenHanded", "FittedEvenHanded"]
 
@@ -150,10 +150,10 @@ class EvenHanded(Policy):
     def label(self) -> str:
         """Name with the parameters that were set, for tables and legends."""
         goal = self.goal
-        aim = f"mu={self.mu:g}" if goal is None else f"{goal.name}={goal.value:g}"
+        which, aim = ("mu", self.mu) if goal is None else (goal.name, goal.value)
         welfare = "" if self.welfare == "entropy" else f", {self.welfare}"
-        by = "" if self.by == "arm" else f", by {self.by}"
-        return f"EvenHanded({aim}, c={self.c:g}{welfare}{by})"
+        by = "" if self.by == "arm" else f", by={self.by}"
+        return f"EvenHanded({which}={plain_number(aim)}, c={plain_number(self.c)}{welfare}{by})"
 
     def fit(
         self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0

@@ -38,10 +38,11 @@ from ..cohort import Cohort
 from ..errors import Infeasible
 from ..quotas import Quota
 from ..sampling import inclusion, multiplier
-from ..solvers import PromisedValues, promised_bound, upper_bound
-from .base import Fitted, Floats, Ints, Policy, Rule
+from ..solvers import PromisedValues, promised_bound
+from .acting import FittedSoftFair
+from .base import Floats, Ints, Policy, Rule
 
-__all__ = ["FittedPromise", "FittedSoftFair", "check_promise", "deadline_quotas", "raised"]
+__all__ = ["FittedPromise", "check_promise", "deadline_quotas", "raised"]
 
 MARGIN = 1e-9  # by which the floor is exceeded, as a part of it, so that rounding cannot break it
 DECIDED = 1e3  # log-weights that differ by as much leave nothing to chance
@@ -180,15 +181,6 @@ def raised(log_weights: Floats, k: int, floor: float) -> Floats:
     # At the highest level all are alike: k / n is the most that can be promised.
     level = high if excess(high) <= 0 else brentq(excess, low, high, xtol=1e-12)
     return np.maximum(log_weights, level)
-
-
-class FittedSoftFair(Fitted):
-    """SoftFair ready to act; ``scores`` are the gains lambda_t(s)."""
-
-    @cached_property
-    def upper_bound(self) -> float:
-        """The total reward that no policy which helps at most k arms a step can exceed."""
-        return upper_bound(self.cohort, self.k, self.horizon, self.gamma)
 
 
 class FittedPromise(FittedSoftFair):

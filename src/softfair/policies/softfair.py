@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+from ..cluster import crew_of
 from ..cohort import Cohort
 from ..errors import InvalidInput, whole
 from ..sampling import Design, design_code, multiplier
 from ..solvers import Values, solve_meanfield, solve_paper, solve_priced, solve_promised
-from .base import Policy, Rule, check_setting
-from .promised import FittedPromise, FittedSoftFair, check_promise
+from .acting import FittedSoftFair
+from .base import Policy, Rule, check_setting, plain_number
+from .promised import FittedPromise, check_promise
 
 __all__ = ["SoftFair", "Solver"]
+
+SMALL_TABLE = 2**24  # bytes of a table of all decisions that costs nobody anything
 
 Solver = Literal["priced", "meanfield", "paper"]
 
@@ -126,19 +130,58 @@ class SoftFair(Policy):
 
     @property
     def label(self) -> str:
-        learnt = "" if self.c_value is None else f", c_value={self.c_value:g}"
+        learnt = "" if self.c_value is None else f", c_value={plain_number(self.c_value)}"
         solver = "" if self.solver == "priced" else f", {self.solver}"
         design = "" if self.design == "joint" else f", {self.design}"
+        episodes = "" if self.episodes is None else f", episodes={self.episodes}"
         wait = "" if self.max_wait is None else f", max_wait={self.max_wait}"
-        floor = "" if self.floor == 0 else f", floor={self.floor:g}"
-        return f"SoftFair(c={self.c:g}{learnt}{solver}{design}{wait}{floor})"
+        floor = "" if self.floor == 0 else f", floor={plain_number(self.floor)}"
+        said = f"{learnt}{solver}{design}{episodes}{wait}{floor}"
+        return f"SoftFair(c={plain_number(self.c)}{said})"
 
     def fit(
-        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+        self,
+        cohort: Cohort,
+        k: int,
+        horizon: int,
+        gamma: float = 1.0,
+        seed: int = 0,
+        on: Any = None,
     ) -> FittedSoftFair:
-        """Learn the gains. The seed matters to solver "paper" alone, which samples."""
+        """Learn the gains, see :meth:`Policy.fit`.
+
+        Parameters
+        ----------
+        cohort, k, horizon, gamma
+            See :meth:`Policy.fit`. A cohort of :func:`softfair.open_cohort` is read in shards; if
+            its fit is interrupted, the same call goes on after the last finished pass.
+        seed : int
+            Matters to solver "paper" alone, which samples.
+        on : Executor, dask.distributed.Client or str, optional
+            Who works on the shards of the cohort, also when the fitted policy acts: any
+            ``concurrent.futures.Executor``, a Dask client, or the address of a Dask scheduler.
+            Results are the same to the last bit. Not for solver "paper".
+
+        Returns
+        -------
+        FittedSoftFair
+            The policy ready to act.
+
+        Raises
+        ------
+        InvalidInput
+            The setting does not fit the cohort, or a file of the cohort is broken.
+        ClusterError
+            No worker is left, or workers have other software.
+        """
         check_setting(cohort, k, horizon, gamma)
-        c_value = self._learning_multiplier()
+        c_value, crew = self._learning_multiplier(), crew_of(on)
+        if crew is not None and (self._promises or self.solver == "paper"):
+            alone = "a promise is kept" if self._promises else "solver='paper' runs"
+            raise InvalidInput(
+                f"on is given, but {alone} in one process; "
+                "leave on out, or take solver='priced' or 'meanfield' without a promise"
+            )
         if self._promises:
             W = self.max_wait or 0
             check_promise(cohort.n, k, W, self.floor)
@@ -146,9 +189,9 @@ class SoftFair(Policy):
             return FittedPromise(self, cohort, k, horizon, gamma, self.c, promised)
         values: Values
         if self.solver == "priced":
-            values = solve_priced(cohort, k, horizon, gamma, c_value)
+            values = solve_priced(cohort, k, horizon, gamma, c_value, crew=crew)
         elif self.solver == "meanfield":
-            values = solve_meanfield(cohort, k, horizon, gamma, c_value, self.design)
+            values = solve_meanfield(cohort, k, horizon, gamma, c_value, self.design, crew=crew)
         else:
             if self.episodes is not None:
                 beside = f", the horizon {horizon}: a reward travels back one decision an episode"

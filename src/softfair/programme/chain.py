@@ -25,7 +25,7 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -256,18 +256,26 @@ def _new_rows(connection: Connection, table: sa.Table, low: int, high: int) -> _
         return _read(connection, table, low, high)
     key, names = _layout(table)
     columns = {
-        one.name: np.concatenate(
-            [np.asarray(call.get(one.name, UNKNOWN), np.float64) for call in calls]
-        )
-        for one in table.c
+        one.name: np.concatenate([_as_appended(call, one) for call in calls]) for one in table.c
     }
     absent = np.zeros(rows)
     for bit, one in enumerate(_nullable(table)):
-        unknown = columns[one.name] == UNKNOWN
+        unknown = np.isnan(columns[one.name])
         absent += unknown * 2.0**bit
         columns[one.name][unknown] = 0
     columns["absent"] = absent
     return _sorted(_Part(names, [columns[name] for name in names]), key)
+
+
+def _as_appended(call: Mapping[str, Any], column: sa.Column[Any]) -> Floats:
+    """The values of a column in a call of `append`, NaN where NULL was written."""
+    values = call.get(column.name)
+    if values is None:
+        return np.full(len(next(iter(call.values()))), np.nan)
+    numbers = np.array(values, np.float64)  # a copy; None becomes NaN
+    if column.nullable and isinstance(values, np.ndarray):
+        numbers[values == UNKNOWN] = np.nan
+    return numbers
 
 
 def _layout(table: sa.Table) -> tuple[list[str], list[str]]:

@@ -455,10 +455,9 @@ def _refuse_far(connection: Connection, table: Table, rounds: Ints) -> None:
 
 
 def _distinct_rounds(connection: Connection, rounds: Ints) -> Ints:
-    """Round 0, the last round that is known, and those of a file."""
-    last = connection.execute(sa.select(sa.func.max(store.observation.c.round))).scalar()
-    known = [0] if last is None else [0, last]
-    return np.unique(np.append(rounds[rounds >= 0], known)).astype(np.int64)
+    """The last round that is known, or round 0, and those of a file that come after it."""
+    last = connection.execute(sa.select(sa.func.max(store.observation.c.round))).scalar() or 0
+    return np.unique(np.append(rounds[rounds > last], last)).astype(np.int64)
 
 
 def _ask_about_rounds(

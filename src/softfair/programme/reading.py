@@ -248,7 +248,7 @@ def _refuse_twice(names: list[str], where: str) -> None:
         first = names.index(again)
         second = names.index(again, first + 1)
         raise InvalidInput(
-            f"{where} has the same name for columns {first + 1} and {second + 1}; rename one, "
+            f"{where} has one name twice, for columns {first + 1} and {second + 1}; rename one, "
             "or put the names of the columns into the first line"
         )
 

@@ -366,7 +366,7 @@ class Store:
             self._check()
             with self._transaction(kind) as connection:
                 yield connection
-                if kind == "write":
+                if kind == "write" and connection.in_transaction():  # else it was rolled back
                     chain.seal(connection, tables, now())
 
     def exists(self) -> bool:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from ..cohort import Floats
 from ..errors import InvalidInput
+from ..terminal import as_html
 from .witness import refuse_unusable
 
 __all__ = [
@@ -85,6 +86,15 @@ class Verdict:
             f"{self.claim}: {self.verdict}{under}, by {self.margin:.3g} {self.measure} "
             f"({self.instances} tried). {self.statement}{instead}"
         )
+
+    def _repr_html_(self) -> str:
+        facts = {"claim": self.statement, "verdict": self.verdict}
+        if self.condition:
+            facts["condition"] = self.condition
+        if self.corrected:
+            facts["instead"] = self.corrected
+        facts["margin"] = f"{self.margin:.3g} {self.measure}, {self.instances:,} tried"
+        return as_html(self.claim, facts)
 
 
 class Search:

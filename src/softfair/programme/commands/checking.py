@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...errors import InvalidInput
-from .shared import Database, Json, commands, open_store
+from .shared import Database, Json, commands, examples, open_store
 
 if TYPE_CHECKING:
     from ..chain import Checkpoint
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 SHOWN = 20  # things that are wrong that are printed
 
 
-@commands.command()
+@commands.command(
+    epilog=examples(
+        "softfair check", "softfair check --against list.csv", "softfair check --out head.txt"
+    )
+)
 def check(
     db: Database = "softfair.db",
     against: Annotated[

@@ -13,6 +13,7 @@ from ...errors import InvalidInput
 from .planning import plan_json
 from .shared import (
     ROUND_HELP,
+    Csv,
     Database,
     Json,
     commands,
@@ -51,6 +52,7 @@ Kind = Annotated[
 def audit(
     db: Database = "softfair.db",
     as_json: Json = False,
+    as_csv: Csv = False,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -69,10 +71,12 @@ def audit(
         print(html, file=sys.stderr)
     if as_json:
         print(json.dumps(result.to_dict(), indent=1))
-        return
-    from rich.console import Console
+    elif as_csv:
+        from ..tables import audit_columns, write_table
 
-    show(result, Console())
+        write_table(audit_columns(result.to_dict()), Path("-"))
+    else:
+        show(result)
 
 
 @commands.command(

@@ -12,6 +12,7 @@ import typer
 from ...errors import InvalidInput
 from .shared import (
     ROUND_HELP,
+    Csv,
     Database,
     Json,
     Yes,
@@ -90,6 +91,7 @@ def plan(
     beacon: BeaconFile = None,
     yes: Yes = False,
     as_json: Json = False,
+    as_csv: Csv = False,
 ) -> None:
     """Draw the list for the next round; the same round again gives the same list."""
     from ..changes import since_plan
@@ -119,9 +121,13 @@ def plan(
     since = None if new else since_plan(database, made)
     if as_json:
         print(json.dumps(plan_json(made, everyone, head(database), since), indent=1))
-        return
-    _show_plan(made, since, everyone, settings)
-    print(f"\n{head(database)}", end="")
+    elif as_csv:
+        from ..tables import plan_columns, write_table
+
+        write_table(plan_columns(made, everyone, since, settings.calendar), Path("-"))
+    else:
+        _show_plan(made, since, everyone, settings)
+        print(f"\n{head(database)}", end="")
 
 
 def _planned(
@@ -234,45 +240,39 @@ def plan_json(
 
 def _show_plan(plan: Plan, since: Since | None, everyone: bool, settings: Settings) -> None:
     """Print a plan; ``since`` None: it was made now."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+    from ...terminal import Table, say, show
     from ..plans import explain
     from ..words import percent
 
-    # An identifier or a group may look like markup.
-    console = Console(markup=False, highlight=False)
     again = "" if since is None else " (as planned before)"
     version_ = f", version {plan.version}" if plan.version > 1 else ""
-    console.print(
+    say(
         f"{settings.called(plan.round).capitalize()}{version_}{again}: "
         f"{int(plan.listed.sum())} of {int((plan.status == 0).sum())} people in the draw, "
         f"c = {plan.c:.3g}, model {plan.model}, seed {plan.seed[:16]}",
-        style="bold",
+        "bold",
     )
-    console.print(luck_sentence(plan))
+    say(luck_sentence(plan))
     struck = since.struck if since else {}
     if since:
-        console.print(
+        say(
             f"Planned before; since then {since}. Do not call who is struck off. "
             f"Make the list anew with: softfair plan --replan '{since}'",
-            style="bold red",
+            "bold red",
         )
     for line in _outlook_lines(plan, settings):
-        console.print(line)
+        say(line)
     sentences = explain(plan)
-    shown = Table("id", "chance", "why", title=None if everyone else "On the list")
-    shown.columns[1].justify = "right"
+    rows, styles = [], []
     for i, number in enumerate(plan.person.tolist()):
         if everyone or plan.listed[i]:
             why = sentences[i]
             if number in struck:
                 why = f"Struck off: {struck[number]} since the plan was made."
-            style = "strike" if number in struck else ""
-            name = Text(plan.names[number], style=style)
-            shown.add_row(name, percent(plan.probability[i]), Text(why))
-    console.print(shown)
+            rows.append([plan.names[number], percent(plan.probability[i]), why])
+            styles.append("red" if number in struck else "")
+    title = "" if everyone else "On the list"
+    show(Table(["id", "chance", "why"], rows, title, words={"why"}, styles=styles))
 
 
 def luck_sentence(plan: Plan) -> str:

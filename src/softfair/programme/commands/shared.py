@@ -30,6 +30,7 @@ Database = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it, though it may look like a slip.")]
 ROUND_HELP = "Which round: its number, or a date in it."
 
