@@ -1140,7 +1140,8 @@ def drift_after(history, n, T):
     def model_of(t):
         before = history.round <= t
         columns = (history.person, history.round, history.state, history.contacted)
-        seen = estimate(count_transitions(*(column[before] for column in columns), n, 2))
+        counts = count_transitions(*(column[before] for column in columns), n, 2)
+        seen = estimate(counts, classes=1)
         return Model(t, "", 0, {}, seen.P, seen.low, seen.high, seen.seen, seen.bound)
 
     rounds = []

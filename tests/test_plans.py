@@ -14,7 +14,7 @@ from softfair.programme import store
 from softfair.programme.eligibility import Eligibility, Site, Status, beliefs, eligibility_of
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import Model, fit, is_intact, load_model
-from softfair.programme.plans import Header, Rows, explain, load_plan, make_plan, verify
+from softfair.programme.plans import Header, Rows, explain, load_plan, make_plan, plan_of, verify
 from softfair.programme.plans.drawing import (
     chances,
     drawn_by_luck,
@@ -388,15 +388,52 @@ def test_a_sentence_says_how_many_would_gain_less(small):
         share = sum(plan.score[j] < plan.score[i] for j in others) / len(others)
         assert sentence.startswith("Drawn," if plan.listed[i] else "Not drawn this time,")
         assert f"with a chance of {percent(plan.probability[i])}: " in sentence
-        assert f"is worth {plan.score[i]:.2g} good rounds over the 26 left, " in sentence
-        rest = sentence.partition("26 left, ")[2]
+        assert "good rounds over the 26 left" in sentence
         if share == 1:
-            assert rest.startswith("more than for anyone else in the draw")
+            assert " more than for anyone else in the draw" in sentence
         elif share:
-            assert rest.startswith(f"more than for {share:.0%} of those in the draw")
+            assert f" more than for {share:.0%} of those in the draw" in sentence
         else:
-            assert rest.startswith("as little as for anyone in the draw")
-        assert ("not seen" in rest) == (plan.state[i] < 0)
+            assert " as little as for anyone in the draw" in sentence
+        assert ("not seen" in sentence) == (plan.state[i] < 0)
+
+
+@pytest.mark.parametrize(
+    ("low", "mean", "high", "said"),
+    [
+        (0.1, 0.2, 0.4, "a contact now is worth 0.2 good rounds over the 26 left (90% interval"),
+        (-0.1, 0.2, 0.4, "helps them cannot be told from this history yet (-0.1 to 0.4 good"),
+        (-0.4, -0.2, -0.1, "a contact now is worth -0.2 good rounds over the 26 left (90% inter"),
+    ],
+)
+def test_a_gain_is_stated_as_far_as_it_can_be_told(small, low, mean, high, said):
+    plan, _ = make_plan(small(), NAME)
+    worth = np.tile(np.array([[mean], [low], [high]]), 6)
+    for sentence in explain(dataclasses.replace(plan, worth=worth)):
+        assert said in sentence
+    before = explain(dataclasses.replace(plan, worth=None))  # of a version without intervals
+    assert f"is worth {plan.score[0]:.2g} good rounds over the 26 left, " in before[0]
+
+
+def test_the_worth_of_contacts_is_stored_with_the_plan(small):
+    database = small()
+    made, _ = make_plan(database, NAME)
+    stored = plan_of(database)
+    np.testing.assert_array_equal(stored.worth, made.worth)
+    assert stored.level == 0.9
+    assert stored.outlook.gain == made.outlook.gain
+    assert made.outlook.gain.low <= made.outlook.gain.value <= made.outlook.gain.high
+    assert made.outlook.reached is None  # nobody has been listed before
+    assert (made.worth[1] <= made.worth[2]).all()
+
+
+def test_not_reaching_everybody_is_part_of_the_outlook(small):
+    database = small(n=10, capacity=4)
+    plan, _ = make_plan(database, NAME)
+    rows = "".join(f"{name},{int(j > 0)}\n" for j, name in enumerate(plan.list))
+    record(database, ("id,contacted\n" + rows).encode(), NAME, round=plan.round)
+    following, _ = make_plan(database, NAME)
+    assert following.outlook.reached == (3 + 0.5) / (4 + 1)
 
 
 # Models.
@@ -411,9 +448,9 @@ def test_a_transition_under_either_action_is_a_history_of_their_own():
 
 
 def test_how_many_people_make_a_group(small):
-    """Two regions: towards their means with 20 people each, not with one fewer."""
-    assert fit(small(n=40), NAME)[0].summary.group_column == "region"
-    assert fit(small(n=39), NAME)[0].summary.group_column is None
+    """Two regions: told apart with 5 people each, not with one fewer."""
+    assert fit(small(n=10), NAME)[0].summary.columns == ["region"]
+    assert fit(small(n=8), NAME)[0].summary.columns == []
 
 
 def test_what_a_model_was_learnt_from(small):

@@ -701,12 +701,12 @@ def test_a_column_of_telephone_numbers_is_no_group(small):
     seen = csv("id,round,state,contacted", [["p0", 1, 0, 1], ["p0", 2, 1, 0]])
     rows = [[f"p{i}", 1000 + i, i // 2, "ns"[i % 2]] for i in range(60)]
     database = small(csv("id,phone,pair,region", rows), seen)
-    assert fit(database, NAME)[0].summary.group_column == "region"
+    assert fit(database, NAME)[0].summary.columns == ["pair", "region"]
     with database.reading() as connection:
         assert load_people(connection).columns() == ["pair", "region"]  # phone is a detail
         assert load_details(connection)[1] == {"phone": "1001"}
     few = small(csv("id,phone", [["p0", 1], ["p1", 2]]), seen)
-    assert fit(few, NAME)[0].summary.group_column is None
+    assert fit(few, NAME)[0].summary.columns == []
 
 
 def test_who_has_no_history_has_the_group_s_estimate(programme):

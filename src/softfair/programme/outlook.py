@@ -12,6 +12,11 @@ b is added to lambda. Following everybody's distribution over states through the
 gives the expected reward (of the states reached) and the expected contacts of each person. The list
 that is drawn has exactly k people and not k on average; for a site of a few people the expected
 reward is therefore some per cent too high.
+
+What is stated of a plan, and of a contact with a person, is weighed by the joint draws of the
+model's posterior: the plan made from the means is followed through each draw as if that were the
+truth. What is not known of the population is the same for everybody within a draw, so it does not
+average out; nor does it matter that the plan was chosen because it looked best.
 """
 
 from __future__ import annotations
@@ -27,21 +32,36 @@ from numpy.typing import NDArray
 
 from ..cohort import Cohort
 from ..errors import Infeasible, NotConverged
+from ..estimate import Interval
+from ..kernels.threads import map_parts
+from ..kernels.worth import plan_worth
 from ..progress import say, track
 from ..solvers import solve_priced
 from ..solvers.evenhanded import BonusValues
 from ..solvers.priced import hard_multiplier
 from ..solvers.values import PriceValues
+from .models import Model
 from .settings import SOFTFAIR, Evenness, Settings, Target
 from .snapshot import People
 from .store import c_from_json, c_to_json
 
-__all__ = ["Followed", "LowestGroup", "Outlook", "Prospects", "SiteCohort", "choose_c"]
+__all__ = [
+    "Followed",
+    "LowestGroup",
+    "Outlook",
+    "Prospects",
+    "Reach",
+    "SiteCohort",
+    "Worth",
+    "choose_c",
+    "weigh",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SLICE = 65_536  # people that are followed through the horizon at a time
+PEOPLE_A_THREAD = 4096
 CLOSE = 1.02  # a target's c is found to within this factor
 SPAN = 1e6  # ... between this fraction of the hardest multiplier and the hardest multiplier
 SCAN = 13  # multipliers that are tried for a group target that neither end meets
@@ -64,13 +84,15 @@ class Outlook:
     """What a plan with multiplier c is expected to bring over the rounds that are left."""
 
     c: float
-    gained: float  # good rounds more than without any contact
+    gained: float  # good rounds more than without any contact, if estimates were the truth
     benefit: float  # that, as a share of what the most effective plan gains
     wait: float  # rounds between two contacts of who waits longest; inf: for ever
     residual: float  # largest relative gap between expected and allowed contacts of a round
     lowest: LowestGroup | None = None  # None: there is no group column
     target: Target | None = None  # that c was chosen for
     most_effective_gained: float | None = None  # with a target
+    gain: Interval | None = None  # good rounds more than without any contact, by the posterior
+    reached: float | None = None  # share of the listed who are reached; None: not seen yet
     evenness: Evenness = SOFTFAIR
     mu: tuple[float, ...] = ()  # weight of evenness at each site; empty for SoftFair
     # Share of the most effective plan's gain that is lost because capacity goes by site; None: it
@@ -94,6 +116,10 @@ class Outlook:
         if self.target is not None:
             fields["target"], fields["target_said"] = asdict(self.target), str(self.target)
             fields["most_effective_gained"] = self.most_effective_gained
+        if self.gain is not None:
+            fields["gain"] = asdict(self.gain)
+        if self.reached is not None:
+            fields["reached"] = self.reached
         if self.sites_cost is not None:
             fields["sites_cost"] = self.sites_cost
         return fields
@@ -115,6 +141,8 @@ class Outlook:
             lowest=lowest,
             target=target,
             most_effective_gained=fields.get("most_effective_gained"),
+            gain=Interval(**fields["gain"]) if "gain" in fields else None,
+            reached=fields.get("reached"),
             evenness=Evenness(**fields.get("evenness", {})),
             mu=tuple(fields.get("mu", ())),
             sites_cost=fields.get("sites_cost"),
@@ -222,6 +250,13 @@ class SiteCohort:
                 reward += float(np.sum(x * part.reward))
         return Followed(reward, contacts)
 
+    def chances(self, c: float, evenness: Evenness = SOFTFAIR) -> Iterator[tuple[Ints, Floats]]:
+        """Some of the people at a time: their places, and pi_t(s) [T, m, S] of each."""
+        for first in range(0, self.cohort.n, SLICE):
+            part = np.arange(first, min(first + SLICE, self.cohort.n))
+            inverse = self._inverse_chances(c, evenness, self.cohort.subset(part), part)
+            yield part, 1 / np.stack(list(inverse))
+
     def _inverse_chances(
         self, c: float | None, evenness: Evenness, part: Cohort, which: Ints
     ) -> Iterator[Floats]:
@@ -234,6 +269,100 @@ class SiteCohort:
         for theta, gain in zip(values.theta, gains, strict=True):
             with np.errstate(over="ignore"):
                 yield 1 + np.exp(theta - values.c * gain)
+
+
+class Reach(NamedTuple):
+    """How many of those who were listed in past rounds were reached."""
+
+    reached: int
+    missed: int
+
+    @property
+    def share(self) -> float | None:
+        """The share that is expected; None: nobody has been listed and recorded yet."""
+        total = self.reached + self.missed
+        return (self.reached + 0.5) / (total + 1) if total else None
+
+    def draws(self, L: int) -> Floats:
+        """Quantiles [L] of the share's posterior (Jeffreys' prior), in mixed order."""
+        if self.share is None:
+            return np.ones(L)
+        from scipy.stats import beta
+
+        points = beta.ppf((np.arange(L) + 0.5) / L, self.reached + 0.5, self.missed + 0.5)
+        return np.asarray(np.random.default_rng(0).permutation(points))
+
+
+class Worth(NamedTuple):
+    """What a contact now is worth to each person, in good rounds: mean and ends [n]."""
+
+    mean: Floats
+    low: Floats
+    high: Floats
+
+
+def weigh(
+    cohorts: Sequence[SiteCohort],
+    c: float,
+    model: Model,
+    level: float,
+    reach: Reach,
+    evenness: Evenness = SOFTFAIR,
+) -> tuple[Interval | None, Worth | None]:
+    """What a plan brings, and a contact now brings to each person, by the posterior.
+
+    Parameters
+    ----------
+    cohorts
+        One for each site with people.
+    c
+        The plan's multiplier.
+    model
+        With the draws of the posterior; without any, nothing is stated.
+    level
+        Of the intervals.
+    reach
+        How many of those who were listed were reached.
+    evenness
+        The plan's policy.
+
+    Returns
+    -------
+    tuple of Interval and Worth
+        Good rounds more than without contacts, and the worth of a contact now by the person's
+        number in the programme; nan for who is not in a cohort.
+    """
+    L, n = model.draws.shape[:2]
+    if not L:
+        return None, None
+    reached, totals = reach.draws(L), np.zeros(L)
+    worth = Worth(*np.full((3, n), np.nan))
+    tail = (1 - level) / 2
+    for cohort in cohorts:
+        for part, chance in cohort.chances(c, evenness):
+            who = cohort.who[part]
+            some = cohort.cohort.subset(part)
+            gained, now = np.empty(len(who)), np.empty((L, len(who)))
+            for number in range(L):
+                P = model.drawn(number, who)
+                map_parts(
+                    plan_worth,
+                    len(who),
+                    PEOPLE_A_THREAD,
+                    P,
+                    chance,
+                    reached[number],
+                    some.start,
+                    some.reward,
+                    gained,
+                    now[number],
+                )
+                totals[number] += gained.sum()
+            worth.mean[who] = now.mean(axis=0)
+            worth.low[who], worth.high[who] = np.quantile(
+                now, [tail, 1 - tail], axis=0, method="weibull"
+            )
+    return Interval.of(totals, level), worth
 
 
 class Prospects:

@@ -292,11 +292,10 @@ def _outlook_lines(plan: Plan, settings: Settings) -> list[str]:
             "somebody is expected to wait longer than that "
             "(a target such as wait=20 says how long at most)"
         )
+    lines.append(f"{_gain(plan)}; {wait}.")
     lines.append(
-        f"Expected over the {plan.horizon} rounds left: "
-        f"{outlook.gained:.1f} good rounds more than without contacts, "
-        f"{outlook.benefit:.1%} of the most effective plan "
-        f"(fairness costs {1 - outlook.benefit:.1%}); {wait}."
+        f"Of what the most effective plan is expected to gain it has {outlook.benefit:.1%} "
+        f"(fairness costs {1 - outlook.benefit:.1%})."
     )
     if not outlook.evenness.is_softfair:
         weights = ", ".join(f"{mu:.3g}" for mu in outlook.mu)
@@ -339,3 +338,19 @@ def _site_lines(plan: Plan, settings: Settings) -> list[str]:
             f"Look: {without} people have no chance: no capacity is set for their {settings.by}."
         )
     return lines
+
+
+def _gain(plan: Plan) -> str:
+    """What a plan is expected to gain, as far as the history can tell."""
+    outlook, gain = plan.outlook, plan.outlook.gain
+    left = f"over the {plan.horizon} rounds left"
+    more = "good rounds more than without contacts"
+    if gain is None:
+        return f"Expected {left}: {outlook.gained:.1f} {more}"
+    reached = (
+        "" if outlook.reached is None else f", if {outlook.reached:.0%} of the listed are reached"
+    )
+    interval = f"{plan.level:.0%} interval {gain.low:.1f} to {gain.high:.1f}"
+    if not gain.told:
+        return f"No effect can be told from this history yet: {left} {more}: {interval}{reached}"
+    return f"Expected {left}: {gain.value:.1f} {more} ({interval}){reached}"

@@ -89,7 +89,10 @@ Threshold = Annotated[
 C = Annotated[
     float | None,
     typer.Option(
-        help="How strongly gain counts: 0 a lottery, inf those who gain most.", show_default="10"
+        help="How strongly gain counts: 0 a lottery, inf those who gain most. Estimated gains "
+        "differ less than true ones, so that a plan is more even at the same c; targets are not "
+        "affected.",
+        show_default="10",
     ),
 ]
 TargetOfAll = Annotated[
@@ -113,8 +116,7 @@ Cooldown = Annotated[
 Shrink = Annotated[
     str | None,
     typer.Option(
-        help="Group column towards which estimates are drawn.",
-        show_default="the first with few values",
+        help="The only column of people that estimates go by.", show_default="all that tell"
     ),
 ]
 Monotone = Annotated[

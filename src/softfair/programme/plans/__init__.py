@@ -15,6 +15,7 @@ pleases. Scores are stored as they were used, so that every draw can be replayed
 alone.
 
     stored       the columns of a plan, its digest, reading and writing
+    weighing     what contacts are worth to each person, and how it is stored
     drawing      from scores and a key to chances and a list
     making       a plan in one step, or in two: a commitment, then the draw
     replaying    every draw again, from what is stored

@@ -52,11 +52,26 @@ def _sentence(plan: Plan, i: int, below: float) -> str:
         if plan.unseen[i]
         else ""
     )
+    chance = percent(plan.probability[i])
+    return f"{drawn}, with a chance of {chance}: {_worth(plan, i, more)}{seen}{own}."
+
+
+def _worth(plan: Plan, i: int, more: str) -> str:
+    """What a contact now brings to the person in row i, as far as the history can tell."""
+    left = f"good rounds over the {plan.horizon} left"
+    even = ""
     if not plan.outlook.evenness.is_softfair:
-        bonus = plan.bonus[i]
-        adds = "adds" if bonus >= 0 else "takes off"
-        more = f"and evenness {adds} {abs(bonus):.2g}; the sum counts, {more}"
-    return (
-        f"{drawn}, with a chance of {percent(plan.probability[i])}: a contact now is worth "
-        f"{plan.score[i]:.2g} good rounds over the {plan.horizon} left, {more}{seen}{own}."
-    )
+        adds = "adds" if plan.bonus[i] >= 0 else "takes off"
+        even = f"and evenness {adds} {abs(plan.bonus[i]):.2g}; the sum counts, "
+    if plan.worth is None or not np.isfinite(plan.worth[:, i]).all():
+        return f"a contact now is worth {plan.score[i]:.2g} {left}, {even}{more}"
+    mean, low, high = plan.worth[:, i]
+    level = f"{plan.level:.0%} interval"
+    if low <= 0 <= high:
+        expected = f"{plan.score[i]:.2g} are expected, {even}" if even else "what is expected is "
+        return (
+            "whether a contact now helps them cannot be told from this history yet "
+            f"({low:.2g} to {high:.2g} {left}, {level}); {expected}{more}"
+        )
+    said = f"{mean:.2g} {left} ({level} {low:.2g} to {high:.2g})"
+    return f"a contact now is worth {said}, {even}{more}"

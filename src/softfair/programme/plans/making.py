@@ -23,12 +23,13 @@ from .. import store
 from ..eligibility import Eligibility, Status, beliefs, eligibility_of
 from ..luck import QUICKNET, Beacon, Chain, Luck, Source
 from ..models import Model, fit_in, load_model
-from ..outlook import Outlook, SiteCohort, choose_c
+from ..outlook import Outlook, SiteCohort, choose_c, weigh
 from ..settings import SOFTFAIR, Evenness, Settings, Target, current_settings
 from ..snapshot import Snapshot, take_snapshot
 from ..store import Connection, Store, names_of, plan_in_force
 from .drawing import chances, drawn_by_luck
 from .stored import Header, Plan, Rows, load_plan, store_plan
+from .weighing import packed, reach_of
 
 __all__ = [
     "Commitment",
@@ -464,6 +465,9 @@ def _prepared(
     _refuse_unserved(now, eligibility)
     cohorts = _cohorts(now, model, at, horizon, eligibility)
     outlook = choose_c(cohorts, settings, now.people)
+    reach = reach_of(connection, now, at)
+    gain, worth = weigh(cohorts, outlook.c, model, settings.level, reach, outlook.evenness)
+    outlook = replace(outlook, gain=gain, reached=reach.share)
     state, _ = now.history.of(at, now.people.n)
     header = {
         "round": at,
@@ -476,7 +480,7 @@ def _prepared(
         "c": outlook.c,
         "horizon": horizon,
         "sites": json.dumps(eligibility.sites),
-        "outlook": json.dumps(outlook.to_json()),
+        "outlook": json.dumps({**outlook.to_json(), **packed(worth, settings.level)}),
         "reason": reason,
     }
     return header, _undrawn(eligibility, state, cohorts, outlook), model

@@ -19,6 +19,7 @@ from ..luck import Luck
 from ..models import Model, load_model
 from ..outlook import Outlook
 from ..store import Connection, Multiplier, Store, append, fetch, names_of, plan_in_force
+from .weighing import unpacked
 
 __all__ = [
     "Header",
@@ -102,6 +103,9 @@ class Plan(Rows):
     digest: str
     names: list[str]  # of everybody in the programme, by number
     unseen: NDArray[np.bool_]  # [m] no transition of their own: they have their group's estimate
+    # [3, m] mean, low and high worth of a contact now; None: made by a version that did not say.
+    worth: Floats | None = None
+    level: float = 0.0  # of its intervals
 
     @property
     def list(self) -> list[str]:
@@ -148,11 +152,14 @@ def digest_of(before: str, header: Header, rows: Rows, names: list[str]) -> str:
 def _assembled(
     number: int, digest: str, header: Header, rows: Rows, names: list[str], model: Model
 ) -> Plan:
+    outlook = json.loads(header.outlook)
     parts = {
         **vars(header),
         "sites": [Site(name, k) for name, k in json.loads(header.sites)],
         "luck": None if header.luck is None else Luck.from_json(header.luck),
-        "outlook": Outlook.from_json(json.loads(header.outlook)),
+        "outlook": Outlook.from_json(outlook),
+        "worth": unpacked(outlook.get("worth")),
+        "level": outlook.get("level", 0.0),
         **vars(rows),
     }
     return Plan(id=number, digest=digest, names=names, unseen=model.unseen[rows.person], **parts)
