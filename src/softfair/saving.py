@@ -194,7 +194,7 @@ def _pack_number(number: Any) -> Any:
 
 
 def _fields_of(what: Any) -> dict[str, Any]:
-    """What an object is made of: what it says itself, its parameters, or its attributes."""
+    """What an object is made of: what it says itself, its parameters, or its state."""
     if hasattr(what, "saved_fields"):
         fields: dict[str, Any] = what.saved_fields()
         return fields
@@ -210,7 +210,8 @@ def _fields_of(what: Any) -> dict[str, Any]:
         for name, value in vars(base).items()
         if isinstance(value, cached_property)
     }
-    return {name: value for name, value in vars(what).items() if name not in made_anew}
+    state: dict[str, Any] = what.__getstate__()  # what a class would send to another process
+    return {name: value for name, value in state.items() if name not in made_anew}
 
 
 class _Unpacker:

@@ -41,6 +41,9 @@ class FittedSoftFair(Fitted):
         """Whether a call for a single run is a subclass's own."""
         return self.one_by_one and getattr(type(self), name) is not getattr(FittedSoftFair, name)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_asked"}
+
     def scores(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
         spread = self._spread(t, states, 1.0)
         return super().scores(t, states, memory) if spread is None else spread.gather()

@@ -368,11 +368,7 @@ class Fitted:
         """
         from importlib.metadata import version
 
-        saved, self._window = self._window, (0, 0, None)
-        try:
-            write(path, self, version("softfair"))
-        finally:
-            self._window = saved
+        write(path, self, version("softfair"))
 
     def _check_methods(self, scorer: Rows | None) -> None:
         """Refuse a class that does not say how it acts, or forgets what it remembers."""

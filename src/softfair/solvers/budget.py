@@ -190,7 +190,7 @@ def balance(
     c: float,
     rule: RuleCode,
     tolerance: float,
-    one_pass: Sweep = sweep,
+    one_pass: Sweep | None = None,
     gentler: int = 20,
     crew: Crew | None = None,
 ) -> Balance:
@@ -211,7 +211,7 @@ def balance(
     tolerance : float
         Residual |F_t| that is accepted at every step.
     one_pass : callable
-        One pass over all arms, if they do more than `sweep` knows of.
+        One pass over all arms, if they do more than `sweep` knows of; None means `sweep`.
     gentler : int
         How many smaller multipliers may be tried on the way to a hard problem.
     crew : Crew, optional
@@ -236,15 +236,15 @@ def balance(
     sample = sample_of(cohort, crew, n if n < SAMPLED else min(SAMPLE, n // 8))
     share = sample.n / n
     whole = sample.n == n
+    on_sample = sweep if one_pass is None else one_pass
+    over_all = partial(sweep, crew=crew) if one_pass is None else one_pass
 
     def residual(of: Cohort) -> Residual:
         def F(theta: Floats) -> tuple[Floats, Floats]:
-            active, response = one_pass(of, theta, c, gamma, rule)[:, :-1] / (k * of.n / n)
+            active, response = on_sample(of, theta, c, gamma, rule)[:, :-1] / (k * of.n / n)
             return active - 1, response
 
         return F
-
-    over_all = partial(sweep, crew=crew) if one_pass is sweep else one_pass
 
     def residual_of_all(theta: Floats) -> tuple[Floats, Floats]:
         found = passes_done(theta, lambda: over_all(cohort, theta, c, gamma, rule))
@@ -268,7 +268,7 @@ def balance(
         inverse = best.inverse if measured is None else measured
         # A pass that does more than `sweep` has the arms in memory, and keeps nothing on disk.
         setting = (k, horizon, gamma, c, int(rule), tolerance)
-        passes_done = Passes.of(cohort, setting) if one_pass is sweep else Passes(None)
+        passes_done = Passes.of(cohort, setting) if one_pass is None else Passes(None)
         best = _broyden(residual_of_all, best.theta, inverse, tolerance)
         passes_done.forget()
         passes += horizon * share + best.passes
