@@ -17,7 +17,6 @@ import secrets
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -463,12 +462,21 @@ class _Problem:
         check_setting(self.cohort, self.k, self.horizon, self.gamma)
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name != "referee"}
+        return {name: value for name, value in self.__dict__.items() if name != "_referee"}
 
-    @cached_property
+    @property
     def referee(self) -> _Referee:
-        """Made once in each process."""
-        return _Referee(self.cohort, self.k, self.horizon, self.gamma, self.runs, self.seed)
+        """Made once in each process.
+
+        Not a cached_property: a warning would point into functools, not at the caller's line.
+        """
+        kept = self.__dict__
+        if "_referee" not in kept:
+            kept["_referee"] = _Referee(
+                self.cohort, self.k, self.horizon, self.gamma, self.runs, self.seed
+            )
+        made: _Referee = kept["_referee"]
+        return made
 
 
 Row = dict[str, float | str | bool]

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -237,7 +236,6 @@ def balance(
     share = sample.n / n
     whole = sample.n == n
     on_sample = sweep if one_pass is None else one_pass
-    over_all = partial(sweep, crew=crew) if one_pass is None else one_pass
 
     def residual(of: Cohort) -> Residual:
         def F(theta: Floats) -> tuple[Floats, Floats]:
@@ -246,8 +244,13 @@ def balance(
 
         return F
 
+    def over_all(theta: Floats) -> Floats:
+        if one_pass is None:
+            return sweep(cohort, theta, c, gamma, rule, crew)
+        return one_pass(cohort, theta, c, gamma, rule)
+
     def residual_of_all(theta: Floats) -> tuple[Floats, Floats]:
-        found = passes_done(theta, lambda: over_all(cohort, theta, c, gamma, rule))
+        found = passes_done(theta, lambda: over_all(theta))
         active, response = found[:, :-1] / k
         return active - 1, response
 
