@@ -170,7 +170,7 @@ def init(
     yes: Yes = False,
 ) -> None:
     """Make a programme, or change the settings of one. Everything has a default."""
-    from ..settings import Evenness, Target, initialise
+    from ..settings import initialise
 
     database = open_store(db)
     plain: dict[str, Any] = {
@@ -187,16 +187,7 @@ def init(
         "seed": seed,
     }
     changes = {name: value for name, value in plain.items() if value is not None}
-    if target is not None:
-        changes["target"] = None if target == "none" else Target.parse(target)
-    if policy is not None:
-        changes["evenness"] = Evenness.parse(policy)
-    if capacity is not None:
-        changes |= {"capacity": _capacity(capacity), "by": by}
-    elif by is not None:
-        raise InvalidInput(
-            "--by needs the capacities too, such as --by region --capacity north=5,south=3"
-        )
+    changes |= _how_lists_are_drawn(target, policy) | _capacities(capacity, by)
     changes |= _of_single_rounds(database, changes, exceptions, ends)
     if sample and "seed" not in changes and not database.exists():
         changes["seed"] = 0  # so that the sample is the same for everybody
@@ -209,6 +200,29 @@ def init(
     if sample:
         _fill(database)
     _tell(database.name, settings, new, sample)
+
+
+def _how_lists_are_drawn(target: str | None, policy: str | None) -> dict[str, Any]:
+    """The target and the policy that are asked for, as settings."""
+    from ..settings import Evenness, Target
+
+    changes: dict[str, Any] = {}
+    if target is not None:
+        changes["target"] = None if target == "none" else Target.parse(target)
+    if policy is not None:
+        changes["evenness"] = Evenness.parse(policy)
+    return changes
+
+
+def _capacities(capacity: str | None, by: str | None) -> dict[str, Any]:
+    """The capacities that are asked for, as settings."""
+    if capacity is not None:
+        return {"capacity": _capacity(capacity), "by": by}
+    if by is not None:
+        raise InvalidInput(
+            "--by needs the capacities too, such as --by region --capacity north=5,south=3"
+        )
+    return {}
 
 
 def _tell(name: str, settings: Settings, new: bool, sample: bool) -> None:
