@@ -10,13 +10,14 @@ help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
 
 demo: $(READY)  ## run the demonstration
-	@$(BIN)/softfair demo
+	@$(BIN)/python examples/demo.py
+	@$(BIN)/python examples/programme.py
 
 test: $(READY)  ## run the tests
-	@$(BIN)/python -m pytest -n auto --dist loadgroup
+	@$(BIN)/python -m pytest -n auto
 
 quick: $(READY)  ## run the tests that are not slow
-	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
+	@$(BIN)/python -m pytest -n auto -m "not slow"
 
 lint: $(READY)  ## check style, format and types
 	@$(BIN)/ruff check .

@@ -1,15 +1,12 @@
 """SoftFair and every baseline behind one protocol, see `base`."""
 
-from .acting import FittedSoftFair
-from .base import Fitted, Policy, Rule
+from .base import Fitted, Policy
 from .evenhanded import EvenHanded, FittedEvenHanded
 from .fawt import FaWT
 from .indexed import Oracle, ThresholdWhittle, Whittle
-from .loading import load
 from .probfair import FittedProbFair, ProbFair
-from .promised import FittedPromise
 from .simple import FairMyopic, Myopic, NoIntervention, Random, RoundRobin
-from .softfair import SoftFair
+from .softfair import FittedSoftFair, SoftFair
 
 __all__ = [
     "EvenHanded",
@@ -18,7 +15,6 @@ __all__ = [
     "Fitted",
     "FittedEvenHanded",
     "FittedProbFair",
-    "FittedPromise",
     "FittedSoftFair",
     "Myopic",
     "NoIntervention",
@@ -27,9 +23,7 @@ __all__ = [
     "ProbFair",
     "Random",
     "RoundRobin",
-    "Rule",
     "SoftFair",
     "ThresholdWhittle",
     "Whittle",
-    "load",
 ]

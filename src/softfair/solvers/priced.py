@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cluster import Crew
 from ..cohort import Cohort
 from ..errors import NotConverged, warn
 from ..kernels.rules import RuleCode
@@ -92,13 +91,7 @@ def learning_multiplier(cohort: Cohort, c: float) -> float:
 
 
 def solve_priced(
-    cohort: Cohort,
-    k: int,
-    horizon: int,
-    gamma: float,
-    c: float,
-    tolerance: float = 1e-8,
-    crew: Crew | None = None,
+    cohort: Cohort, k: int, horizon: int, gamma: float, c: float, tolerance: float = 1e-8
 ) -> PriceValues:
     """Gains at the prices for which k arms are expected to be active at every step.
 
@@ -116,8 +109,6 @@ def solve_priced(
         Multiplier; values are learnt at :func:`learning_multiplier`.
     tolerance : float
         Relative gap between expected and allowed active arms that is accepted at every step.
-    crew : Crew, optional
-        Who works on the shards of the cohort; None means this process.
 
     Returns
     -------
@@ -136,7 +127,7 @@ def solve_priced(
     # As c -> 0 the price and the softness grow without bound, but pi = k/n and the value of that
     # policy are finite.
     rule = RuleCode.PRICED if multiplier > 0 else RuleCode.JOINT
-    return balanced_values(cohort, k, horizon, gamma, multiplier, rule, tolerance, "priced", crew)
+    return balanced_values(cohort, k, horizon, gamma, multiplier, rule, tolerance, "priced")
 
 
 def balanced_values(
@@ -148,13 +139,12 @@ def balanced_values(
     rule: RuleCode,
     tolerance: float,
     solver: str,
-    crew: Crew | None = None,
 ) -> PriceValues:
     """Values at the theta for which k arms are expected to be active at every step.
 
     Parameters
     ----------
-    cohort, k, horizon, gamma, tolerance, crew
+    cohort, k, horizon, gamma, tolerance
         See :func:`solve_priced`.
     c : float
         Multiplier with which values are learnt.
@@ -171,8 +161,8 @@ def balanced_values(
     if k in (0, cohort.n):  # the value of helping nobody, or everybody
         theta = np.full(horizon, ALWAYS if k else NEVER)
         info = Info(solver, c, 0.0, tolerance, 0)
-        return PriceValues(cohort, gamma, theta, 0.0, RuleCode.JOINT, info, crew)
-    solution = balance(cohort, k, horizon, gamma, c, rule, tolerance, crew=crew)
+        return PriceValues(cohort, gamma, theta, 0.0, RuleCode.JOINT, info)
+    solution = balance(cohort, k, horizon, gamma, c, rule, tolerance)
     info = Info(solver, c, solution.residual, tolerance, solution.passes)
     if not info.converged:
         what = (
@@ -185,12 +175,10 @@ def balanced_values(
         if solver != "priced":
             remedy += ", or solver='priced'"
         warn(NotConverged(what, info.residual, tolerance, remedy))
-    return PriceValues(cohort, gamma, solution.theta, c, rule, info, crew)
+    return PriceValues(cohort, gamma, solution.theta, c, rule, info)
 
 
-def upper_bound(
-    cohort: Cohort, k: int, horizon: int, gamma: float, crew: Crew | None = None
-) -> float:
+def upper_bound(cohort: Cohort, k: int, horizon: int, gamma: float) -> float:
     """A total reward that no policy that helps at most k arms a step can expect to exceed.
 
     Parameters
@@ -203,8 +191,6 @@ def upper_bound(
         Number of decisions T.
     gamma : float
         Discount.
-    crew : Crew, optional
-        Who works on the shards of the cohort; None means this process.
 
     Returns
     -------
@@ -222,7 +208,7 @@ def upper_bound(
     >>> round(upper_bound(cohort, k=1, horizon=10, gamma=1.0), 9)
     6.0
     """
-    sample, c = sample_of(cohort, crew), hard_multiplier(cohort)
+    sample, c = sample_of(cohort), hard_multiplier(cohort)
     price = np.zeros(horizon)
     if k == 0:
         price += 2 * float(np.abs(cohort.reward_rows).max()) * horizon  # more than any gain
@@ -230,5 +216,5 @@ def upper_bound(
         k_sample = k * sample.n / cohort.n
         rough = balance(sample, k_sample, horizon, gamma, c, RuleCode.PRICED, 1e-3)
         price = np.maximum(rough.theta / c, 0.0)
-    value = sweep(cohort, price, 1.0, gamma, RuleCode.HARD, crew)[0, -1]
+    value = sweep(cohort, price, 1.0, gamma, RuleCode.HARD)[0, -1]
     return float(value + k * np.sum(gamma ** np.arange(horizon) * price))
