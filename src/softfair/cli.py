@@ -87,7 +87,7 @@ def reproduce(
         bool,
         typer.Option(
             "--quick",
-            help="Half a minute: 8 cohorts and a few episodes of Algorithm 1, into OUT/quick.",
+            help="Under a minute: 8 cohorts and a few episodes of Algorithm 1, into OUT/quick.",
         ),
     ] = False,
     again: Annotated[
