@@ -10,14 +10,13 @@ help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
 
 demo: $(READY)  ## run the demonstration
-	@$(BIN)/python examples/demo.py
-	@$(BIN)/python examples/programme.py
+	@$(BIN)/softfair demo
 
 test: $(READY)  ## run the tests
-	@$(BIN)/python -m pytest -n auto
+	@$(BIN)/python -m pytest -n auto --dist loadgroup
 
 quick: $(READY)  ## run the tests that are not slow
-	@$(BIN)/python -m pytest -n auto -m "not slow"
+	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 lint: $(READY)  ## check style, format and types
 	@$(BIN)/ruff check .

@@ -113,7 +113,7 @@ def indices(small: bool) -> list[Row]:
 
 
 PARTS: dict[str, Part] = {
-    **{name: bench.PARTS[name] for name in ("pass", "memory")},
+    **{name: bench.PARTS[name] for name in ("pass", "even", "memory")},
     "plan": plan,
     "simulate": simulation,
     "indices": indices,

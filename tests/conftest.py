@@ -57,5 +57,13 @@ def database(url):
 
 
 def pytest_collection_modifyitems(items):
-    """Slow tests first: a worker that begins one at the end would keep the others waiting."""
+    """Slow tests first: a worker that begins one at the end would keep the others waiting.
+
+    Tests that share a fixture of their module go to one worker (`--dist loadgroup`), so that it is
+    made once.
+    """
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    for item in items:
+        definitions = item._fixtureinfo.name2fixturedefs.values()
+        if any(last.scope == "module" for *_, last in definitions):
+            item.add_marker(pytest.mark.xdist_group(item.module.__name__))

@@ -1,10 +1,11 @@
 """Which mutants of a room do its tests notice? `make mutate ROOM=metrics SAMPLE=100`
 
 Cosmic Ray makes the mutants: one small change of an operator, a number, a condition or a branch. A
-sample of places is drawn with a fixed seed, one mutant at each, and the room's tests are run on a
-copy of the repository. The rate of mutants killed is printed with its 95 % interval (Clopper and
-Pearson), then every survivor as a diff: a survivor is a missing test, or a change without effect.
-Annotations are left out, because no test can notice them.
+sample of places is drawn with a fixed seed, one mutant at each, and the tests that execute its
+statement are run on a copy of the repository, the quickest first, until one fails. The rate of
+mutants killed is printed with its 95 % interval (Clopper and Pearson), then every survivor as a
+diff: a survivor is a missing test, or a change without effect. Annotations are left out, because no
+test can notice them.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
+import multiprocessing
 import os
+import pickle
 import queue
 import random
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
@@ -24,10 +27,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
+import pytest
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
+from hypothesis import HealthCheck, Phase, settings
 from scipy.stats import beta
 
 ROOT = Path(__file__).parents[1]
@@ -36,11 +43,20 @@ PACKAGE = Path("src") / "softfair"
 ROOMS = {
     "metrics": ["test_metrics"],
     "sampling": ["test_sampling"],
-    "policies": ["test_policies", "test_fair", "test_solvers", "test_simulation"],
+    "policies": [
+        "test_policies",
+        "test_fair",
+        "test_evenhanded",
+        "test_solvers",
+        "test_simulation",
+    ],
     "estimate": ["test_estimate"],
     "programme": ["test_ingest", "test_programme", "test_commands", "test_audit", "test_store"],
 }
 PATIENCE = 5  # a mutant that takes so many times as long as the sound code loops for ever
+#: Every run of the tests is a fork of one process that has loaded the libraries.
+WARM = multiprocessing.get_context("forkserver")
+LIBRARIES = ["numba", "pandas", "scipy.optimize", "scipy.stats", "matplotlib.pyplot", "sqlalchemy"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +65,15 @@ class Mutant:
     line: int
     operator: str
     code: str  # of the whole file
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of a test that ran on the sound code."""
+
+    seconds: float  # of CPU
+    lines: dict[Path, set[int]]  # executed, of each file of the room
+    shares: str  # its module, if it uses a fixture that the module's tests share
 
 
 def annotated(source: str) -> set[tuple[int, int]]:
@@ -100,35 +125,131 @@ def files_of(room: str) -> list[Path]:
     return [file.relative_to(ROOT) for file in files if file.name != "__init__.py"]
 
 
-def test(copy: Path, room: str, seconds: float | None) -> str:
-    """Run the room's tests on a copy of the repository: "killed", "survived" or "for ever"."""
-    names = [
-        str(file) for stem in ROOMS[room] for file in sorted((copy / "tests").glob(f"{stem}*.py"))
+class Watch:
+    """A pytest plugin: which lines of the room each test executes, and the CPU time it takes."""
+
+    def __init__(self, copy: Path, room: str, notes: Path) -> None:
+        self.files = {str(copy / file): file for file in files_of(room)}
+        self.notes = notes
+        self.tests: dict[str, Seen] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        lines: dict[Path, set[int]] = {}
+
+        def trace(frame: FrameType, event: str, argument: object) -> Any:
+            file = self.files.get(frame.f_code.co_filename)
+            if file is None:
+                return None
+            lines.setdefault(file, set()).add(frame.f_lineno)
+            return trace
+
+        begun = time.process_time()
+        sys.settrace(trace)
+        try:
+            return (yield)
+        finally:
+            sys.settrace(None)
+            shares = item.get_closest_marker("xdist_group")  # see conftest.py
+            module = str(shares.args[0]) if shares else ""
+            self.tests[item.nodeid] = Seen(time.process_time() - begun, lines, module)
+
+    def pytest_sessionfinish(self) -> None:
+        self.notes.write_bytes(pickle.dumps(self.tests))
+
+
+class Haste:
+    """A pytest plugin: only these tests, in this order, and an end to one that loops for ever."""
+
+    def __init__(self, chosen: dict[str, Seen]) -> None:
+        self.chosen = chosen
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        place = {name: number for number, name in enumerate(self.chosen)}
+        items[:] = [item for item in items if item.nodeid in place]
+        items.sort(key=lambda item: place[item.nodeid])
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        # A limit of CPU time, which a busy machine does not use up. Its signal ends the process.
+        signal.setitimer(signal.ITIMER_PROF, PATIENCE * (1 + self.chosen[item.nodeid].seconds))
+
+
+def statement_at(source: str, line: int) -> range:
+    """The lines of the statement at a line, without its body; none if it is executed at import."""
+    around = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.stmt) and node.lineno <= line <= node.end_lineno
     ]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-m",
-        "not slow",
-        "-p",
-        "no:cacheprovider",
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "NUMBA_NUM_THREADS": "1"}
-    try:
-        done = subprocess.run(
-            [*command, *names],
-            cwd=copy,
-            env=environment,
-            timeout=seconds,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-    except subprocess.TimeoutExpired:
+    if not any(isinstance(x, ast.FunctionDef) and x.body[0].lineno <= line for x in around):
+        return range(0)
+    innermost = max(around, key=lambda node: (node.lineno, -node.end_lineno))
+    body = getattr(innermost, "body", None)
+    return range(innermost.lineno, body[0].lineno if body else innermost.end_lineno + 1)
+
+
+def likely(mutant: Mutant, tests: dict[str, Seen]) -> dict[str, Seen]:
+    """The tests that can notice a mutant: the quickest first of those that execute its statement.
+
+    Then those that share a fixture of their module with one of them: the first test alone is seen
+    to execute what the fixture does.
+    """
+    lines = statement_at((ROOT / mutant.file).read_text(encoding="utf-8"), mutant.line)
+    if not lines:
+        return tests
+    direct = {
+        name
+        for name, test in tests.items()
+        if not test.lines.get(mutant.file, set()).isdisjoint(lines)
+    }
+    modules = {tests[name].shares for name in direct} - {""}
+    able = [name for name, test in tests.items() if name in direct or test.shares in modules]
+    able.sort(key=lambda name: (name not in direct, tests[name].seconds))
+    return {name: tests[name] for name in able}
+
+
+def run(copy: Path, room: str, plugin: Watch | Haste) -> None:
+    """Run the room's tests on a copy of the repository; end the process with pytest's code."""
+    os.setsid()  # its children are ended with it
+    for stream in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    os.chdir(copy)
+    os.environ["PYTHONPATH"] = str(copy / "src")
+    sys.path.insert(0, str(copy / "src"))
+    # What is compiled of sound files is kept for later runs; of a mutant nothing is.
+    sys.dont_write_bytecode = isinstance(plugin, Haste)
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1" if sys.dont_write_bytecode else ""
+    # One failure is enough: a smaller example of it is not looked for. And no clock decides.
+    settings.register_profile(
+        "mutate",
+        database=None,
+        derandomize=True,
+        phases=(Phase.explicit, Phase.generate),
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("mutate")
+    if isinstance(plugin, Haste):
+        names = sorted({name.split("::")[0] for name in plugin.chosen})
+    else:
+        names = [
+            str(file) for stem in ROOMS[room] for file in sorted(Path("tests").glob(f"{stem}*.py"))
+        ]
+    options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider"]
+    os._exit(pytest.main([*options, *names], plugins=[plugin]))  # libraries take long to end
+
+
+def test(copy: Path, room: str, plugin: Watch | Haste, seconds: float | None) -> str:
+    """Run the room's tests in a process that is warm: "killed", "survived" or "for ever"."""
+    process = WARM.Process(target=run, args=(copy, room, plugin))
+    process.start()
+    process.join(seconds)
+    if process.exitcode is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.join()
         return "for ever"
-    return "killed" if done.returncode else "survived"
+    return "killed" if process.exitcode else "survived"
 
 
 def diff(mutant: Mutant) -> str:
@@ -146,6 +267,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     given = parser.parse_args()
 
+    os.environ["NUMBA_NUM_THREADS"] = "1"
+    WARM.set_forkserver_preload(["__main__", *LIBRARIES])
     luck = random.Random(given.seed)
     every = [mutant for file in files_of(given.room) for mutant in mutants(file, luck)]
     chosen = luck.sample(every, min(given.sample, len(every)))
@@ -156,26 +279,31 @@ def main() -> None:
             shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv*", "out"))
             copies.put(copy)
         begun = time.monotonic()
-        first = copies.get()
-        if test(first, given.room, None) != "survived":
+        first, notes = copies.get(), Path(folder) / "notes"
+        if test(first, given.room, Watch(first, given.room, notes), None) != "survived":
             sys.exit(f"the tests of {given.room} fail without any mutation: mend them first")
         seconds = PATIENCE * given.workers * (time.monotonic() - begun)
+        tests: dict[str, Seen] = pickle.loads(notes.read_bytes())
         copies.put(first)
 
         def judge(mutant: Mutant) -> tuple[Mutant, str]:
+            able = likely(mutant, tests)
+            if not able:
+                return mutant, "survived"
             copy = copies.get()
             target = copy / mutant.file
             sound = target.read_bytes()
             try:
                 target.write_text(mutant.code, encoding="utf-8")
-                return mutant, test(copy, given.room, seconds)
+                return mutant, test(copy, given.room, Haste(able), seconds)
             finally:
                 target.write_bytes(sound)
                 copies.put(copy)
 
         survivors, killed = [], 0
         with ThreadPoolExecutor(given.workers) as pool:
-            for mutant, outcome in pool.map(judge, chosen):
+            for number, (mutant, outcome) in enumerate(pool.map(judge, chosen), 1):
+                print(f"{number} of {len(chosen)}: {outcome}", file=sys.stderr, flush=True)
                 killed += outcome != "survived"
                 if outcome == "survived":
                     survivors.append(mutant)

@@ -1,7 +1,8 @@
 """Commands as real processes, without loading the same libraries for each of them.
 
-One process loads them and runs nothing. Each command is a fork of it, with its own words, folder,
-environment, input and output, and its exit code is the command's.
+One process loads them, and makes one plan, so that compiled functions are loaded too. Each command
+is a fork of it, with its own words, folder, environment, input and output, and its exit code is the
+command's.
 """
 
 from __future__ import annotations
@@ -16,11 +17,20 @@ from functools import cache
 from pathlib import Path
 
 PARENT = """
-import json, os, sys
+import json, os, sys, tempfile
 import pandas, pyarrow.csv, rich.console, rich.table, scipy.special, sqlalchemy
 import softfair.comparison, softfair.files, softfair.programme.audit, softfair.programme.plans
 import softfair.programme.sample, softfair.theory
 from softfair.cli import main
+from softfair.programme import imports, plans, sample, settings, store
+
+with tempfile.TemporaryDirectory() as folder:
+    database = store.Store(folder + "/softfair.db")
+    settings.initialise(database, "nobody", seed=0)
+    imports.import_people(database, sample.people_file(), "nobody")
+    imports.import_history(database, sample.history_file(), "nobody")
+    plans.make_plan(database, "nobody")
+    database.engine.dispose()
 
 def command(words, folder, environment, stdin, stdout, stderr):
     os.chdir(folder)

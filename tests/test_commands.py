@@ -59,11 +59,17 @@ def test_the_whole_loop(url, tmp_path):
     assert len(lines) == 21
     filled = [lines[0], *(re.sub(",,$", ",1,good", line) for line in lines[1:])]
     told = well("record", "-", text="\n".join(filled), **here)
-    assert "Round 21: 20 contacted; of 20 on the list 0 not reached" in told
+    assert "Round 21: 20 contacted; of 20 on the list 0 told as not reached" in told
+    assert "Round 21 is over." in told
     second = json.loads(well("plan", "--json", "--all", **here))
     assert second["round"] == 22
     assert len(second["people"]) == 300
-    assert well("plan", "--verify", **here).count("the same list") == 2
+    told = well("check", **here)
+    assert "Every row of every table is what" in told
+    assert "2 of 2 plans: the same list" in told
+    for export in ("list.csv", "audit.html"):  # the head of the log stands in everything given out
+        if (tmp_path / export).exists():
+            assert "still stands" in well("check", "--against", export, **here)
     audit = json.loads(well("audit", "--json", "--html", "audit.html", **here))
     assert audit
     page = (tmp_path / "audit.html").read_text()
@@ -131,7 +137,7 @@ def test_bad_words_are_one_line(sample_folder, words, said):
 
 
 def test_bad_rows_are_listed_and_no_name_goes_to_the_log(sample_folder, tmp_path):
-    rows = "".join(f"stranger-{i},1,1\n" for i in range(30))
+    rows = "P001,1,1\n" + "".join(f"stranger-{i},1,1\n" for i in range(30))
     done = run(
         "import",
         "history",
@@ -145,7 +151,7 @@ def test_bad_rows_are_listed_and_no_name_goes_to_the_log(sample_folder, tmp_path
     assert done.stdout.count("stranger-") == 20
     assert "and 10 more" in done.stdout
     assert "stranger" not in done.stderr
-    assert "30 bad entries in 30 rows, the first in line 2, column id" in done.stderr
+    assert "30 bad entries in 30 rows, the first in line 3, column id" in done.stderr
     assert len((tmp_path / "all.csv").read_text().splitlines()) == 31
 
 
@@ -155,9 +161,10 @@ def test_names_that_look_like_markup(tmp_path):
     well("init", "--capacity", 4, "--seed", 0, folder=tmp_path)
     told = well("import", "people", "-", text=f"id,region\n{rows}", folder=tmp_path)
     assert "Taken as groups: region." in told
-    shown = well("plan", folder=tmp_path)
+    assert "drawn by lottery" in refused("plan", folder=tmp_path)
+    shown = well("plan", "--yes", folder=tmp_path)
     assert all(name in shown for name in names)
-    well("record", "-", text="id\n12[a]\n", folder=tmp_path)
+    well("record", "-", "--close", text="id\n12[a]\n", folder=tmp_path)
     well("audit", "--html", "audit.html", folder=tmp_path)
     assert "12[a]" not in well("export", "audit", folder=tmp_path).replace(
         "region", ""
@@ -172,7 +179,10 @@ def test_a_worksheet_goes_to_its_own_round(tmp_path):
     assert "round 21, not of round 22" in refused(
         "record", "first.csv", "--round", 22, folder=tmp_path
     )
-    assert "Round 21:" in well("record", "first.csv", folder=tmp_path)
+    untouched = well("record", "first.csv", folder=tmp_path)
+    assert "Round 21: nothing told of contacts." in untouched
+    assert "stays open" in untouched
+    assert "Round 21 is over" in well("record", "--close", folder=tmp_path)
     well("plan", folder=tmp_path)
     assert "Round 22:" in well("record", "--sample", folder=tmp_path)
 
@@ -199,7 +209,11 @@ def test_a_damaged_plan_is_reported(tmp_path):
     well("plan", folder=tmp_path)
     with sqlite3.connect(tmp_path / "softfair.db") as connection:
         connection.execute("UPDATE plan_row SET probability = 0.5 WHERE person = 1")
-    assert "1 of 1 plans do not follow" in refused("plan", "--verify", folder=tmp_path)
+    said = refused("check", folder=tmp_path)
+    assert "2 things are not as they were committed" in said
+    assert "plan_row: entry" in said
+    told = json.loads(well("audit", "--json", folder=tmp_path))["findings"]
+    assert told[0].startswith("Look: 2 things not as committed, the first: plan_row: entry")
 
 
 @pytest.mark.slow

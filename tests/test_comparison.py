@@ -32,6 +32,7 @@ COLUMNS = [
     *(f"{figure}{kind}" for figure in FIGURES for kind in ("", "_sd", "_low", "_high")),
     "unfair",
     "converged",
+    "problem",
 ]
 EVERYBODY = [
     sf.NoIntervention(),
@@ -160,7 +161,8 @@ def test_where_help_is_worthless_there_is_no_benefit_to_speak_of():
 def test_columns_and_order(table):
     assert list(table.reset_index().columns) == COLUMNS
     assert list(table.index) == [policy.label for policy in EVERYBODY]
-    numbers = table.to_numpy(dtype=float)
+    assert (table.problem == "").all()
+    numbers = table.drop(columns="problem").to_numpy(dtype=float)
     assert np.isfinite(numbers).all()
     assert table.unfair.between(0, 100).all()
 
@@ -233,7 +235,7 @@ def test_wrong_comparisons_are_refused(cohort):
         InvalidInput, match=r"cs is 5\.0; give a list of multipliers, such as \[5\.0\]"
     ):
         sf.frontier(cohort, **SETTING, cs=5.0)
-    with pytest.raises(InvalidInput, match=r"policy is Random\(\); give a SoftFair"):
+    with pytest.raises(InvalidInput, match=r"policy is Random\(\); give a SoftFair or another"):
         sf.frontier(cohort, **SETTING, policy=sf.Random())
     with pytest.raises(InvalidInput, match="k is '2', the cohort has 40 arms"):
         sf.compare([sf.Random()], cohort, k="2", horizon=5)

@@ -69,7 +69,8 @@ def test_the_catalogue_is_the_papers() -> None:
     }
     assert np.inf in {e.x for e in EXPERIMENTS.values() if e.figure == "fig3a"}
     needed = {"Random", "Myopic", "FairMyopic", "Oracle", *SOLVERS}
-    of_the_paper = [e for e in EXPERIMENTS.values() if not e.figure.endswith("-readings")]
+    beyond = ("-readings", "limit")
+    of_the_paper = [e for e in EXPERIMENTS.values() if not e.figure.endswith(beyond)]
     assert all(needed <= set(e.policies) for e in of_the_paper if e.id != "fig1")
     assert all(
         policy.c == 2 for label, policy in EXPERIMENTS["fig1"].policies.items() if label in SOLVERS
@@ -136,6 +137,8 @@ def test_rows_settings_and_hash_are_kept(small: tuple[Path, dict[str, Outcome]])
         "design": "joint",
         "c_value": 9.0,  # as it is in force
         "episodes": None,
+        "max_wait": None,
+        "floor": 0.0,
     }
     assert record["settings"]["policies"]["SoftFair (paper)"]["episodes"] == 50
     assert record["settings"]["parameters"] == {"recovery": None}
@@ -374,7 +377,9 @@ def made_up(name: str, world: World = ROUGH, **changes: object) -> Outcome:
 
 
 def everything(world: World = ROUGH) -> dict[str, Outcome]:
-    names = [e.id for e in EXPERIMENTS.values() if not e.figure.endswith("-readings")]
+    # Sections with tests of their own: test_readings.py and test_limits.py.
+    others = ("-readings", "limit")
+    names = [e.id for e in EXPERIMENTS.values() if not e.figure.endswith(others)]
     return {name: made_up(name, world) for name in names}
 
 
@@ -404,7 +409,7 @@ def test_axes_and_captions_say_what_was_run() -> None:
 def test_every_caption_has_sizes_cohorts_and_runs() -> None:
     results = everything()
     for section in SECTIONS:
-        if section.key.endswith("readings"):
+        if section.key.endswith(("readings", "limit")):
             continue
         caption = section.caption(results)
         for pattern in (r"n = \d", r"k = \d", r"T = \d", r"c = \d", "8 cohorts, 2 runs on each"):

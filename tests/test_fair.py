@@ -204,6 +204,21 @@ def test_promise_is_kept_for_hundreds_of_decisions():
     assert tight >= 15  # the hard case was there: no place to spare, and more than one job an arm
 
 
+@pytest.mark.parametrize("unit", [2.0**-20, 1.0, 2.0**20])
+def test_the_unit_of_rewards_is_immaterial_to_the_promise(unit):
+    """Whoever must be helped is raised above all others, from an index of -inf above one of inf."""
+    p = synthetic(n=30, seed=1).p.copy()
+    p[:10] = [[0.0, 1.0], [0.5, 1.0]]  # who is not helped stays as he is: index inf in state 0
+    p[10:20] = [[0.5, 1.0], [0.0, 1.0]]  # who is helped stays as he is: index -inf
+    cohort = Cohort.two_state(p, reward=[0.0, unit])
+    index = whittle(cohort)[:, 0]
+    assert (index[:10] == np.inf).all()
+    assert (index[10:20] == -np.inf).all()
+    fitted = FaWT(window=6).fit(cohort, k=5, horizon=60)
+    helped = walk(fitted, 60, np.random.default_rng(0), lambda memory: np.zeros((1, 30), int))
+    assert fewest(helped, 6) == 1
+
+
 def test_simulation_keeps_the_promise():
     fitted = FaWT(window=13).fit(synthetic(n=60, seed=1), k=5, horizon=200)
     result = simulate(fitted, runs=10, seed=0)

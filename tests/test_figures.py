@@ -156,6 +156,34 @@ def test_values_that_had_not_settled_are_hollow():
     assert shown == [tuple(table["benefit"][3:5])]
 
 
+def test_the_limit_is_shaded_above_every_policy():
+    """The shade begins at the limit, goes on beyond log n, and hides neither curve nor label."""
+    entropy = np.linspace(0, 4.6, 93)
+    bound = pd.DataFrame({"entropy": entropy, "bound": 108 - 60 * (entropy / 4.6) ** 8})
+    even = curve(-4.0, 6).drop(columns="c").assign(mu=[5, 10, 20, 50, 100, 400])
+    _, (ax,) = new_figure()
+    draw_frontier(ax, {"SoftFair": curve(), "EvenHanded": even}, policies(), bound=bound)
+    assert not collisions(ax)
+    said = [text for text, _ in boxes(ax)]
+    assert "no policy can be here" in said
+    assert {"\u03bc = 5", "\u03bc = 400"} & set(said)
+    (left, right), (low, top) = ax.get_xlim(), ax.get_ylim()
+    assert right > 4.6
+    above, beyond = (
+        shade.get_paths()[0]
+        for shade in ax.collections
+        if shade.get_paths() and len(shade.get_paths()[0].vertices) > 3 and shade.get_zorder() == 1
+    )
+    for x in np.linspace(max(left, 3.3), 4.59, 20):
+        limit = float(np.interp(x, bound["entropy"], bound["bound"]))
+        assert above.contains_point((x, min(limit + 0.5, top - 1e-6)))
+        assert not above.contains_point((x, limit - 0.5))
+    assert beyond.contains_point((4.61, (low + top) / 2))
+    assert not beyond.contains_point((4.59, (low + top) / 2))
+    for x, y in zip(curve()["entropy"], curve()["benefit"], strict=True):
+        assert not above.contains_point((x, y))
+
+
 def test_histograms_show_every_arm_and_who_is_never_helped():
     counts = {"a": [0, 0, 3, 90], "b": [1, 2, 2, 5]}
     _, axes = new_figure(columns=2)

@@ -83,7 +83,7 @@ def test_a_write_that_fails_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "kept"
-    write_whole(file, b"old")
+    write_whole(file, b"note: old")
 
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
@@ -91,7 +91,7 @@ def test_a_write_that_fails_leaves_what_was_there(
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InvalidInput, match="No space left"):
         write_whole(file, b"new")
-    assert file.read_bytes() == b"old"
+    assert file.read_bytes() == b"note: old"
     assert [f.name for f in tmp_path.iterdir()] == ["kept"]
 
 

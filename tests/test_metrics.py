@@ -36,6 +36,7 @@ def _no_noise():
         ([7] * 100, math.log(100)),
         ([0, 0, 5], 0),
         ([2, 2, 0, 0], math.log(2)),
+        ([0.2, 0.2], math.log(2)),  # chances in place of counts, in all less than 1
         ([1, 3], math.log(4) - 0.75 * math.log(3)),
         ([0, 0, 0], 0),
         ([9], 0),
@@ -212,6 +213,9 @@ def test_unfair_pairs_of_many_runs():
         metrics.unfair_pairs([0.9, 0.1], [[1, 2], [2, 1], [1, 1]]), [1, 0, 0]
     )
     np.testing.assert_array_equal(metrics.unfair_share(inclusion, [[1, 2], [1, 2]]), [0, 1])
+    # Two runs of four arms: of their six pairs 2 and 0 are unfair.
+    inclusion = [[0.9, 0.1, 0.5, 1.0], [0.1, 0.2, 0.3, 0.4]]
+    np.testing.assert_allclose(metrics.unfair_share(inclusion, [1, 2, 3, 4]), [1 / 3, 0])
 
 
 def test_metrics_need_no_pandas():
@@ -258,6 +262,10 @@ REFUSED = {
     "other arms": (
         lambda: metrics.unfair_pairs([0.5, 0.5], [1, 2, 3]),
         "inclusion is about 2 arms, gains about 3; give the same arms",
+    ),
+    "fewer arms": (
+        lambda: metrics.unfair_pairs([0.5, 0.5, 0.5], [1, 2]),
+        "inclusion is about 3 arms, gains about 2; give the same arms",
     ),
     "other runs": (
         lambda: metrics.unfair_pairs(np.zeros((2, 3)), np.zeros((4, 3))),

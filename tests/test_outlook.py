@@ -1,5 +1,6 @@
 """What a plan is expected to bring, and the c that meets a target."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -9,15 +10,19 @@ import pytest
 
 from softfair import Cohort
 from softfair.errors import Infeasible
+from softfair.estimate import Interval
 from softfair.programme import outlook as module
+from softfair.programme.models import UNIT, Model
 from softfair.programme.outlook import (
     LowestGroup,
     Outlook,
     Prospects,
+    Reach,
     SiteCohort,
     _found,
     _nearest,
     choose_c,
+    weigh,
 )
 from softfair.programme.settings import Settings, Target
 from softfair.programme.snapshot import People
@@ -194,7 +199,8 @@ def test_contacts_that_bring_nothing_cost_nothing():
 @pytest.mark.parametrize(("c", "wait"), [(math.inf, math.inf), (2.5, 7.25), (0.0, 1.0)])
 def test_an_outlook_survives_json(lowest, target, c, wait):
     most = None if target is None else 12.5
-    outlook = Outlook(c, 10.0, 0.8, wait, 1e-9, lowest, target, most)
+    gain, reached = (None, None) if target is None else (Interval(1.0, -0.5, 2.0), 0.85)
+    outlook = Outlook(c, 10.0, 0.8, wait, 1e-9, lowest, target, most, gain, reached)
     text = json.dumps(outlook.to_json(), allow_nan=False)
     assert Outlook.from_json(json.loads(text)) == outlook
 
@@ -242,7 +248,7 @@ def test_a_target_is_met_up_to_rounding(target, name, sign):
 @pytest.mark.parametrize(
     ("target", "figures", "words"),
     [
-        (Target("wait", 2.0), {"wait": 4.001}, "nobody expected to wait more than 4.01 rounds"),
+        (Target("wait", 2.0), {"wait": 4.001}, str(Target("wait", 4.01))),
         (Target("wait", 2.0), {"wait": math.inf}, "none: somebody would never be contacted"),
         (
             Target("group", 0.9, "region"),
@@ -264,7 +270,10 @@ def test_targets_in_words():
     assert str(Target("benefit", 0.95)) == (
         "keep at least 95 % of the benefit of the most effective plan"
     )
-    assert str(Target("wait", 8.0)) == "nobody expected to wait more than 8 rounds"
+    assert str(Target("wait", 8.0)) == (
+        "everybody's wait at most 8 rounds on average over what may come "
+        "(now and then somebody will wait longer)"
+    )
 
 
 @pytest.fixture
@@ -305,13 +314,14 @@ def test_a_target_that_the_bolder_end_meets_gets_that_end(ten):
     p = np.array([[[0.2, 0.5], [0.6, 0.9]], [[0.1, 0.7], [0.3, 0.8]]])  # contact helps both
     helped = [site(Cohort.two_state(p), 1, 4)], people_of(*"NS")
     assert chosen(helped, Target("benefit", 0.1)).c == 0
-    assert chosen(ten, Target("group", 1e-6, "region")).c == math.inf
+    # A target of evenness that binds nobody leaves the programme's own c.
+    assert chosen(ten, Target("group", 1e-6, "region")).c == Settings().c
 
 
 def test_the_limits_of_targets(ten):
     """The lottery lets everybody wait n / k = 5 rounds; the hardest plan has the whole benefit."""
     assert chosen(ten, Target("wait", 5.0 * (1 + 1e-7))).wait == pytest.approx(5, rel=1e-6)
-    with pytest.raises(Infeasible, match=r"nearest that can is .* 5(\.01)? rounds, at c = 0;"):
+    with pytest.raises(Infeasible, match=r"nearest that can is .* 5(\.01)? rounds .*, at c = 0;"):
         chosen(ten, Target("wait", 4.9))
     assert chosen(ten, Target("benefit", 1.0)).benefit == pytest.approx(1, abs=1e-9)
 
@@ -334,10 +344,10 @@ class Hill:
 
 def test_a_group_target_between_the_ends_gets_the_largest_c_that_was_tried():
     """Thirteen multipliers from 0.02 to 200, each 10 ** (1 / 3) times the one before."""
-    found = _found(Hill(), Target("group", 0.8, "region"))
+    found = _found(Hill(), Target("group", 0.8, "region"), 10.0)
     assert found.c == pytest.approx(0.02 * 10 ** (8 / 3), rel=1e-12)
     with pytest.raises(Infeasible, match=r"no region below 90 % .* at c = 2;"):
-        _found(Hill(), Target("group", 0.95, "region"))
+        _found(Hill(), Target("group", 0.95, "region"), 10.0)
 
 
 def test_a_group_that_no_plan_reaches():
@@ -346,3 +356,60 @@ def test_a_group_that_no_plan_reaches():
     target = Target("group", 0.05, "region")
     with pytest.raises(Infeasible, match="nearest that can is none: some region would hardly ever"):
         choose_c(sites, Settings(target=target), people_of(*"NNNNSSSS"))
+
+
+# What is stated, by the draws of a posterior.
+
+
+def model_with(draws):
+    """A model of the mean of these draws of P [L, n, 2, S, S]."""
+    draws = np.asarray(draws, float)
+    P = draws.mean(axis=0)
+    whole = np.rint(draws[..., 1:] * UNIT).astype(np.uint16)
+    return Model(1, "", 0, None, P, P, P, np.ones(P.shape[:3], int), np.zeros(len(P), bool), whole)
+
+
+def test_without_doubt_the_gain_is_that_of_the_plan():
+    cohort = cohort_of(6, 2, 1)
+    people = site(cohort, 2, 5)
+    gain, worth = weigh([people], 3.0, model_with([cohort.P] * 9), 0.9, Reach(0, 0))
+    wanted = people.follow(3.0).reward - people.follow(None).reward
+    # Draws are stored in steps of 1 / 65,535; a gain sums five rounds of six people.
+    assert gain.value == pytest.approx(wanted, abs=1e-3)
+    assert gain.high - gain.low < 1e-9
+    np.testing.assert_allclose(worth.low, worth.high)
+
+
+def test_the_worth_of_a_contact_in_the_last_round():
+    cohort = cohort_of(4, 3, 2)
+    gain, worth = weigh([site(cohort, 1, 1)], 3.0, model_with([cohort.P] * 9), 0.9, Reach(0, 0))
+    wanted = ((cohort.P[:, 1] - cohort.P[:, 0]) @ [0, 0.5, 1] * cohort.start).sum(axis=1)
+    np.testing.assert_allclose(worth.mean, wanted, atol=1e-4)
+    half, _ = weigh([site(cohort, 1, 1)], 3.0, model_with([cohort.P] * 9), 0.9, Reach(10**9, 10**9))
+    assert half.value == pytest.approx(gain.value / 2, abs=1e-4)
+
+
+def test_what_is_not_known_of_everybody_does_not_average_out():
+    """An effect of -.1 or +.3 for all 200 alike: of the total as little is known as of one."""
+    p = np.tile([[0.4, 0.6], [0.4, 0.6]], (200, 1, 1))
+    draws = [p + np.array([[[0], [effect]]]) for effect in (-0.1, 0.3)] * 10
+    both = np.stack([1 - np.array(draws), np.array(draws)], axis=-1)
+    model = model_with(both)
+    gain, worth = weigh([site(Cohort(model.P), 20, 1)], 0.0, model, 0.9, Reach(0, 0))
+    assert (gain.low, gain.high) == (pytest.approx(-2, abs=0.01), pytest.approx(6, abs=0.01))
+    assert gain.value == pytest.approx(2, abs=0.01)
+    assert not gain.told
+    np.testing.assert_allclose(worth.mean, 0.1, atol=1e-4)
+
+
+def test_the_share_that_is_reached():
+    assert Reach(0, 0).share is None
+    assert (Reach(0, 0).draws(3) == 1).all()
+    assert Reach(17, 3).share == 17.5 / 21
+    assert Reach(17, 3).draws(400).mean() == pytest.approx(17.5 / 21, abs=0.002)
+
+
+def test_a_model_without_draws_states_nothing():
+    cohort = cohort_of(3, 2, 1)
+    model = dataclasses.replace(model_with([cohort.P]), draws=np.empty((0, 3, 2, 2, 1), np.uint16))
+    assert weigh([site(cohort, 1, 2)], 1.0, model, 0.9, Reach(0, 0)) == (None, None)

@@ -9,26 +9,25 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from softfair.errors import InvalidInput
 from softfair.programme import store
 from softfair.programme.eligibility import Eligibility, Site, Status, beliefs, eligibility_of
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import Model, fit, is_intact, load_model
-from softfair.programme.plans import (
-    Header,
-    Rows,
-    _cohorts,
-    _digest,
-    _seed,
-    _select,
-    explain,
-    load_plan,
-    make_plan,
-    verify,
+from softfair.programme.plans import Header, Rows, explain, load_plan, make_plan, plan_of, verify
+from softfair.programme.plans.drawing import (
+    chances,
+    drawn_by_luck,
+    drawn_by_position,
+    seed_by_position,
 )
+from softfair.programme.plans.making import _cohorts
+from softfair.programme.plans.stored import digest_of
 from softfair.programme.records import record
 from softfair.programme.settings import Settings, Target, initialise
 from softfair.programme.snapshot import History, People, Snapshot
 from softfair.programme.store import Store
+from softfair.programme.words import percent
 
 NAME = "softfair test"
 AT = 10  # the round that is planned
@@ -206,33 +205,43 @@ def test_infinite_c_lists_those_who_gain_most(small):
     assert verify(database) == [(7, 1, [])]
 
 
-def test_the_seed_follows_from_the_programme_and_the_round():
-    assert _seed(Settings(seed=0), 24) == "6dd801b532eaee83"  # SHA-256 of "0 24"
-    assert len({_seed(Settings(seed=s), r) for s in range(3) for r in range(3)}) == 9
+def test_seeds_by_position_follow_from_the_programme_and_the_round():
+    """As older versions drew: their plans must replay."""
+    assert seed_by_position(Settings(seed=0), 24) == "6dd801b532eaee83"  # SHA-256 of "0 24"
+    seeds = {seed_by_position(Settings(seed=s), r) for s in range(3) for r in range(3)}
+    assert len(seeds) == 9
 
 
-def test_sites_do_not_share_their_luck():
+def test_sites_drawn_by_position_do_not_share_their_luck():
     score, seed = np.zeros(40), "0123456789abcdef"
-    lists = [_select(score, 1.0, 10, seed, site)[1].tolist() for site in (0, 1, 0)]
+    lists = [drawn_by_position(score, 1.0, 10, seed, site).tolist() for site in (0, 1, 0)]
     assert lists[0] == lists[2] != lists[1]
     assert [len(drawn) for drawn in lists] == [10, 10, 10]
+    # What the version before drew with this seed.
+    assert lists[0] == [5, 8, 14, 16, 20, 23, 24, 27, 28, 33]
 
 
-def test_capacity_for_nobody_and_for_all():
-    score, seed = np.arange(3.0), "0123456789abcdef"
-    chance, drawn = _select(score, 1.0, 0, seed, 0)
-    assert (chance.tolist(), drawn.tolist()) == ([0, 0, 0], [])
+@pytest.mark.parametrize("c", [1.0, math.inf])
+def test_capacity_for_nobody_and_for_all(c):
+    score, seed, names = np.arange(3.0), "0123456789abcdef", ["a", "b", "c"]
+    assert chances(score, c, 0).tolist() == [0, 0, 0]
+    assert drawn_by_luck(score, c, 0, seed, names).tolist() == []
+    assert drawn_by_position(score, c, 0, seed, 0).tolist() == []
     for k in (3, 4):
-        chance, drawn = _select(score, 1.0, k, seed, 0)
-        np.testing.assert_allclose(chance, 1, rtol=1e-12)
-        assert drawn.tolist() == [0, 1, 2]
+        np.testing.assert_allclose(chances(score, c, k), 1, rtol=1e-12)
+        assert drawn_by_luck(score, c, k, seed, names).tolist() == [0, 1, 2]
+        assert drawn_by_position(score, c, k, seed, 0).tolist() == [0, 1, 2]
 
 
-def test_the_rounds_left_count_from_the_first_planned(small):
+def test_the_horizon_rolls_until_the_last_round(small):
     database = small(horizon=10)
     assert make_plan(database, NAME)[0].horizon == 10  # round 7
-    assert make_plan(database, NAME, round=12)[0].horizon == 5
-    assert make_plan(database, NAME, round=16)[0].horizon == 1
+    assert make_plan(database, NAME, round=12, sure=True)[0].horizon == 10
+    initialise(database, NAME, ends=16)
+    assert make_plan(database, NAME, round=13, sure=True)[0].horizon == 4
+    assert make_plan(database, NAME, round=16, sure=True)[0].horizon == 1
+    with pytest.raises(InvalidInput, match="the programme ended with round 16"):
+        make_plan(database, NAME, round=17, sure=True)
 
 
 def test_a_plan_is_the_same_in_memory_and_in_the_database(small):
@@ -256,10 +265,12 @@ def test_a_plan_is_the_same_in_memory_and_in_the_database(small):
                 assert left == right, field.name
 
 
-def test_a_round_is_over_once_a_contact_is_known(small):
+def test_a_round_is_over_once_all_on_the_list_are_told_of(small):
     database = small()
     plan, _ = make_plan(database, NAME)
     record(database, f"id\n{plan.list[0]}\n".encode(), NAME)
+    assert make_plan(database, NAME)[0].round == plan.round
+    record(database, f"id,contacted\n{plan.list[1]},0\n".encode(), NAME)
     assert make_plan(database, NAME)[0].round == plan.round + 1
 
 
@@ -275,14 +286,14 @@ def altered(value):
     return value + "x" if isinstance(value, str) else value + 1
 
 
-HEADER = Header(7, 1, "now", "software", 1, 2, 3, 10.0, 26, "0f", "[]", "{}", "why")
-ROWS = Rows(*(np.arange(3) * 1.0 if j in (4, 5) else np.arange(3) for j in range(7)))
+HEADER = Header(7, 1, "now", "software", 1, 2, 3, 10.0, 26, "0f", "[]", "{}", "why", "luck")
+ROWS = Rows(*(np.arange(3) * 1.0 if j in (4, 5, 6) else np.arange(3) for j in range(8)))
 
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Header)])
 def test_the_digest_covers_the_header(field):
     other = dataclasses.replace(HEADER, **{field: altered(getattr(HEADER, field))})
-    assert _digest("", other, ROWS, ["a", "b", "c", "d"]) != _digest(
+    assert digest_of("", other, ROWS, ["a", "b", "c", "d"]) != digest_of(
         "", HEADER, ROWS, ["a", "b", "c", "d"]
     )
 
@@ -291,13 +302,13 @@ def test_the_digest_covers_the_header(field):
 def test_the_digest_covers_the_rows(field):
     names = ["a", "a", "a"]  # so that another person differs by their number alone
     other = dataclasses.replace(ROWS, **{field: altered(getattr(ROWS, field))})
-    assert _digest("", HEADER, other, names) != _digest("", HEADER, ROWS, names)
+    assert digest_of("", HEADER, other, names) != digest_of("", HEADER, ROWS, names)
 
 
 def test_the_digest_covers_names_and_the_plan_before():
-    digest = _digest("", HEADER, ROWS, ["a", "b", "c"])
-    assert _digest("", HEADER, ROWS, ["a", "b", "d"]) != digest
-    assert _digest("before", HEADER, ROWS, ["a", "b", "c"]) != digest
+    digest = digest_of("", HEADER, ROWS, ["a", "b", "c"])
+    assert digest_of("", HEADER, ROWS, ["a", "b", "d"]) != digest
+    assert digest_of("before", HEADER, ROWS, ["a", "b", "c"]) != digest
 
 
 def test_header_and_rows_are_the_columns_of_the_tables():
@@ -314,7 +325,12 @@ COVERED = {
         "outlook": "outlook || ' '",
         "c": "c + 1e-9",
     },
-    store.plan_row: {"plan": "77", "score": "score + 1e-12", "probability": "probability + 1e-12"},
+    store.plan_row: {
+        "plan": "77",
+        "score": "score + 1e-12",
+        "bonus": "bonus + 1e-12",
+        "probability": "probability + 1e-12",
+    },
     store.person: {},
     store.model: {"content": "CAST(content || 'x' AS BLOB)"},
     store.setting: {"content": """replace(content, '"seed": 0', '"seed": 1')"""},
@@ -371,14 +387,53 @@ def test_a_sentence_says_how_many_would_gain_less(small):
         others = [j for j in range(14) if plan.site[j] == plan.site[i] and j != i]
         share = sum(plan.score[j] < plan.score[i] for j in others) / len(others)
         assert sentence.startswith("Drawn," if plan.listed[i] else "Not drawn this time,")
-        assert f"with a chance of {plan.probability[i]:.1%}: " in sentence
-        assert f"is worth {plan.score[i]:.2g} good rounds over the 26 left, " in sentence
-        rest = sentence.partition("26 left, ")[2]
-        if share:
-            assert rest.startswith(f"more than for {share:.0%} of those in the draw")
+        assert f"with a chance of {percent(plan.probability[i])}: " in sentence
+        assert "good rounds over the 26 left" in sentence
+        if share == 1:
+            assert " more than for anyone else in the draw" in sentence
+        elif share:
+            assert f" more than for {share:.0%} of those in the draw" in sentence
         else:
-            assert rest.startswith("as little as for anyone in the draw")
-        assert ("not seen" in rest) == (plan.state[i] < 0)
+            assert " as little as for anyone in the draw" in sentence
+        assert ("not seen" in sentence) == (plan.state[i] < 0)
+
+
+@pytest.mark.parametrize(
+    ("low", "mean", "high", "said"),
+    [
+        (0.1, 0.2, 0.4, "a contact now is worth 0.2 good rounds over the 26 left (90% interval"),
+        (-0.1, 0.2, 0.4, "helps them cannot be told from this history yet (-0.1 to 0.4 good"),
+        (-0.4, -0.2, -0.1, "a contact now is worth -0.2 good rounds over the 26 left (90% inter"),
+    ],
+)
+def test_a_gain_is_stated_as_far_as_it_can_be_told(small, low, mean, high, said):
+    plan, _ = make_plan(small(), NAME)
+    worth = np.tile(np.array([[mean], [low], [high]]), 6)
+    for sentence in explain(dataclasses.replace(plan, worth=worth)):
+        assert said in sentence
+    before = explain(dataclasses.replace(plan, worth=None))  # of a version without intervals
+    assert f"is worth {plan.score[0]:.2g} good rounds over the 26 left, " in before[0]
+
+
+def test_the_worth_of_contacts_is_stored_with_the_plan(small):
+    database = small()
+    made, _ = make_plan(database, NAME)
+    stored = plan_of(database)
+    np.testing.assert_array_equal(stored.worth, made.worth)
+    assert stored.level == 0.9
+    assert stored.outlook.gain == made.outlook.gain
+    assert made.outlook.gain.low <= made.outlook.gain.value <= made.outlook.gain.high
+    assert made.outlook.reached is None  # nobody has been listed before
+    assert (made.worth[1] <= made.worth[2]).all()
+
+
+def test_not_reaching_everybody_is_part_of_the_outlook(small):
+    database = small(n=10, capacity=4)
+    plan, _ = make_plan(database, NAME)
+    rows = "".join(f"{name},{int(j > 0)}\n" for j, name in enumerate(plan.list))
+    record(database, ("id,contacted\n" + rows).encode(), NAME, round=plan.round)
+    following, _ = make_plan(database, NAME)
+    assert following.outlook.reached == (3 + 0.5) / (4 + 1)
 
 
 # Models.
@@ -393,9 +448,9 @@ def test_a_transition_under_either_action_is_a_history_of_their_own():
 
 
 def test_how_many_people_make_a_group(small):
-    """Two regions: towards their means with 20 people each, not with one fewer."""
-    assert fit(small(n=40), NAME)[0].summary.group_column == "region"
-    assert fit(small(n=39), NAME)[0].summary.group_column is None
+    """Two regions: told apart with 5 people each, not with one fewer."""
+    assert fit(small(n=10), NAME)[0].summary.columns == ["region"]
+    assert fit(small(n=8), NAME)[0].summary.columns == []
 
 
 def test_what_a_model_was_learnt_from(small):

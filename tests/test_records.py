@@ -51,12 +51,11 @@ def history_of(database, *rounds):
         (entries.group, "", 0),
         *((entries.state_reader(("low", "Mid", "high")), t, 1) for t in ("1", "mid", "MID")),
         (entries.state_reader(("low", "high")), "", UNKNOWN),
-        (entries.threshold_reader("4", ("bad", "good")), "4", 1),
-        (entries.threshold_reader("4", ("bad", "good")), "3.999", 0),
-        (entries.threshold_reader(">= 4", ("bad", "good")), "4", 1),
-        (entries.threshold_reader("<=3", ("bad", "good")), "3", 1),
-        (entries.threshold_reader("<=3", ("bad", "good")), "3.001", 0),
-        (entries.threshold_reader("<=3", ("bad", "good")), "", UNKNOWN),
+        (entries.state_reader(("low", "high")), "1.0", 1),
+        (entries.state_reader(("low", "na")), "NA", 1),
+        *((entries.flag, text, UNKNOWN) for text in ("n/a", "-", "?", "N/A", "nan")),
+        *((entries.flag, text, 1) for text in ("1.0", "x", "\u2713")),
+        (entries.flag, "0,0", 0),
     ],
 )
 def test_entries(read, text, value):
@@ -76,8 +75,6 @@ def test_entries(read, text, value):
         (entries.group, "a\nb"),
         (entries.state_reader(("low", "high")), "2"),
         (entries.state_reader(("1", "2")), "0"),
-        (entries.threshold_reader("4", ("bad", "good")), "many"),
-        (entries.threshold_reader("4", ("bad", "good")), "nan"),
     ],
 )
 def test_bad_entries(read, text):
@@ -85,9 +82,43 @@ def test_bad_entries(read, text):
         read(text)
 
 
+@pytest.mark.parametrize(
+    ("threshold", "states"),
+    [("4", [0, 1, UNKNOWN]), (">= 3.999", [1, 1, UNKNOWN]), ("<=3.999", [1, 0, UNKNOWN])],
+)
+def test_thresholds(threshold, states):
+    rule = entries.threshold_rule(threshold, ("bad", "good"))
+    assert rule(np.array([3.999, 4.0, np.nan])).tolist() == states
+
+
 def test_a_threshold_needs_two_states():
     with pytest.raises(InvalidInput, match="the programme has 3"):
-        entries.threshold_reader("4", ("low", "mid", "high"))
+        entries.threshold_rule("4", ("low", "mid", "high"))
+
+
+@pytest.mark.parametrize(
+    ("texts", "comma", "values"),
+    [
+        (["3.5", "1e3", "-2"], False, [3.5, 1000, -2]),
+        (["3,5", "12"], False, [3.5, 12]),
+        (["1,234", "2,000"], False, [1234, 2000]),
+        (["1,234"], True, [1.234]),  # of a file with semicolons
+        (["1,234.5", "7"], False, [1234.5, 7]),
+        (["1.234,5", "2.000"], False, [1234.5, 2.0]),
+        (["1 234", "5"], False, [1234, 5]),
+        (["", "n/a", "-"], False, [np.nan] * 3),
+    ],
+)
+def test_numbers(texts, comma, values):
+    read = entries.number_reader(texts, comma)
+    np.testing.assert_array_equal([read(text) for text in texts], values)
+
+
+@pytest.mark.parametrize("texts", [["many"], ["3,5", "3.5"], ["1e999"], ["1,2,3"]])
+def test_what_is_no_number(texts):
+    read = entries.number_reader(texts, False)
+    with pytest.raises(ValueError, match=";"):
+        read(texts[0])
 
 
 def test_lines_are_counted_as_an_editor_does():
@@ -101,11 +132,11 @@ def test_lines_are_counted_as_an_editor_does():
 
 
 def test_how_far_a_round_may_be_from_the_one_before(database):
-    import_history(database, b"id,round,state\na,1,1\na,1001,1\n", NAME)
+    import_history(database, b"id,round,state\na,1,1\na,1001,1\n", NAME, sure=True)
     with pytest.raises(BadRows) as caught:
-        import_history(database, b"id,round,state\na,2002,1\n", NAME)
+        import_history(database, b"id,round,state\na,2002,1\n", NAME, sure=True)
     assert [(fault.line, fault.column) for fault in caught.value.faults] == [(2, "round")]
-    import_history(database, b"id,round,state\na,2001,1\n", NAME)
+    import_history(database, b"id,round,state\na,2001,1\n", NAME, sure=True)
 
 
 def test_the_same_round_of_another_person_is_no_repeat(database):
@@ -163,12 +194,19 @@ def test_facts_are_changed_one_by_one(database):
 # Records.
 
 
-def test_who_is_not_in_the_first_record_was_not_contacted(database):
+def test_who_is_not_told_of_when_a_round_is_closed_was_not_contacted(database):
     """Only those in the programme in round 5: d has just enrolled, e comes later, f is gone."""
     import_people(database, b"id,enrolled,left\nc,,6\nd,5,\ne,6,\nf,,5\n", NAME)
-    done = record(database, b"id\na\n", NAME, round=5)
+    done = record(database, b"id\na\n", NAME, round=5, sure=True, close=True)
     assert done.recorded == Recorded(
-        round=5, contacted=1, listed=0, not_reached=0, off_list=1, absent=3
+        round=5,
+        contacted=1,
+        listed=0,
+        not_reached=0,
+        off_list=1,
+        untold=0,
+        absent=3,
+        closed=True,
     )
     contacts = [(person, contacted) for person, _, _, contacted in history_of(database, 5, 5)]
     assert contacts == [(0, 1), (1, 0), (2, 0), (3, 0)]
@@ -178,19 +216,20 @@ def test_who_is_not_in_the_first_record_was_not_contacted(database):
     ("text", "rows"),
     [
         ("id\na\n", [(0, 5, -1, 1)]),  # identifiers alone: they were contacted
-        ("id,state\na,1\n", [(0, 5, -1, 0), (0, 6, 1, -1)]),  # with a state: not said, so not
-        ("id,contacted,state\na,,0\n", [(0, 5, -1, 0), (0, 6, 0, -1)]),
+        ("id,state\na,1\n", [(0, 6, 1, -1)]),  # with a state: nothing told of the contact
+        ("id,contacted,state\na,,0\n", [(0, 6, 0, -1)]),
         ("id,contacted,state\na,1,\n", [(0, 5, -1, 1)]),
     ],
 )
 def test_what_a_first_record_says(database, text, rows):
-    record(database, text.encode(), NAME, round=5)
-    assert [row for row in history_of(database) if row[0] == 0] == rows
+    done = record(database, text.encode(), NAME, round=5, sure=True)
+    assert history_of(database) == rows
+    assert done.recorded.told == (rows[0][3] >= 0)
 
 
 def test_a_later_record_says_nothing_of_the_others(database):
-    record(database, b"id\na\nb\n", NAME, round=5)
-    done = record(database, b"id,contacted,state\nb,0,1\nc,,1\n", NAME, round=5)
+    record(database, b"id\na\nb\n", NAME, round=5, sure=True, close=True)
+    done = record(database, b"id,contacted,state\nb,0,1\nc,,1\n", NAME, round=5, sure=True)
     assert done.recorded.absent == 0
     assert (done.added, done.corrected) == (2, 1)  # two states, and b's contact
     contacts = [contacted for *_, contacted in history_of(database, 5, 5)]
@@ -198,29 +237,32 @@ def test_a_later_record_says_nothing_of_the_others(database):
 
 
 def test_a_record_beside_its_plan(database):
-    plan, _ = make_plan(database, NAME, round=5)
+    plan, _ = make_plan(database, NAME, round=1, sure=True)
     first, second = plan.list
     other = next(name for name in "abcdef" if name not in plan.list)
     done = record(database, f"id\n{first}\n{other}\n".encode(), NAME)
-    assert done.recorded == Recorded(5, 2, 2, 1, 1, 4)
+    assert done.recorded == Recorded(1, 2, 2, 0, 1, untold=1)
     later = record(database, f"id,contacted\n{second},1\n".encode(), NAME)
-    assert later.recorded == Recorded(5, 1, 2, 0, 0, 0)
+    assert later.recorded == Recorded(1, 1, 2, 0, 0, untold=0, absent=3, closed=True)
     last = record(database, f"id,contacted\n{first},0\n".encode(), NAME)
-    assert last.recorded == Recorded(5, 0, 2, 1, 0, 0)
+    assert last.recorded == Recorded(1, 0, 2, 1, 0, untold=0, closed=True)
 
 
 def test_which_round_a_record_is_of(database):
     with pytest.raises(InvalidInput, match="no round has been planned"):
         record(database, b"id\na\n", NAME)
     for round in (3, 4):
-        make_plan(database, NAME, round=round)
-    taken = [record(database, f"id\n{name}\n".encode(), NAME).recorded.round for name in "abc"]
-    assert taken == [3, 4, 4]  # the first not recorded; once all are, a correction of the last
+        make_plan(database, NAME, round=round, sure=True)
+    taken = [
+        record(database, f"id\n{name}\n".encode(), NAME, close=True).recorded.round
+        for name in "abc"
+    ]
+    assert taken == [3, 4, 4]  # the first that is open; once none is, a correction of the last
     assert record(database, b"id,round\nd,3\n", NAME).recorded.round == 3
     with pytest.raises(InvalidInput, match="rounds 3 to 4; record one"):
         record(database, b"id,round\nd,3\ne,4\n", NAME)
     with pytest.raises(InvalidInput, match="of round 3, not of round 4"):
-        record(database, b"id,round\nd,3\n", NAME, round=4)
+        record(database, b"id,round\ne,3\n", NAME, round=4)
 
 
 def test_unknown_is_null_and_comes_back(database):

@@ -27,6 +27,7 @@ from scipy.optimize import brentq
 from scipy.stats import chi2
 
 from softfair import sampling
+from softfair.cluster import Spread
 from softfair.errors import InvalidInput
 from softfair.kernels.convolution import successive_exact
 from softfair.kernels.draws import draw_joint, select
@@ -851,7 +852,7 @@ def test_on_threads_too_the_estimate_decides(estimates, orders, monkeypatch):
         return tried[seen[-1]] * 5e-7
 
     monkeypatch.setattr(sampling.expansion, "estimated_error", estimate)
-    done = sampling._inclusion_in_parts(z, k, RuleCode.SUCCESSIVE, out)
+    done = sampling._inclusion_in_parts(Spread.of(z), k, RuleCode.SUCCESSIVE, out)
     assert done == (orders is not None)
     # First for weights of any range, and where that is too much for the range of these.
     assert set(ranges[::2]) == {math.inf}

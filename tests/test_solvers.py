@@ -26,7 +26,7 @@ from softfair.kernels.draws import select
 from softfair.kernels.elementary import mix, uniform
 from softfair.kernels.rules import RuleCode
 from softfair.solvers import budget, solve_meanfield, solve_paper, solve_priced, upper_bound
-from softfair.solvers.budget import SAMPLE
+from softfair.solvers.budget import SAMPLE, SAMPLED
 from softfair.solvers.paper import INCLUSION_TOLERANCE
 from softfair.solvers.priced import HARD_C, hard_multiplier
 
@@ -276,7 +276,7 @@ def test_priced_spends_k_for_any_discount_and_number_of_states(S, c, gamma):
 
 @pytest.mark.parametrize("k", [1, 4000])
 def test_priced_beyond_the_sample(k, monkeypatch):
-    """More than SAMPLE arms.
+    """Enough arms for a sample, of an eighth of them.
 
     Prices come from a sample first, and must be right for all arms in the end.
 
@@ -285,13 +285,13 @@ def test_priced_beyond_the_sample(k, monkeypatch):
     decided by a few arms, which no sample knows.
     """
     cohort = datasets.synthetic(n=40_000, seed=5)
-    assert cohort.n > SAMPLE
+    assert SAMPLED < cohort.n < 8 * SAMPLE
     cohort = cohort.subset(np.argsort(cohort.immediate_gain.sum(axis=1), kind="stable"))
     sizes, sweep = [], budget.sweep
     monkeypatch.setattr(budget, "sweep", lambda of, *args: sizes.append(of.n) or sweep(of, *args))
     values = solve_priced(cohort, k, 20, 1.0, 10.0)
     assert residual(cohort, k, values.theta, 10.0, 1.0, priced_rule) <= TOLERANCE + ROUNDING
-    assert set(sizes) == {SAMPLE, cohort.n}
+    assert set(sizes) == {cohort.n // 8, cohort.n}
     assert sizes.count(cohort.n) <= (4 if k > 1 else 20)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+import shell
 from typer.testing import CliRunner
 
 from softfair import theory
@@ -75,13 +74,7 @@ def test_summary_counts():
 
 @pytest.mark.parametrize("words", [["--claim", "theorem-9"], ["--recheck", "none.json"]])
 def test_the_command_exits_with_2_and_one_line(tmp_path, words):
-    code = "from softfair.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "verify", *words],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
+    done = shell.run("verify", *words, folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("softfair: ")
     assert done.stderr.count("\n") == 1

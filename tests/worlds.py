@@ -1,4 +1,4 @@
-"""Made-up results of experiments, in which it is known what is so."""
+"""Made-up results of experiments, and made-up people, in which it is known what is so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from softfair.datasets import cpap
 from softfair.experiments import EXPERIMENTS, Outcome
+from softfair.programme.sample import RESPONSES
 
 COLUMNS = ("benefit", "entropy", "never_selected", "of_bound")
 
@@ -63,3 +65,38 @@ def rows(
 def outcome(name: str, policies: dict[str, dict[str, float]], world: World = USUAL) -> Outcome:
     """A made-up outcome of an experiment of the catalogue."""
     return Outcome(EXPERIMENTS[name], rows(policies, world, name))
+
+
+def cpap_people(n: int, effect: bool, seed: int) -> np.ndarray:
+    """p [n, 2, 2] of CPAP patients; without ``effect`` a contact changes nothing."""
+    p = cpap(n, seed=seed, **RESPONSES).p.copy()
+    if not effect:
+        p[:, 1] = p[:, 0]
+    return p
+
+
+def recorded(
+    p: np.ndarray,
+    weeks: int,
+    seed: int,
+    *,
+    settled: int = 30,
+    contacted: float = 0.1,
+    seen: tuple[float, float] = (1.0, 1.0),
+) -> tuple[np.ndarray, ...]:
+    """person, round, state, contacted [n weeks] of people with chances p [n, 2, 2].
+
+    They are left alone for ``settled`` weeks before the first; then each is contacted with this
+    chance, and a state is recorded with the chance ``seen`` of that state.
+    """
+    rng, n = np.random.default_rng([7, seed]), len(p)
+    everybody, s = np.arange(n), np.random.default_rng([8, seed]).integers(0, 2, n)
+    state, contact = np.empty((n, weeks), np.int64), np.zeros((n, weeks), np.int64)
+    for week in range(-settled, weeks):
+        a = (rng.random(n) < (contacted if week >= 0 else 0.0)).astype(np.int64)
+        if week >= 0:
+            shown = rng.random(n) < np.array(seen)[s]
+            state[:, week], contact[:, week] = np.where(shown, s, -1), a
+        s = (rng.random(n) < p[everybody, a, s]).astype(np.int64)
+    rounds = np.tile(np.arange(weeks), n)
+    return np.repeat(everybody, weeks), rounds, state.ravel(), contact.ravel()

@@ -20,10 +20,27 @@ from typing import TYPE_CHECKING, Any
 from .registry import POLICIES as _POLICIES
 
 if TYPE_CHECKING:
-    from . import datasets, estimate, indices, metrics, sampling, theory
+    from . import (
+        datasets,
+        estimate,
+        indices,
+        metrics,
+        quotas,
+        reserves,
+        sampling,
+        testing,
+        theory,
+    )
     from .cohort import Cohort
     from .comparison import compare, frontier
-    from .errors import Infeasible, InvalidInput, NotConverged, NotIndexable, SoftFairError
+    from .errors import (
+        ClusterError,
+        Infeasible,
+        InvalidInput,
+        NotConverged,
+        NotIndexable,
+        SoftFairError,
+    )
     from .kernels.threads import get_threads, set_threads
     from .policies import (
         EvenHanded,
@@ -37,10 +54,13 @@ if TYPE_CHECKING:
         ProbFair,
         Random,
         RoundRobin,
+        Rule,
         SoftFair,
         ThresholdWhittle,
         Whittle,
+        load,
     )
+    from .shards import open_cohort
     from .simulation import Result, simulate
 
 __version__ = "0.1.0"
@@ -51,9 +71,13 @@ _HOME: dict[str, str | None] = {
     "estimate": None,
     "indices": None,
     "metrics": None,
+    "quotas": None,
+    "reserves": None,
     "sampling": None,
+    "testing": None,
     "theory": None,
     "Cohort": "cohort",
+    "ClusterError": "errors",
     "Infeasible": "errors",
     "InvalidInput": "errors",
     "NotConverged": "errors",
@@ -63,24 +87,68 @@ _HOME: dict[str, str | None] = {
     "set_threads": "kernels.threads",
     "Fitted": "policies",
     "Policy": "policies",
+    "Rule": "policies",
     **dict.fromkeys(_POLICIES, "policies"),
+    "load": "policies",
     "Result": "simulation",
     "simulate": "simulation",
+    "open_cohort": "shards",
     "compare": "comparison",
     "frontier": "comparison",
 }
 
-__all__ = [*_HOME]
+# Spelt out, because type checkers do not follow a computed list; a test holds it to _HOME.
+__all__ = [
+    "Cohort",
+    "EvenHanded",
+    "FaWT",
+    "FairMyopic",
+    "Fitted",
+    "Infeasible",
+    "InvalidInput",
+    "Myopic",
+    "NoIntervention",
+    "NotConverged",
+    "NotIndexable",
+    "Oracle",
+    "Policy",
+    "ProbFair",
+    "Random",
+    "Result",
+    "RoundRobin",
+    "Rule",
+    "SoftFair",
+    "SoftFairError",
+    "ThresholdWhittle",
+    "Whittle",
+    "compare",
+    "datasets",
+    "estimate",
+    "frontier",
+    "get_threads",
+    "indices",
+    "load",
+    "metrics",
+    "quotas",
+    "reserves",
+    "sampling",
+    "set_threads",
+    "simulate",
+    "testing",
+    "theory",
+]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'softfair' has no attribute {name!r}")
-    home = _HOME[name]
-    module = import_module(f".{home or name}", __name__)
-    value = module if home is None else getattr(module, name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'softfair' has no attribute {name!r}")
+        home = _HOME[name]
+        module = import_module(f".{home or name}", __name__)
+        value = module if home is None else getattr(module, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -27,8 +27,12 @@ from .kernels import recursion
 from .kernels.rules import RuleCode
 from .kernels.threads import get_threads, map_parts
 from .kernels.yardstick import exponentials
+from .solvers import solve_evenhanded
 from .solvers.budget import sweep
 from .solvers.priced import solve_priced
+from .solvers.welfare import WELFARES
+from .terminal import Table, say
+from .terminal import show as show_table
 
 __all__ = ["PARTS", "Part", "Row", "best", "measure", "reached", "show"]
 
@@ -85,6 +89,31 @@ def priced_pass(small: bool) -> list[Row]:
             8,
         ),
     ]
+
+
+def evenhanded(small: bool) -> list[Row]:
+    """Solves with a weight on evenness against solves without, and how their time grows with n."""
+    n, T = (200 if small else 1000), 50
+    cohort = datasets.synthetic(n, seed=0)
+    rows: list[Row] = []
+    for c in (10.0, 50.0):
+        plain = best(lambda c=c: solve_priced(cohort, n // 10, T, 1.0, c), 3)  # type: ignore[misc]
+        for welfare in WELFARES:
+            given = (cohort, n // 10, T, 1.0, c, float(n), welfare)
+            ours = best(lambda given=given: solve_evenhanded(*given), 3)  # type: ignore[misc]
+            rows.append(
+                (f"EvenHanded, {welfare}, n = {n:,}, c = {c:g}", ours / plain, "priced solves", 6)
+            )
+    least = None
+    for size in (10_000, 100_000) if small else (10_000, 100_000, 1_000_000):
+        many = datasets.synthetic(size, seed=0)
+        known = (many, size // 10, T, 1.0, 10.0, float(size), "entropy", None, 1e-6)
+        seconds = best(lambda known=known: solve_evenhanded(*known), 1) / size  # type: ignore[misc]
+        least = seconds if least is None else least
+        rows.append(
+            (f"EvenHanded, entropy, n = {size:,}", seconds / least, "times an arm at 10,000", 1.5)
+        )
+    return rows
 
 
 def priced_memory(small: bool) -> list[Row]:
@@ -188,6 +217,7 @@ def reproduction(small: bool) -> list[Row]:
 
 PARTS: dict[str, Part] = {
     "pass": priced_pass,
+    "even": evenhanded,
     "memory": priced_memory,
     "inclusion": inclusion,
     "start": start,
@@ -241,20 +271,15 @@ def reached(row: Row) -> bool:
 
 def show(measured: Iterable[tuple[str, list[Row]]]) -> None:
     """Print the figures as a table; those that miss their goal in red."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(width=max(120, Console().width))
-    table = Table(title=f"softfair on {get_threads()} threads")
-    table.add_column("what")
-    table.add_column("measured", justify="right")
-    table.add_column("unit")
-    table.add_column("goal", justify="right")
-    for name, rows in measured:
-        console.print(f"{name}: done", style="dim")
-        for row in rows:
+    rows, styles = [], []
+    for name, rows_of_part in measured:
+        say(f"{name}: done", "dim")
+        for row in rows_of_part:
             what, value, unit, goal = row
             wish = "" if goal is None else f"{'>=' if goal < 0 else '<='} {abs(goal):g}"
             figure = f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
-            table.add_row(what, figure, unit, wish, style=None if reached(row) else "bold red")
-    console.print(table)
+            rows.append([what, figure, unit, wish])
+            styles.append("" if reached(row) else "bold red")
+    title = f"softfair on {get_threads()} threads"
+    headings = ["what", "measured", "unit", "goal"]
+    show_table(Table(headings, rows, title, words={"what", "unit"}, styles=styles))

@@ -5,6 +5,7 @@ Heavy libraries are loaded inside the commands, so that --help is instant.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -18,10 +19,12 @@ from typer.core import TyperCommand
 
 from .errors import NotConverged, SoftFairError
 from .programme.commands import commands
+from .programme.commands.shared import examples
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .cohort import Cohort
     from .policies import Policy
     from .theory import Verdict
 
@@ -36,14 +39,50 @@ app = typer.Typer(
 )
 app.add_typer(commands)
 
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"softfair {version('softfair')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _softfair(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Tell the version."),
+    ] = False,
+) -> None:
+    """Which k of n people get help, fairly, at the least cost in outcomes, with proof."""
+
+
+def _names_of_policies(incomplete: str) -> list[str]:
+    """What a shell offers after --policy."""
+    from .registry import POLICIES
+
+    return [name for name in POLICIES if name.lower().startswith(incomplete.lower())]
+
+
 Runs = Annotated[int, typer.Option(min=1, help="Simulations of each policy.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed: the same seed gives the same answer.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")]
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        autocompletion=_names_of_policies,
+        help="Such as Oracle, SoftFair:10, SoftFair:c=5,solver=paper,design=successive, a label "
+        "that was printed, or FILE.py:Class for one of your own (repeat for more).",
+    ),
+]
 CohortFile = Annotated[
     Path,
     typer.Argument(
-        help="CSV or Parquet: p00,p01,p10,p11 (chance of the good state, by action and state); "
-        "optional id, group, start (state now)."
+        help="CSV, Parquet or a folder of Parquet: p00,p01,p10,p11 (chance of the good state, "
+        "by action and state); optional id, group, start (state now)."
     ),
 ]
 Budget = Annotated[
@@ -53,9 +92,16 @@ Horizon = Annotated[int, typer.Option(min=1, help="Decisions to plan for.")]
 Gamma = Annotated[
     float, typer.Option(min=0, max=1, help="Discount: 1 counts later rewards in full.")
 ]
+On = Annotated[
+    str | None,
+    typer.Option(
+        "--on", help="Workers: the address of a Dask scheduler, or a number of processes."
+    ),
+]
 Picture = Annotated[Path | None, typer.Option("--png", help="Draw the result to this file.")]
 
 
+EVEN_WEIGHTS = (0.02, 0.08, 0.2, 0.4, 0.8)  # mu of the curve of EvenHanded, over k times decisions
 QUICK_RUNS = 40  # of each policy in the small version: 8 cohorts, 5 runs on each
 
 
@@ -65,8 +111,25 @@ class _ListsIds(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from .experiments.catalogue import names_of_experiments
 
-        self.epilog = f"Ids: {', '.join(names_of_experiments())}."
+        ids = f"Ids: {', '.join(names_of_experiments())}."
+        self.epilog = (
+            f"{examples('softfair reproduce table2', 'softfair reproduce --quick')}\n\n{ids}"
+        )
         super().format_help(ctx, formatter)
+
+
+@app.command(epilog=examples("softfair demo", "softfair demo --out demonstration"))
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for pictures, report and audit.")] = Path("out"),
+) -> None:
+    """The demonstration: every policy on two cohorts, the paper in little, four weeks of a
+    programme. It takes some minutes."""
+    from .demo import run_a_programme, show_policies
+
+    show_policies(out)
+    print("The paper's figures and tables, with few cohorts and episodes. Report:")
+    reproduce(quick=True, out=out)
+    run_a_programme(out / "programme")
 
 
 @app.command(cls=_ListsIds)
@@ -93,6 +156,8 @@ def reproduce(
     again: Annotated[
         bool, typer.Option("--again", help="Run again what is already there.")
     ] = False,
+    policy: Policies = None,
+    on: On = None,
 ) -> None:
     """Run the paper's figures and tables, and write report.html beside the paper's own numbers."""
     from .experiments import find, run, write_report
@@ -108,6 +173,9 @@ def reproduce(
             if not e.figure.endswith("-readings") or {e.id, e.figure} & {*(ids or [])}
         ]
         experiments = [experiment.small() for experiment in wanted]
+    if policy:
+        added = [_policy(name) for name in policy]
+        experiments = [experiment.beside(added) for experiment in experiments]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # the report says where
         claims: list[Verdict] = []
@@ -116,11 +184,11 @@ def reproduce(
             if not ids:  # the paper's claims belong to the whole
                 claims.extend(verdicts(quick, seed))
 
-        results = run(experiments, out, runs, seed, jobs, again, judge_claims)
+        results = run(experiments, out, runs, seed, jobs, again, judge_claims, on)
     print(write_report(results, out, seed, quick, claims))
 
 
-@app.command()
+@app.command(epilog=examples("softfair verify", "softfair verify --claim theorem-1"))
 def verify(
     claim: Annotated[
         list[str] | None, typer.Option(help="A claim by name (repeat for more); default all.")
@@ -130,6 +198,7 @@ def verify(
         typer.Option(help="Compute the witnesses of this file anew, which --json wrote."),
     ] = None,
     as_json: Json = False,
+    as_csv: Csv = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer instances.")] = False,
     seed: Seed = 0,
 ) -> None:
@@ -140,20 +209,22 @@ def verify(
         answers = verdicts(quick, seed, claim or None)
         if as_json:
             print(output.as_json(answers))
+        elif as_csv:
+            print(output.as_csv(answers), end="")
         else:
             output.show(answers, witnesses=bool(claim))
         return
     rechecked = output.recheck_file(recheck, claim)
-    if as_json:
-        rows = [{"claim": verdict.claim, "confirmed": ok} for verdict, ok in rechecked]
-        print(json.dumps(rows, indent=1))
+    rows = [{"claim": verdict.claim, "confirmed": ok} for verdict, ok in rechecked]
+    if as_json or as_csv:
+        _print_rows(rows, as_csv)
     else:
         output.show_rechecked(rechecked)
     if not all(ok for _, ok in rechecked):
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(epilog=examples("softfair frontier people.csv --k 10 --png curve.png"))
 def frontier(
     cohort: CohortFile,
     k: Budget,
@@ -166,47 +237,43 @@ def frontier(
     runs: Runs = 50,
     seed: Seed = 0,
     as_json: Json = False,
+    as_csv: Csv = False,
     png: Picture = None,
 ) -> None:
     """What fairness costs for your own people: benefit against even spread of help, by c."""
+    from .comparison import compare, limit
     from .comparison import frontier as trace
-    from .files import read_cohort
+    from .policies import EvenHanded
 
-    curve = trace(
-        read_cohort(cohort),
-        k,
-        horizon,
-        [_number("c", text) for text in c] if c else None,
-        gamma,
-        runs,
-        seed,
-    )
-    _show(curve, as_json, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
+    people = _people(cohort)
+    cs = [_number("c", text) for text in c] if c else None
+    curve = trace(people, k, horizon, cs, gamma, runs, seed, bound=True)
+    _show(curve, as_json, as_csv, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
-        _draw(png, {"SoftFair": curve})
+        weights = [share * max(k, 1) * horizon for share in EVEN_WEIGHTS]
+        even = compare([EvenHanded(mu=mu) for mu in weights], people, k, horizon, gamma, runs, seed)
+        curves = {"SoftFair": curve, "EvenHanded": even.assign(mu=weights)}
+        bound = limit(people, k, horizon, gamma, runs, seed)
+        _draw(png, curves, bound=bound)
 
 
-@app.command()
+@app.command(
+    epilog=examples("softfair simulate people.csv --k 10 --policy Oracle --policy SoftFair:10")
+)
 def simulate(
     cohort: CohortFile,
     k: Budget,
     horizon: Horizon = 50,
     gamma: Gamma = 1.0,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Such as SoftFair:10 (c), FaWT:20 (window), ProbFair:.05 (low), Whittle:finite, "
-            "Oracle (repeat for more)."
-        ),
-    ] = None,
+    policy: Policies = None,
     runs: Runs = 50,
     seed: Seed = 0,
     as_json: Json = False,
+    as_csv: Csv = False,
     png: Picture = None,
 ) -> None:
     """How policies would fare with your own people, side by side."""
     from .comparison import compare
-    from .files import read_cohort
 
     names = policy or [
         "Random",
@@ -218,23 +285,63 @@ def simulate(
         "SoftFair:20",
     ]
     table = compare(
-        [_policy(name) for name in names], read_cohort(cohort), k, horizon, gamma, runs, seed
+        [_policy(name) for name in names], _people(cohort), k, horizon, gamma, runs, seed
     )
-    _show(table, as_json, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
+    _show(table, as_json, as_csv, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
         _draw(png, {}, table)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "softfair allocate people.parquet --k 100 --out list.csv",
+        "softfair allocate people --k 100 --c 20 --seed 7 --out list.parquet",
+    )
+)
+def allocate(
+    cohort: CohortFile,
+    k: Budget,
+    out: Annotated[
+        Path, typer.Option(help="The list: Parquet if the name ends in .parquet, otherwise CSV.")
+    ],
+    c: Annotated[
+        str, typer.Option(help="How strongly gain counts: 0 a lottery, inf who gains most.")
+    ] = "10",
+    design: Annotated[str, typer.Option(help="joint or successive.")] = "joint",
+    horizon: Horizon = 50,
+    gamma: Gamma = 1.0,
+    seed: Seed = 0,
+    on: On = None,
+) -> None:
+    """This round's list from a cohort file: everybody's probability and score, who is listed."""
+    from .allocation import allocate as write_list
+    from .allocation import states_now
+    from .cluster import crew_of
+    from .files import PARQUET, read_cohort
+    from .policies import SoftFair
+    from .shards import open_cohort
+
+    policy = SoftFair(c=_number("c", c), design=design)  # type: ignore[arg-type]
+    parquet = cohort.is_dir() or cohort.suffix.lower() in PARQUET
+    people = open_cohort(cohort) if parquet else read_cohort(cohort)
+    crew = crew_of(on)
+    states = states_now(people, crew)
+    fitted = policy.fit(people, k, horizon, gamma, on=crew)
+    arms = write_list(fitted, states, seed, out)
+    print(f"{out}: {len(arms):,} of {people.n:,} people are listed, by {policy.label}, seed {seed}")
+
+
+@app.command(epilog=examples("softfair bench", "softfair bench pass --quick"))
 def bench(
     parts: Annotated[
         list[str] | None,
-        typer.Argument(help="pass, memory, inclusion, start, reproduce; nothing: all."),
+        typer.Argument(help="pass, even, memory, inclusion, start, reproduce; nothing: all."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A tenth of the sizes, to see that everything runs.")
     ] = False,
     as_json: Json = False,
+    as_csv: Csv = False,
 ) -> None:
     """How fast it is here: ratios of times taken in one run, each beside its goal."""
     from .bench import PARTS, measure, show
@@ -242,15 +349,61 @@ def bench(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
         measured = measure(PARTS, parts or [], quick)
-        if as_json:
+        if as_json or as_csv:
             rows = [
                 dict(zip(("what", "measured", "unit", "goal"), row, strict=True))
                 for _, rows_of_part in measured
                 for row in rows_of_part
             ]
-            print(json.dumps(rows, indent=1))
+            _print_rows(rows, as_csv)
         else:
             show(measured)
+
+
+@app.command()
+def doctor(
+    db: Annotated[
+        str | None,
+        typer.Option("--db", envvar="SOFTFAIR_DB", help="A database to reach as well."),
+    ] = None,
+    as_json: Json = False,
+    as_csv: Csv = False,
+) -> None:
+    """Tell whether everything is in its place: versions, threads, compiled code, database."""
+    from .doctor import examine
+    from .terminal import Table, show
+
+    if db is None and Path("softfair.db").exists():
+        db = "softfair.db"
+    found = examine(db)
+    if as_json or as_csv:
+        _print_rows([finding._asdict() for finding in found], as_csv)
+    else:
+        rows = [
+            ["ok" if finding.well else "WRONG", finding.what, finding.found] for finding in found
+        ]
+        styles = ["" if finding.well else "bold red" for finding in found]
+        show(Table(["", "what", "found"], rows, words={"what", "found"}, styles=styles))
+    if not all(finding.well for finding in found):
+        raise typer.Exit(1)
+
+
+def _print_rows(rows: list[dict[str, Any]], as_csv: bool) -> None:
+    """Rows as CSV or as JSON."""
+    from .terminal import as_csv as to_csv
+
+    if as_csv:
+        print(to_csv(rows), end="")
+    else:
+        print(json.dumps(rows, indent=1))
+
+
+def _people(path: Path) -> Cohort:
+    """The cohort of a file or folder, in memory."""
+    from .files import read_cohort
+    from .shards import open_cohort
+
+    return open_cohort(path).loaded if path.is_dir() else read_cohort(path)
 
 
 def _number(name: str, text: str) -> float:
@@ -261,30 +414,39 @@ def _number(name: str, text: str) -> float:
 
 
 def _policy(text: str) -> Policy:
-    """A policy by name, some with one number or word after a colon."""
-    from . import policies
-    from .registry import POLICIES
+    """A policy by name, see `softfair.policies.naming`."""
+    from .policies.naming import parse_policy
 
-    name, colon, detail = text.partition(":")
-    if name not in POLICIES:
-        raise typer.BadParameter(f"there is no policy {name!r}; choose from {', '.join(POLICIES)}")
-    make: Any = getattr(policies, name)
-    parameter, usual = POLICIES[name].parameter, POLICIES[name].usual
-    if parameter is None:
-        if colon:
-            raise typer.BadParameter(
-                f"{name} takes nothing after its name, and {detail!r} was given; say {name}"
-            )
-        made: Policy = make()
-        return made
-    value: float | str | None = usual
-    if colon:
-        value = _number(f"{parameter} of {name}", detail) if isinstance(usual, float) else detail
-    made = make(**{parameter: value})
-    return made
+    return parse_policy(text)
 
 
-def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
+# Heading and form of each figure of a comparison; the last ones where there is room.
+FIGURES = {
+    "benefit": ("benefit %", "{:.0f}\u00b1{:.0f}"),
+    "of_bound": ("bound %", "{:.0f}"),
+    "entropy": ("entropy", "{:.2f}"),
+    "bound": ("limit %", "{:.0f}"),
+    "never_selected": ("never", "{:.0%}"),
+    "longest_wait": ("wait", "{:.0f}"),
+    "unfair": ("unfair %", "{:.1f}"),
+    "gini": ("gini", "{:.2f}"),
+    "reward": ("reward", "{:.6g}\u00b1{:.2g}"),
+}
+OPTIONAL = 2
+EXPLAINED = {  # by what is shown
+    "benefit": "benefit: % of the Oracle's \u00b1 sd",
+    "of_bound": "bound: % of the most that any policy can add",
+    "bound": "limit: the most benefit of any policy as even",
+    "never_selected": "never: share of people never helped",
+    "longest_wait": "wait: longest in decisions",
+    "unfair": "unfair: % of pairs where who would gain less has the better chance",
+}
+
+
+def _show(table: pd.DataFrame, as_json: bool, as_csv: bool, title: str) -> None:
+    if as_csv:
+        print(table.to_csv(index=False), end="")
+        return
     if as_json:
         text = table.to_json(orient="records", double_precision=10)
         records = json.loads(text) if text else []
@@ -293,46 +455,35 @@ def _show(table: pd.DataFrame, as_json: bool, title: str) -> None:
                 record["c"] = "inf"  # JSON has no infinity
         print(json.dumps(records, indent=1))
         return
-    from rich.console import Console
-    from rich.table import Table
+    from .terminal import Table, show
 
-    shown = Table(title=title)
-    shown.add_column("policy", overflow="fold")
-    columns = {
-        "benefit": ("benefit %", "{:.0f}\u00b1{:.0f}"),
-        "of_bound": ("bound %", "{:.0f}"),
-        "entropy": ("entropy", "{:.2f}"),
-        "never_selected": ("never", "{:.0%}"),
-        "longest_wait": ("wait", "{:.0f}"),
-        "unfair": ("unfair %", "{:.1f}"),
-    }
-    for heading, _ in columns.values():
-        shown.add_column(heading, justify="right", no_wrap=True)
-    rough = ~table["converged"].to_numpy(bool)
-    for (_, row), unsettled in zip(table.iterrows(), rough, strict=True):
-        shown.add_row(
-            row["policy"] + "*" * int(unsettled),
-            *(
-                text.format(row[name], row.get(f"{name}_sd", 0))
-                for name, (_, text) in columns.items()
-            ),
+    columns = {name: of for name, of in FIGURES.items() if name in table}
+    rows, problems = [], []
+    for _, row in table.iterrows():
+        if problem := row.get("problem", ""):
+            problems.append(f"{row['policy']}: {problem}")
+            rows.append([row["policy"], *("-" for _ in columns)])
+            continue
+        figures = (
+            "-"
+            if math.isnan(row[name])
+            else text.format(row[name], row.get(f"{name}_sd", 0)).replace("\u00b1nan", "")
+            for name, (_, text) in columns.items()
         )
-    console = Console()
-    console.print(shown)
-    console.print(
-        "benefit: % of the Oracle's \u00b1 sd; bound: % of the most that any policy can add; "
-        "never: share of people never helped;",
-        style="dim",
-    )
-    console.print(
-        "wait: longest in decisions; unfair: % of pairs where who would gain less has the better "
-        "chance" + ("; *: values had not settled" if rough.any() else ""),
-        style="dim",
-    )
+        rows.append([row["policy"] + "*" * (not row["converged"]), *figures])
+    rough = any(row[0].endswith("*") for row in rows)
+    explained = [text for name, text in EXPLAINED.items() if name in columns]
+    explained += ["*: values had not settled"] * rough
+    notes = ["; ".join(explained) + ".", *problems]
+    headings = ["policy", *(heading for heading, _ in columns.values())]
+    show(Table(headings, rows, title, notes, optional=OPTIONAL * ("reward" in columns)))
 
 
 def _draw(
-    path: Path, curves: dict[str, pd.DataFrame], policies: pd.DataFrame | None = None
+    path: Path,
+    curves: dict[str, pd.DataFrame],
+    policies: pd.DataFrame | None = None,
+    bound: pd.DataFrame | None = None,
 ) -> None:
     """Benefit against fairness, as a picture in a file."""
     from .figures import draw_frontier, new_figure
@@ -340,17 +491,21 @@ def _draw(
     from .page import picture
 
     figure, axes = new_figure()
-    draw_frontier(axes[0], curves, policies)
+    draw_frontier(axes[0], curves, policies, bound=bound)
     write_whole(path, picture(figure, dpi=150))
     print(path, file=sys.stderr)
 
 
 def main() -> None:
     """Run; bad input is one line on stderr and exit code 2."""
+    from .terminal import survive_any_encoding
+
+    survive_any_encoding(sys.stdout, sys.stderr)
     try:
         code = app(standalone_mode=False)
         if code == 130:  # what becomes of Ctrl-C inside a command
             raise KeyboardInterrupt
+        sys.stdout.flush()
         sys.exit(code)
     except SoftFairError as error:
         print(f"softfair: {error}", file=sys.stderr)
@@ -363,6 +518,15 @@ def main() -> None:
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # so that the interpreter's last flush does not complain
         sys.exit(0)
+    except MemoryError:
+        print("softfair: there is not enough memory for that; nothing was changed", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+            raise
+        print(f"softfair: the output cannot be written: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(2)
     except Exception as error:
         # click's own complaints about arguments carry a message and an exit code
         if hasattr(error, "format_message"):

@@ -10,23 +10,27 @@ All checks of a cohort are made here, once. Nothing is normalised or repaired si
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import InvalidInput, refuse
+from .errors import InvalidInput, real_numbers, refuse
+from .figures import COLOURS, axes_for
+from .frames import ROW_SUM_TOLERANCE, cohort_columns, columns_of, make_frame, read_columns
+from .terminal import as_html
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Cohort"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-# A row of probabilities may miss a sum of 1 by this much. It allows for rounding in a row that was
-# computed, not for a row that was typed with three digits.
-ROW_SUM_TOLERANCE = 1e-8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,6 +49,8 @@ class Cohort:
         Labels such as a region or language, for figures by group. By default there are none.
     start : array_like, [n] or [n, S], optional
         States at decision 0, or their distributions. By default uniform.
+    extra : mapping of str to array_like [n], optional
+        Whatever else is known of the arms, by name. It is kept, and plays no part.
 
     Attributes
     ----------
@@ -63,11 +69,12 @@ class Cohort:
     Cohort(n=1, S=2)
     """
 
-    P: Floats  # [n, 2, S, S]
+    arms: Floats  # what kernels read: P [n, 2, S, S], or p [n, 2, 2, 1] where that was given
     reward: Floats = None  # type: ignore[assignment]  # [n, S] once built
     ids: NDArray[Any] = None  # type: ignore[assignment]  # [n] once built
     groups: NDArray[Any] | None = None  # [n]
     start: Floats = None  # type: ignore[assignment]  # [n, S] once built
+    extra: Mapping[str, NDArray[Any]] = None  # type: ignore[assignment]  # of [n] once built
     reward_rows: Floats = field(init=False)  # [1 or n, S]
     start_rows: Floats = field(init=False)  # [1 or n, S]
 
@@ -78,17 +85,34 @@ class Cohort:
         ids: Sequence[Any] | NDArray[Any] | None = None,
         groups: Sequence[Any] | NDArray[Any] | None = None,
         start: ArrayLike | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
-        checked = _transitions(P)
-        n, S = checked.shape[0], checked.shape[2]
+        self._build(_transitions(P), reward, ids, groups, start, extra)
+
+    def _build(
+        self,
+        arms: Floats,
+        reward: ArrayLike | None,
+        ids: Sequence[Any] | NDArray[Any] | None,
+        groups: Sequence[Any] | NDArray[Any] | None,
+        start: ArrayLike | None,
+        extra: Mapping[str, Any] | None,
+    ) -> None:
+        n, S = arms.shape[0], arms.shape[2]
         reward_rows = _reward(reward, n, S)
         start_rows = _start(start, n, S)
         self._set(
-            P=checked,
+            arms=arms,
             reward=np.broadcast_to(reward_rows, (n, S)),
-            ids=_labels("ids", np.arange(n) if ids is None else ids, n, distinct=True),
+            ids=_labels("ids", np.arange(n) if ids is None else ids, n, distinct=ids is not None),
             groups=None if groups is None else _labels("groups", groups, n, distinct=False),
             start=np.broadcast_to(start_rows, (n, S)),
+            extra=MappingProxyType(
+                {
+                    str(name): _labels(str(name), values, n, distinct=False)
+                    for name, values in (extra or {}).items()
+                }
+            ),
             reward_rows=reward_rows,
             start_rows=start_rows,
         )
@@ -97,11 +121,28 @@ class Cohort:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
-    def __reduce__(self) -> tuple[type[Cohort], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         # Unpickling builds the cohort anew, so that arrays are checked and read-only again and a
         # reward common to all arms stays a single row.
+        return self.from_saved, (self.saved_fields(),)
+
+    def saved_fields(self) -> dict[str, Any]:
+        """What :meth:`from_saved` builds the cohort from."""
         reward = self.reward_rows if len(self.reward_rows) == self.n else self.reward_rows[0]
-        return Cohort, (self.P, reward, self.ids, self.groups, self.start)
+        given = "P" if self.arms.shape[3] == self.S else "p"
+        return {
+            given: getattr(self, given),
+            "reward": reward,
+            "ids": self.ids,
+            "groups": self.groups,
+            "start": self.start,
+            "extra": dict(self.extra),
+        }
+
+    @classmethod
+    def from_saved(cls, fields: dict[str, Any]) -> Cohort:
+        """The cohort of :meth:`saved_fields`."""
+        return cls.two_state(**fields) if "p" in fields else cls(**fields)
 
     @classmethod
     def two_state(
@@ -111,6 +152,7 @@ class Cohort:
         ids: Sequence[Any] | NDArray[Any] | None = None,
         groups: Sequence[Any] | NDArray[Any] | None = None,
         start: ArrayLike | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> Cohort:
         """Build a cohort of the paper's arms, which have a bad and a good state.
 
@@ -119,7 +161,7 @@ class Cohort:
         p : array_like, [n, 2, 2]
             ``p[i, a, s]`` is the probability that arm i, in state s under action a, is in state 1
             (good) next.
-        reward, ids, groups, start
+        reward, ids, groups, start, extra
             As for :class:`Cohort`.
 
         Returns
@@ -145,21 +187,34 @@ class Cohort:
                 "p[i, action, state] = chance of state 1 next"
             )
         refuse(~((good >= 0) & (good <= 1)), good, "p", "give probabilities between 0 and 1")
-        P = np.empty((*good.shape, 2))
-        np.subtract(1.0, good, out=P[..., 0])
-        P[..., 1] = good
-        P.flags.writeable = False
-        return cls(P, reward=reward, ids=ids, groups=groups, start=start)
+        made = cls.__new__(cls)
+        # Half of P: ten million arms take 320 MB.
+        made._build(_frozen(good)[..., None], reward, ids, groups, start, extra)
+        return made
 
     @property
     def n(self) -> int:
         """Number of arms."""
-        return int(self.P.shape[0])
+        return int(self.arms.shape[0])
 
     @property
     def S(self) -> int:
         """Number of states an arm can be in."""
-        return int(self.P.shape[2])
+        return int(self.arms.shape[2])
+
+    @cached_property
+    def P(self) -> Floats:
+        """Transition probabilities ``P[i, a, s, s2]`` [n, 2, S, S].
+
+        If the cohort was made from p, they are computed when they are first asked for.
+        """
+        if self.arms.shape[3] == self.S:
+            return self.arms
+        P = np.empty((self.n, 2, 2, 2))
+        np.subtract(1.0, self.arms[..., 0], out=P[..., 0])
+        P[..., 1] = self.arms[..., 0]
+        P.flags.writeable = False
+        return P
 
     @property
     def p(self) -> Floats:
@@ -175,7 +230,7 @@ class Cohort:
                 f"this needs arms with two states, the cohort has {self.S}; "
                 "choose a policy for S states"
             )
-        return self.P[..., 1]
+        return self.arms[..., -1]
 
     @property
     def immediate_gain(self) -> Floats:
@@ -223,12 +278,77 @@ class Cohort:
             refuse(
                 (pick < -self.n) | (pick >= self.n), pick, "arms", f"the cohort has {self.n} arms"
             )
-        return Cohort(
-            self.P[pick],
+        make = Cohort if self.arms.shape[3] == self.S else Cohort.two_state
+        return make(
+            self.arms[pick] if make is Cohort else self.p[pick],
             reward=self.reward[pick],
             ids=self.ids[pick],
             groups=None if self.groups is None else self.groups[pick],
             start=self.start[pick],
+            extra={name: values[pick] for name, values in self.extra.items()},
+        )
+
+    @classmethod
+    def from_frame(cls, frame: Any) -> Cohort:
+        """Build a cohort from a data frame of pandas, Polars or Arrow.
+
+        Parameters
+        ----------
+        frame : data frame
+            One row a person, with the columns of `softfair.frames`: ``p00, p01, p10, p11`` for two
+            states, ``p_A_S_T`` for more; optional ``id``, ``group``, ``start`` and ``reward_S``.
+            Other columns are kept in ``extra``. A mapping from names to columns will do as well.
+
+        Returns
+        -------
+        Cohort
+
+        Raises
+        ------
+        InvalidInput
+            A column or an entry is missing or wrong, or a name looks like a known one misspelt.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import softfair as sf
+        >>> frame = pd.DataFrame({"id": ["Ada"], "p00": 0.1, "p01": 0.6, "p10": 0.5, "p11": 0.9})
+        >>> sf.Cohort.from_frame(frame.assign(village="north")).extra["village"]
+        array(['north'], dtype=object)
+        """
+        return cls(**read_columns(columns_of(frame)))
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Everything about the cohort as a data frame, from which :meth:`from_frame` builds it.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}
+            Whose data frame.
+
+        Returns
+        -------
+        data frame
+            One row an arm, with the columns of `softfair.frames`. Rewards and starts that are the
+            default have no columns.
+
+        Raises
+        ------
+        InvalidInput
+            There is no such library, or it is not installed.
+
+        Examples
+        --------
+        >>> import softfair as sf
+        >>> sf.datasets.synthetic(n=3, seed=0).to_frame("polars").columns
+        ['id', 'p00', 'p01', 'p10', 'p11']
+        """
+        return make_frame(self.columns(), backend)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The columns of :meth:`to_frame` as arrays [n] by name."""
+        return cohort_columns(
+            self.P, self.reward_rows, self.ids, self.groups, self.start, self.extra
         )
 
     def __len__(self) -> int:
@@ -238,11 +358,47 @@ class Cohort:
         groups = "" if self.groups is None else f", groups={len(set(self.groups.tolist()))}"
         return f"Cohort(n={self.n}, S={self.S}{groups})"
 
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {"arms": f"{self.n:,}", "states": self.S}
+        if self.groups is not None:
+            facts["groups"] = len(set(self.groups.tolist()))
+        own = " of each arm's own" if len(self.reward_rows) > 1 else ""
+        span = f"{self.reward_rows.min():g} to {self.reward_rows.max():g}"
+        facts["rewards"] = f"{span}{own}"
+        gain = self.immediate_gain
+        facts["gain by the next step"] = f"{gain.min():.3g} to {gain.max():.3g}"
+        if self.extra:
+            facts["extra columns"] = ", ".join(self.extra)
+        return as_html("Cohort", facts)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw how much help gains by the next step, over the arms, for each state.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default on new axes.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        on = axes_for(ax)
+        for s in range(self.S):
+            color = COLOURS[s % len(COLOURS)]
+            on.hist(
+                self.immediate_gain[:, s], bins=30, histtype="step", color=color, label=f"state {s}"
+            )
+        on.set_xlabel("gain of help by the next step")
+        on.set_ylabel("arms")
+        on.legend(frameon=False)
+        return on
+
 
 def _array(name: str, values: ArrayLike) -> Floats:
     """The values as an array of floats."""
     try:
-        return np.asarray(values, dtype=np.float64)
+        return real_numbers(values)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"{name} is not an array of numbers ({error}); give floats of one rectangular shape"

@@ -13,20 +13,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import secrets
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import metrics
+from .cluster import Crew, crew_of, refuse_other_software, software
 from .cohort import Cohort
-from .errors import InvalidInput, NotConverged, warn
+from .errors import InvalidInput, NotConverged, SoftFairError, warn
 from .policies import NoIntervention, Oracle, Policy, SoftFair
-from .policies.base import check_setting
+from .policies.base import check_setting, identity
 from .progress import track
+from .shards import ShardedCohort
 from .simulation import Look, Result, simulate_and_look
 from .solvers import tradeoff_bound, upper_bound
 
@@ -42,6 +45,7 @@ __all__ = [
     "compare",
     "figures_of",
     "frontier",
+    "limit",
     "mean_interval",
 ]
 
@@ -183,6 +187,7 @@ def compare(
     runs: int = 50,
     seed: int = 0,
     against: Policy | str | None = None,
+    on: Any = None,
 ) -> pd.DataFrame:
     """Simulate policies with the same luck and put their figures side by side.
 
@@ -199,6 +204,8 @@ def compare(
     against : Policy or str, optional
         A reference, or the label of one of the policies. Each figure then has the paired
         difference "this policy minus the reference" as well.
+    on : Executor, dask.distributed.Client or str, optional
+        Who simulates the policies, see :meth:`softfair.SoftFair.fit`; the table is the same.
 
     Returns
     -------
@@ -210,7 +217,8 @@ def compare(
         (share of arms), ``longest_wait`` (of any arm) and ``gini`` of selections. ``unfair`` is the
         mean alone: % of pairs of arms where the one that would gain less has the better chance,
         over some decisions of the runs. ``converged`` tells whether the values that the policy
-        follows have settled. With ``against``, also ``..._diff``, ``..._diff_low`` and
+        follows have settled. ``problem`` is empty, or says why a policy cannot act on this cohort;
+        its figures are then nan. With ``against``, also ``..._diff``, ``..._diff_low`` and
         ``..._diff_high`` of each figure. With a single run, standard deviations and intervals are
         nan.
 
@@ -219,12 +227,14 @@ def compare(
     InvalidInput
         If there is nothing to compare, an entry is not a policy, the problem is ill posed or
         ``against`` is the label of none of the policies.
+    Exception
+        What the first policy raised, if none of them can act on this cohort.
 
     Warns
     -----
     UserWarning
         Where the Oracle cannot be fitted (arms of three or more states without an index):
-        ``benefit`` is then nan.
+        ``benefit`` is then nan. Where a policy cannot act on this cohort.
 
     Notes
     -----
@@ -260,9 +270,24 @@ def compare(
                 "give policies, made but not fitted, such as sf.Random()"
             )
     reference = _reference(against, chosen)
-    referee = _Referee(cohort, k, horizon, gamma, runs, seed)
-    rows = [referee.row(policy, reference) for policy in track(chosen, "comparing policies")]
-    return pd.DataFrame(rows)
+    problem = _Problem(_in_memory(cohort), k, horizon, gamma, runs, seed)
+    crew = crew_of(on)
+    if reference is not None and crew is None:
+        problem.referee.run(reference)  # without it there is nothing to compare with
+    failures: list[Exception] = []
+    rows: list[Row] = []
+    found = _rows(problem, chosen, reference, crew)
+    for policy, row in track(
+        zip(chosen, found, strict=True), "comparing policies", total=len(chosen)
+    ):
+        if isinstance(row, Exception):
+            failures.append(row)
+            row = _problem_row(policy, row)
+        rows.append(row)
+    if len(failures) == len(chosen):
+        raise failures[0]
+    columns = max((list(row) for row in rows), key=len)  # a problem is a short row
+    return pd.DataFrame(rows, columns=columns)
 
 
 def frontier(
@@ -273,11 +298,12 @@ def frontier(
     gamma: float = 1.0,
     runs: int = 50,
     seed: int = 0,
-    policy: SoftFair | None = None,
+    policy: Policy | Callable[[float], Policy] | None = None,
     against: Policy | str | None = None,
     bound: bool = False,
+    on: Any = None,
 ) -> pd.DataFrame:
-    """Trace the benefit-fairness curve of SoftFair over its multiplier c.
+    """Trace the benefit-fairness curve of SoftFair, or of a policy like it, over a multiplier c.
 
     Parameters
     ----------
@@ -287,13 +313,15 @@ def frontier(
         Multipliers; default from 0 (a lottery) to inf (the k who gain most).
     gamma, runs, seed
         As in :func:`compare`.
-    policy : SoftFair, optional
-        What else SoftFair should be (solver, design, c_value); default the priced solver and the
-        joint design.
+    policy : Policy or callable, optional
+        A policy with a parameter c, which is varied, such as a SoftFair of another solver or
+        design; or a function from the multiplier to a policy. Default a SoftFair.
     against : Policy or str, optional
         As in :func:`compare`.
     bound : bool
         Whether to compute the column ``bound``, which takes about a dozen solves.
+    on : Executor, dask.distributed.Client or str, optional
+        As in :func:`compare`.
 
     Returns
     -------
@@ -305,7 +333,7 @@ def frontier(
     Raises
     ------
     InvalidInput
-        If ``cs`` is empty or not a list of multipliers, or ``policy`` is not a SoftFair; and as in
+        If ``cs`` is empty or not a list of multipliers, or ``policy`` has no c; and as in
         :func:`compare`.
 
     Examples
@@ -317,9 +345,6 @@ def frontier(
     """
     import pandas as pd
 
-    base = SoftFair() if policy is None else policy
-    if not isinstance(base, SoftFair):
-        raise InvalidInput(f"policy is {base!r}; give a SoftFair, whose c is then varied")
     if cs is not None and not np.iterable(cs):
         raise InvalidInput(f"cs is {cs!r}; give a list of multipliers, such as [{cs!r}]")
     multipliers = CURVE if cs is None else list(cs)
@@ -327,12 +352,84 @@ def frontier(
         raise InvalidInput(
             "there is no multiplier c to trace; give at least one, or None for the usual ones"
         )
-    curve = [dataclasses.replace(base, c=c) for c in multipliers]
+    at = _at_multiplier(SoftFair() if policy is None else policy)
+    curve = [at(c) for c in multipliers]
     reference = _reference(against, curve)
-    referee = _Referee(cohort, k, horizon, gamma, runs, seed)
-    rows = [{"c": float(at.c), **referee.row(at, reference)} for at in track(curve, "frontier")]
+    problem = _Problem(_in_memory(cohort), k, horizon, gamma, runs, seed)
+    found = track(_rows(problem, curve, reference, crew_of(on)), "frontier", total=len(curve))
+    rows: list[Row] = []
+    for c, row in zip(multipliers, found, strict=True):
+        if isinstance(row, Exception):
+            raise row
+        rows.append({"c": float(c), **row})
     table = pd.DataFrame(rows)
-    return table.assign(bound=referee.most_benefit(table.entropy.to_numpy())) if bound else table
+    if not bound:
+        return table
+    return table.assign(bound=problem.referee.most_benefit(table.entropy.to_numpy()))
+
+
+def _in_memory(cohort: Cohort) -> Cohort:
+    """The cohort with all its arms: simulations need them together."""
+    return cohort.loaded if isinstance(cohort, ShardedCohort) else cohort
+
+
+def limit(
+    cohort: Cohort,
+    k: int,
+    horizon: int,
+    gamma: float = 1.0,
+    runs: int = 50,
+    seed: int = 0,
+    entropies: Sequence[float] | None = None,
+) -> pd.DataFrame:
+    """The most benefit that any policy can have, by how evenly it helps.
+
+    Parameters
+    ----------
+    cohort, k, horizon, gamma, runs, seed
+        As in :func:`compare`; the Oracle's gain, of which benefit is a share, is that of these
+        runs.
+    entropies : sequence of float, optional
+        Where; default 200 values from 0 to log n.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``entropy`` and ``bound``: no policy whose expected entropy of who is helped is at least
+        that can expect more benefit (:func:`softfair.solvers.tradeoff_bound`).
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.comparison import limit
+    >>> curve = limit(sf.datasets.synthetic(n=20, seed=0), k=2, horizon=10, runs=10)
+    >>> bool(curve.bound.is_monotonic_decreasing)
+    True
+    """
+    import pandas as pd
+
+    referee = _Referee(_in_memory(cohort), k, horizon, gamma, runs, seed)
+    at = np.linspace(0, math.log(cohort.n), 200) if entropies is None else np.asarray(entropies)
+    return pd.DataFrame({"entropy": at, "bound": referee.most_benefit(at)})
+
+
+def _at_multiplier(policy: Policy | Callable[[float], Policy]) -> Callable[[float], Policy]:
+    """The function from a multiplier to a policy that ``policy`` of a frontier means."""
+    if isinstance(policy, Policy):
+        if not dataclasses.is_dataclass(policy) or "c" not in {
+            field.name for field in dataclasses.fields(policy)
+        }:
+            raise InvalidInput(
+                f"policy is {policy!r}; give a SoftFair or another dataclass with a c, which is "
+                "then varied, or a function from a multiplier to a policy"
+            )
+        return lambda c: dataclasses.replace(policy, c=c)
+    if isinstance(policy, type) or not callable(policy):
+        raise InvalidInput(
+            f"policy is {policy!r}; give a policy, made but not fitted, or a function from a "
+            "multiplier to a policy"
+        )
+    return policy
 
 
 def _reference(against: Policy | str | None, policies: Sequence[Policy]) -> Policy | None:
@@ -349,19 +446,84 @@ def _reference(against: Policy | str | None, policies: Sequence[Policy]) -> Poli
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """What a comparison is about, and its referee once somebody asks."""
+
+    cohort: Cohort
+    k: int
+    horizon: int
+    gamma: float
+    runs: int
+    seed: int
+    token: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def __post_init__(self) -> None:
+        check_setting(self.cohort, self.k, self.horizon, self.gamma)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_referee"}
+
+    @property
+    def referee(self) -> _Referee:
+        """Made once in each process.
+
+        Not a cached_property: a warning would point into functools, not at the caller's line.
+        """
+        kept = self.__dict__
+        if "_referee" not in kept:
+            kept["_referee"] = _Referee(
+                self.cohort, self.k, self.horizon, self.gamma, self.runs, self.seed
+            )
+        made: _Referee = kept["_referee"]
+        return made
+
+
+Row = dict[str, float | str | bool]
+_problems: dict[str, _Problem] = {}  # of a worker: the last problem, with its referee
+
+
+def _rows(
+    problem: _Problem, policies: Sequence[Policy], reference: Policy | None, crew: Crew | None
+) -> Iterator[Row | Exception]:
+    """The rows of all policies, in order; where a policy fails, its error."""
+    if crew is None:
+        return (problem.referee.row_or_error(policy, reference) for policy in policies)
+    stamp = software()
+    return crew.run([(_row_on_worker, stamp, problem, policy, reference) for policy in policies])
+
+
+def _row_on_worker(
+    stamp: str, problem: _Problem, policy: Policy, reference: Policy | None
+) -> Row | Exception:
+    """One row, by a worker that keeps the referee for the rows to come."""
+    refuse_other_software(stamp)
+    if problem.token not in _problems:
+        _problems.clear()
+        _problems[problem.token] = problem
+    return _problems[problem.token].referee.row_or_error(policy, reference)
+
+
+def _problem_row(policy: Policy, error: Exception) -> Row:
+    """The row of a policy that cannot act here: the reason alone, which is warned of."""
+    kind = "" if isinstance(error, SoftFairError) else f"{type(error).__name__}: "
+    problem = " ".join(f"{kind}{error}".split())
+    warn(f"{policy.label} cannot be compared: {problem}")
+    return {"policy": policy.label, "converged": False, "problem": problem}
+
+
 class _Referee:
     """What all policies of a comparison are measured against, computed once."""
 
     def __init__(
         self, cohort: Cohort, k: int, horizon: int, gamma: float, runs: int, seed: int
     ) -> None:
-        check_setting(cohort, k, horizon, gamma)
         self.setting = {"cohort": cohort, "k": k, "horizon": horizon, "gamma": gamma, "seed": seed}
         self.runs, self.seed = runs, seed
         # Decisions at random: a fixed stride could fall in step with a policy that has a period.
         most = max(FEWEST_LOOKS, min(MOST_LOOKS, ARMS_LOOKED_AT // cohort.n))
         self.decisions = sorted(np.random.default_rng(seed).permutation(horizon)[:most].tolist())
-        self.results: dict[Policy, tuple[Result, list[Look]]] = {}
+        self.results: dict[Hashable, tuple[Result, list[Look]]] = {}
         none = self.run(NoIntervention())[0].totals
         self.yardsticks = Yardsticks(
             none,
@@ -385,28 +547,32 @@ class _Referee:
             return np.full_like(none, np.nan)
 
     def run(self, policy: Policy) -> tuple[Result, list[Look]]:
-        if policy not in self.results:
+        key = identity(policy)
+        if key not in self.results:
             fitted = policy.fit(**self.setting)  # type: ignore[arg-type]
-            self.results[policy] = simulate_and_look(fitted, self.runs, self.seed, self.decisions)
-        return self.results[policy]
+            self.results[key] = simulate_and_look(fitted, self.runs, self.seed, self.decisions)
+        return self.results[key]
 
-    def row(self, policy: Policy, reference: Policy | None) -> dict[str, float | str | bool]:
+    def row(self, policy: Policy, reference: Policy | None) -> Row:
         """The columns of one policy, with differences from the reference if there is one."""
         result, looks = self.run(policy)
         figures = figures_of(result, self.yardsticks)
-        row: dict[str, float | str | bool] = {"policy": policy.label}
+        row: Row = {"policy": policy.label}
         for name, values, denominator in self._columns(figures):
             interval = mean_interval(values, denominator)
             row[name] = interval.mean
             row[f"{name}_sd"] = float(np.std(values, ddof=1)) if self.runs > 1 else math.nan
             row[f"{name}_low"], row[f"{name}_high"] = interval.low, interval.high
         unfair = [
-            metrics.unfair_share(look.inclusion, self.judge.scores(look.t, look.states))
+            math.nan  # of a policy that draws and does not state chances
+            if np.isnan(look.inclusion).any()
+            else metrics.unfair_share(look.inclusion, self.judge.scores(look.t, look.states))
             for look in looks
         ]
         row["unfair"] = 100 * float(np.mean(unfair))
         info = result.fitted.info
         row["converged"] = info is None or info.converged
+        row["problem"] = ""
         if reference is not None:
             others = figures_of(self.run(reference)[0], self.yardsticks)
             for name, values, denominator in self._columns(figures):
@@ -414,6 +580,13 @@ class _Referee:
                 row[f"{name}_diff"] = interval.mean
                 row[f"{name}_diff_low"], row[f"{name}_diff_high"] = interval.low, interval.high
         return row
+
+    def row_or_error(self, policy: Policy, reference: Policy | None) -> Row | Exception:
+        """The columns of one policy, or what it raised."""
+        try:
+            return self.row(policy, reference)
+        except Exception as error:  # whatever a policy of a user's own may raise
+            return error
 
     def most_benefit(self, entropies: Floats) -> Floats:
         """The most benefit that any policy can expect at each expected entropy."""

@@ -88,7 +88,8 @@ def synthetic(n: int = 100, seed: int = 0, *, recovery: float | None = None) -> 
     Cohort(n=3, S=2)
     """
     n, rng = whole("n", n, 1), _generator(seed)
-    low_to_high = np.sort(rng.random((n, 4)), axis=1)  # [n, 4]
+    low_to_high = rng.random((n, 4))
+    low_to_high.sort(axis=1)
     # Uniform floats lie on a grid that includes 0. A zero or a tie is rare, but the inequalities
     # are strict, so such rows are drawn again.
     while (bad := (low_to_high[:, 0] == 0) | (np.diff(low_to_high, axis=1) == 0).any(axis=1)).any():
@@ -97,6 +98,7 @@ def synthetic(n: int = 100, seed: int = 0, *, recovery: float | None = None) -> 
     low_to_high[swap, 1:3] = low_to_high[swap, 2:0:-1]
     if recovery is not None:
         low_to_high = _with_recovery(n, recovery, rng)
+    low_to_high.flags.writeable = False  # so that it need not be copied
     return Cohort.two_state(low_to_high.reshape(n, 2, 2))  # smallest p[0, 0], largest p[1, 1]
 
 

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "BadRows",
+    "ClusterError",
     "Fault",
     "Infeasible",
     "InvalidInput",
@@ -27,6 +28,8 @@ __all__ = [
     "NotIndexable",
     "SoftFairError",
     "StoreError",
+    "Unsure",
+    "real_numbers",
     "refuse",
     "warn",
     "whole",
@@ -77,12 +80,41 @@ class Infeasible(InvalidInput):
     """
 
 
+class Unsure(InvalidInput):
+    """A request that may be a slip, with which nothing was done.
+
+    Who means it repeats it with ``sure=True``; on the command line with ``--yes``.
+
+    Parameters
+    ----------
+    doubt : str
+        What is odd about it, and what to do if it is a slip.
+
+    Examples
+    --------
+    >>> from softfair.errors import Unsure
+    >>> str(Unsure("round 35 was not planned, the next is 25"))
+    'round 35 was not planned, the next is 25; if it is meant so, add --yes; nothing was changed'
+    """
+
+    def __init__(self, doubt: str) -> None:
+        super().__init__(f"{doubt}; if it is meant so, add --yes; nothing was changed")
+        self.doubt = doubt
+
+    def __reduce__(self) -> tuple[type[Unsure], tuple[str]]:
+        return type(self), (self.doubt,)
+
+
 class NotIndexable(InvalidInput):
     """Arms without a Whittle index: their passive set does not grow with the subsidy."""
 
 
 class StoreError(SoftFairError):
     """A database that cannot be opened, read or written."""
+
+
+class ClusterError(SoftFairError):
+    """Workers that cannot be reached, are gone, or run other software."""
 
 
 @dataclass(frozen=True)
@@ -210,6 +242,40 @@ def warn(message: Warning | str) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)
+
+
+def real_numbers(values: ArrayLike) -> NDArray[np.float64]:
+    """The values as float64, if they are real numbers.
+
+    Parameters
+    ----------
+    values : array_like
+        What the caller gave.
+
+    Returns
+    -------
+    ndarray of float64
+        The same array if it is one already.
+
+    Raises
+    ------
+    TypeError, ValueError
+        They are not: conversion would drop a mask or an imaginary part, or make numbers of dates.
+
+    Examples
+    --------
+    >>> from softfair.errors import real_numbers
+    >>> real_numbers([1, 2])
+    array([1., 2.])
+    """
+    import numpy as np
+
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise TypeError("some values are masked")
+    given = np.asarray(values)
+    if given.dtype.kind in "cmM":
+        raise TypeError(f"values are {given.dtype}")
+    return given.astype(np.float64, copy=False)
 
 
 def refuse(bad: NDArray[np.bool_], values: NDArray[Any], name: str, remedy: str) -> None:

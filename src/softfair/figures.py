@@ -19,9 +19,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-__all__ = ["PointLabel", "draw_frontier", "draw_histograms", "label_points", "new_figure"]
+__all__ = [
+    "PointLabel",
+    "axes_for",
+    "draw_frontier",
+    "draw_histograms",
+    "draw_limit",
+    "label_points",
+    "new_figure",
+]
 
 INK, FAINT, NEVER = "#222222", "#999999", "#c0392b"
+SHADE, SHADE_EDGE, SHADE_INK = "#e4e4e8", "#8a8a99", "#5d5d6b"  # where no policy can be
 # Told apart by colour-blind readers, and in print by their markers.
 COLOURS = (
     "#1f6fb4",
@@ -71,16 +80,18 @@ class PointLabel:
 
 
 def new_figure(
-    columns: int = 1, width: float = 6.4, height: float = 4.4
+    columns: int = 1, width: float = 6.4, height: float = 4.4, rows: int = 1
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure with axes side by side, without boxes around them.
+    """Make a figure with axes side by side or one below the other, without boxes around them.
 
     Parameters
     ----------
     columns : int
-        Number of axes.
+        Number of axes in a row.
     width, height : float
         Of each, in inches.
+    rows : int
+        Number of rows.
 
     Returns
     -------
@@ -89,12 +100,32 @@ def new_figure(
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width * columns, height), layout="constrained")
-    axes = [figure.add_subplot(1, columns, column + 1) for column in range(columns)]
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    axes = [figure.add_subplot(rows, columns, place + 1) for place in range(rows * columns)]
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(colors=INK)
     return figure, axes
+
+
+def axes_for(ax: Axes | None) -> Axes:
+    """The axes that a ``plot`` method draws on: those given, or new ones that a notebook shows.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    made: Axes = pyplot.subplots(layout="constrained")[1]
+    made.spines[["top", "right"]].set_visible(False)
+    return made
 
 
 def draw_frontier(
@@ -102,6 +133,7 @@ def draw_frontier(
     curves: Mapping[str, pd.DataFrame],
     marks: pd.DataFrame | None = None,
     against: str = "entropy",
+    bound: pd.DataFrame | None = None,
 ) -> None:
     """Draw benefit against a measure of fairness.
 
@@ -111,10 +143,13 @@ def draw_frontier(
         Where to draw. Set its title before, so that labels are placed in the final layout.
     curves : mapping of str to DataFrame
         Name of each curve, and the table that :func:`softfair.frontier` returned; one line each.
+        Its points are labelled by the column ``c``, or ``mu`` if there is none.
     marks : DataFrame, optional
         A table of :func:`softfair.compare`; one cross for each policy.
     against : str
         The column of the horizontal axis.
+    bound : DataFrame, optional
+        A table of :func:`softfair.comparison.limit`: where no policy can be is shaded.
 
     Raises
     ------
@@ -141,12 +176,52 @@ def draw_frontier(
     ax.set_xlabel(AXIS_LABELS.get(against, against))
     ax.set_ylabel(BENEFIT_LABEL)
     ax.grid(color=FAINT, alpha=0.25)
+    if bound is not None:
+        draw_limit(ax, bound["entropy"].to_numpy(), bound["bound"].to_numpy())
     rough = any(str(handle.get_label()).endswith("*") for handle in handles)
     if len(curves) > 1 or rough:
         note = "* values had not settled" if rough else None
         ax.legend(handles=handles, frameon=False, title=note, title_fontsize=LABEL_SIZE)
     labels = [*_policy_labels(ax, marks, against), *_multiplier_labels(curves, against)]
     label_points(ax, labels)
+
+
+def draw_limit(
+    ax: Axes, entropy: NDArray[np.float64], benefit: NDArray[np.float64], room: float = 0.12
+) -> None:
+    """Shade where no policy can be: above the most benefit at each entropy.
+
+    Parameters
+    ----------
+    ax : Axes
+        On which the policies have been drawn; what it shows stays, with some room above the limit.
+    entropy, benefit : ndarray [m]
+        Points of the limit, entropy rising.
+    room : float
+        Share of the height that is added for the shade.
+    """
+    (left, right), (low, _) = ax.get_xlim(), ax.get_ylim()
+    even = float(entropy[-1])  # nothing is more even
+    right = max(right, even + 0.02 * (even - left))
+    inside = entropy >= left
+    across = np.append(left, entropy[inside])
+    limit = np.append(np.interp(left, entropy, benefit), benefit[inside])
+    low, top = min(low, float(limit[-1])), float(limit.max())
+    top += room * (top - low)
+    ax.plot([*across, even], [*limit, low], color=SHADE_EDGE, linewidth=1.2, zorder=2)
+    ax.fill_between(across, limit, top, color=SHADE, linewidth=0, zorder=1)
+    ax.fill_between([even, right], low, top, color=SHADE, linewidth=0, zorder=1)
+    ax.set_xlim(left, right)
+    ax.set_ylim(low, top)
+    ax.annotate(
+        "no policy can be here",
+        (0.03, 0.985),
+        xycoords="axes fraction",
+        va="top",
+        color=SHADE_INK,
+        fontsize=LABEL_SIZE,
+        fontstyle="italic",
+    )
 
 
 def _draw_curve(
@@ -187,13 +262,15 @@ def _policy_labels(ax: Axes, marks: pd.DataFrame | None, against: str) -> list[P
 
 
 def _multiplier_labels(curves: Mapping[str, pd.DataFrame], against: str) -> list[PointLabel]:
-    """The multiplier c at the ends of each curve, then between them as far as there is room."""
+    """c or mu at the ends of each curve, then between them as far as there is room."""
     labels = []
     for curve, colour in zip(curves.values(), COLOURS, strict=False):
         order = [0, len(curve) - 1, *range(1, len(curve) - 1)][: len(curve)]
         for row in order:
-            c = float(curve["c"].iloc[row])
-            text = "c = \u221e" if math.isinf(c) else f"c = {c:g}"
+            name = "c" if "c" in curve else "mu"
+            value = float(curve[name].iloc[row])
+            sign = "\u03bc" if name == "mu" else name
+            text = f"{sign} = \u221e" if math.isinf(value) else f"{sign} = {value:g}"
             x, y = float(curve[against].iloc[row]), float(curve["benefit"].iloc[row])
             labels.append(PointLabel(text, x, y, colour, needed=False))
     return labels
@@ -224,7 +301,8 @@ def label_points(ax: Axes, labels: Iterable[PointLabel]) -> None:
     figure.draw_without_rendering()  # type: ignore[union-attr]
     scale = figure.dpi / 72
     dots = _drawn_pixels(ax)
-    boxes: list[NDArray[np.float64]] = []  # x0, y0, x1, y1 of what no label may cover
+    # x0, y0, x1, y1 of what no label may cover
+    boxes = [np.ravel(text.get_window_extent().get_points()) for text in ax.texts]
     legend = ax.get_legend()
     if legend is not None:
         boxes.append(np.ravel(legend.get_window_extent().get_points()))
@@ -323,7 +401,7 @@ DIRECTIONS = (
 
 def _drawn_pixels(ax: Axes) -> NDArray[np.float64]:
     """Points in pixels [m, 2] along every line and at every marker of the axes."""
-    from matplotlib.collections import LineCollection
+    from matplotlib.collections import LineCollection, PolyCollection
 
     drawn = [np.empty((0, 2))]
     for line in ax.lines:
@@ -331,6 +409,8 @@ def _drawn_pixels(ax: Axes) -> NDArray[np.float64]:
         joined = line.get_linestyle() not in ("None", "")
         drawn.append(_along(corners) if joined else corners)
     for collection in ax.collections:
+        if isinstance(collection, PolyCollection):
+            continue  # a shade may be written on
         if isinstance(collection, LineCollection):
             drawn += [_along(ax.transData.transform(part)) for part in collection.get_segments()]
         else:

@@ -1,10 +1,10 @@
 """Cohorts from and to files, and files that are written completely or not at all.
 
-A cohort file is CSV or Parquet with one row a person. Two states: columns ``p00, p01, p10, p11``,
-where ``pAS`` is the probability of the good state next under action A (0 left alone, 1 helped) in
-state S (0 bad, 1 good). More states: columns ``p_A_S_T`` for every action A, state S and next state
-T. Optional columns: ``id``, ``group``, ``start`` (the state now). Any other column is refused, so
-that a misspelt one is not silently lost.
+A cohort file is CSV or Parquet with one row a person and the columns of `softfair.frames`:
+``p00, p01, p10, p11`` for two states, where ``pAS`` is the probability of the good state next under
+action A (0 left alone, 1 helped) in state S (0 bad, 1 good); optional ``id``, ``group``, ``start``
+(the state now) and ``reward_S``. Any other column is refused, so that a misspelt one is not
+silently lost.
 """
 
 from __future__ import annotations
@@ -13,21 +13,24 @@ import io
 import os
 import re
 import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from .cohort import ROW_SUM_TOLERANCE, Cohort, Floats
+from .cohort import Cohort
 from .errors import InvalidInput
+from .frames import columns_of, read_columns
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
-__all__ = ["read_cohort", "write_cohort", "write_whole"]
+__all__ = ["read_cohort", "whole_file", "write_cohort", "write_private", "write_whole"]
 
-TWO_STATE = ("p00", "p01", "p10", "p11")
-LABELS = ("id", "group", "start")
+PARQUET = (".parquet", ".pq")
+BEGINNING = 65536  # bytes by which an earlier output is recognised
 
 
 def read_cohort(path: str | Path) -> Cohort:
@@ -41,7 +44,7 @@ def read_cohort(path: str | Path) -> Cohort:
     Returns
     -------
     Cohort
-        With default rewards.
+        In a CSV file, ids and groups are text.
 
     Raises
     ------
@@ -59,23 +62,14 @@ def read_cohort(path: str | Path) -> Cohort:
     ...     read_cohort(file)
     Cohort(n=2, S=2)
     """
-    table = _read(Path(path))
     where = Path(path).name
-    if not len(table):
-        raise InvalidInput(f"{where} has no rows; give one person a row")
-    P = _transitions(table, where)
-    start = None
-    if "start" in table:
-        start = _numbers(table, ["start"], where, highest=P.shape[2] - 1, whole=True)[:, 0]
-    for label in ("id", "group"):
-        if label in table and (empty := table[label].isna().to_numpy()).any():
-            raise InvalidInput(
-                f"{where}: row {int(np.argmax(empty)) + 2}, column {label} is empty "
-                f"({empty.sum()} rows are); fill it in"
-            )
-    ids = table["id"].to_numpy() if "id" in table else None
-    groups = table["group"].to_numpy() if "group" in table else None
-    return Cohort(P, ids=ids, groups=groups, start=start)
+    found = read_columns(columns_of(_read(Path(path))), where, first_row=2)
+    if extra := [*found["extra"]]:
+        raise InvalidInput(
+            f"{where} has a column {extra[0]!r} that is not known ({len(extra)} such); leave it "
+            "out, or read the table yourself: Cohort.from_frame keeps such columns"
+        )
+    return Cohort(**found)
 
 
 def write_cohort(cohort: Cohort, path: str | Path) -> None:
@@ -84,14 +78,15 @@ def write_cohort(cohort: Cohort, path: str | Path) -> None:
     Parameters
     ----------
     cohort : Cohort
-        Rewards and starts are not written; the file has no columns for distributions.
+        All of it is written, to the last digit. CSV holds ids and groups as text.
     path : str or Path
-        The file. It is Parquet if the name ends in ``.parquet``, otherwise CSV.
+        The file. It is Parquet if the name ends in ``.parquet`` or ``.pq``, otherwise CSV.
 
     Raises
     ------
     InvalidInput
-        If the file cannot be written.
+        If the file cannot be written, or would not hold all of the cohort: extra columns, or ids
+        and groups that are neither text nor whole numbers.
 
     Examples
     --------
@@ -105,16 +100,19 @@ def write_cohort(cohort: Cohort, path: str | Path) -> None:
     """
     import pandas as pd
 
-    columns = {"id": cohort.ids}
-    if cohort.groups is not None:
-        columns["group"] = cohort.groups
-    if cohort.S == 2:
-        columns |= {f"p{a}{s}": cohort.p[:, a, s] for a in (0, 1) for s in (0, 1)}
-    else:
-        S = range(cohort.S)
-        columns |= {f"p_{a}_{s}_{t}": cohort.P[:, a, s, t] for a in (0, 1) for s in S for t in S}
-    table, path = pd.DataFrame(columns), Path(path)
-    if path.suffix == ".parquet":
+    if cohort.extra:
+        raise InvalidInput(
+            f"the cohort has {len(cohort.extra)} extra columns ({next(iter(cohort.extra))} ...), "
+            "which a cohort file does not hold; write cohort.to_frame() to a file of your own"
+        )
+    for name, labels in (("ids", cohort.ids), ("groups", cohort.groups)):
+        if labels is not None and not _plain(labels):
+            raise InvalidInput(
+                f"{name} are neither text nor whole numbers and would not come back as they are; "
+                f"give the cohort other {name}"
+            )
+    table, path = pd.DataFrame(cohort.columns()), Path(path)
+    if path.suffix.lower() in PARQUET:
         buffer = io.BytesIO()
         table.to_parquet(buffer, index=False)
         write_whole(path, buffer.getvalue())
@@ -122,20 +120,34 @@ def write_cohort(cohort: Cohort, path: str | Path) -> None:
         write_whole(path, table.to_csv(index=False).encode())
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def _plain(labels: NDArray[Any]) -> bool:
+    """Whether all labels are text that is not empty, or all are whole numbers."""
+    if labels.dtype.kind in "iu":
+        return True
+    listed = labels.tolist()
+    return all(isinstance(label, str) and label for label in listed) or all(
+        type(label) is int for label in listed
+    )
+
+
+def write_whole(path: Path, content: bytes, private: bool = False) -> None:
     """Write a file so that it is there completely or not at all.
 
     Parameters
     ----------
     path : Path
-        The file. Folders that are missing are made. A file that is there is replaced.
+        The file. Folders that are missing are made. An earlier output of the same kind is replaced
+        and keeps its permissions; anything else that is there stays.
     content : bytes
         What to write.
+    private : bool
+        Whether nobody but the owner may read a new file: it holds data of persons.
 
     Raises
     ------
     InvalidInput
-        If the file cannot be written; what was there before stays.
+        If the file cannot be written, or if what is there is no such output: a database, a device,
+        a table with other columns; what was there before stays.
 
     Notes
     -----
@@ -150,18 +162,61 @@ def write_whole(path: Path, content: bytes) -> None:
     ...     pathlib.Path(folder, "new", "note.txt").read_text()
     'done'
     """
+    with whole_file(path, private) as unfinished:
+        unfinished.write_bytes(content)
+
+
+@contextmanager
+def whole_file(path: Path, private: bool = False) -> Iterator[Path]:
+    """Give a place to write to; what is written there takes the place of the file at the end.
+
+    Parameters
+    ----------
+    path : Path
+        The file. Folders that are missing are made. An earlier output of the same kind is replaced
+        and keeps its permissions; anything else that is there stays.
+    private : bool
+        Whether nobody but the owner may read a new file: it holds data of persons.
+
+    Yields
+    ------
+    Path
+        An empty file of another name in the same folder. If writing it fails, it is removed, and
+        what was there before stays.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be written, or if what is there is no such output.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from softfair.files import whole_file
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with whole_file(pathlib.Path(folder, "note.txt")) as unfinished:
+    ...         _ = unfinished.write_text("done")
+    ...     pathlib.Path(folder, "note.txt").read_text()
+    'done'
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        mode = _mode_of_file(path)
         name = path.parent / f".{path.name}.{secrets.token_hex(8)}"
-        # The user's mask takes its part off these permissions.
-        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        # The user's mask takes its part off these permissions. What replaces a file gets that
+        # file's in the end, and until then nobody else's.
+        first = 0o600 if private or mode is not None else 0o666
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first))
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
+        yield name
+        if mode is not None:
+            _refuse_other_things(path, name)
+        with open(name, "rb+") as file:
             os.fsync(file.fileno())
+        if mode is not None:
+            os.chmod(name, mode)
         os.replace(name, path)
     except OSError as error:
         name.unlink(missing_ok=True)
@@ -171,27 +226,69 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
 
 
-def _transitions(table: pd.DataFrame, where: str) -> Floats:
-    """P [n, 2, S, S] from the columns of probabilities."""
-    columns = [column for column in table.columns if column not in LABELS]
-    wide = [re.fullmatch(r"p_([01])_(\d+)_(\d+)", str(column)) for column in columns]
-    if not columns or not all(wide):
-        _refuse_columns(columns, list(TWO_STATE), where)
-        p = _numbers(table, list(TWO_STATE), where).reshape(-1, 2, 2)
-        return np.stack([1 - p, p], axis=-1)
-    S = 1 + max(max(int(match[2]), int(match[3])) for match in wide if match)
-    needed = [f"p_{a}_{s}_{t}" for a in (0, 1) for s in range(S) for t in range(S)]
-    _refuse_columns(columns, needed, where)
-    P = _numbers(table, needed, where).reshape(-1, 2, S, S)
-    sums = P.sum(axis=-1)
-    if (bad := np.abs(sums - 1) > ROW_SUM_TOLERANCE).any():
-        i, a, s = np.argwhere(bad)[0]
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file with data of persons, which nobody but the owner may read.
+
+    Parameters
+    ----------
+    path : Path
+        The file, as for :func:`write_whole`.
+    content : bytes
+        What to write.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from softfair.files import write_private
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_private(pathlib.Path(folder, "names.txt"), b"Ada")
+    ...     oct(pathlib.Path(folder, "names.txt").stat().st_mode & 0o777)
+    '0o600'
+    """
+    write_whole(path, content, private=True)
+
+
+def _mode_of_file(path: Path) -> int | None:
+    """The permissions of the file that an output replaces; None: nothing is there."""
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(there.st_mode):
+        raise InvalidInput(f"{path} is no file but something else; choose another name")
+    return stat.S_IMODE(there.st_mode)
+
+
+def _refuse_other_things(path: Path, made: Path) -> None:
+    """Raise unless a file is an earlier output of the same kind as one that was made."""
+    before, content = _first_bytes(path), _first_bytes(made)
+    if before.startswith(b"SQLite format 3\0"):
+        raise InvalidInput(f"{path} is a database, which no output replaces; choose another name")
+    ending = path.suffix.lower()
+    if before and _beginning(before, ending) != _beginning(content, ending):
         raise InvalidInput(
-            f"{where}: row {i + 2}, columns p_{a}_{s}_0 to p_{a}_{s}_{S - 1} sum to "
-            f"{sums[i, a, s]:.9g}, not 1 ({np.count_nonzero(bad)} of {bad.size} sums are wrong); "
-            "give probabilities of all next states"
+            f"{path} is there and is no such output of softfair; choose another name, "
+            "or move it away first"
         )
-    return P
+
+
+def _first_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(BEGINNING)
+
+
+def _beginning(content: bytes, ending: str) -> bytes:
+    """What outputs of one kind have in common: the heading of a table, the title of a page."""
+    if ending in (".html", ".htm"):
+        title = re.search(rb"<title>.*?</title>", content, re.DOTALL)
+        return title[0] if title else b"no title"
+    if ending == ".csv":
+        return content.partition(b"\n")[0].strip()
+    if ending == ".json":
+        return content.partition(b":")[0]
+    if ending == ".txt":
+        return content.partition(b"/")[0]
+    return content[:4]  # Parquet, PNG and PDF begin with their names; of other files, their text
 
 
 def _read(path: Path) -> pd.DataFrame:
@@ -199,9 +296,20 @@ def _read(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        if path.suffix.lower() in (".parquet", ".pq"):
+        if path.suffix.lower() in PARQUET:
             return pd.read_parquet(path)
-        return pd.read_csv(path, dtype={"id": str, "group": str})
+        # Every digit counts. From pandas 3 on that is so by default, and saying so is deprecated.
+        exact: Any = {}
+        if int(pd.__version__.split(".")[0]) < 3:
+            exact["float_precision"] = "round_trip"
+        table: pd.DataFrame = pd.read_csv(
+            path,
+            dtype={"id": str, "group": str},
+            keep_default_na=False,  # somebody may be called NA
+            na_values=[""],
+            **exact,
+        )
+        return table
     except FileNotFoundError:
         raise InvalidInput(
             f"there is no file {path}; give a CSV or Parquet file of transition probabilities"
@@ -215,42 +323,3 @@ def _read(path: Path) -> pd.DataFrame:
         raise InvalidInput(
             f"{path.name} is not a CSV or Parquet table ({reason}); save it as one of these"
         ) from None
-
-
-def _refuse_columns(columns: list[str], needed: list[str], where: str) -> None:
-    """Raise unless the columns are those needed, in any order."""
-    missing = [column for column in needed if column not in columns]
-    extra = [column for column in columns if column not in needed]
-    known = ", ".join([*needed[:4], *(["..."] if len(needed) > 4 else []), *LABELS])
-    if missing:
-        raise InvalidInput(
-            f"{where} has no column {missing[0]} ({len(missing)} of {len(needed)} are missing); "
-            f"expected {known}"
-        )
-    if extra:
-        raise InvalidInput(
-            f"{where} has a column {str(extra[0])!r} that is not known ({len(extra)} such); "
-            f"expected {known}"
-        )
-
-
-def _numbers(
-    table: pd.DataFrame, columns: list[str], where: str, highest: float = 1.0, whole: bool = False
-) -> Floats:
-    """Columns as numbers in [0, highest], [rows, columns]."""
-    import pandas as pd
-
-    values = np.column_stack(
-        [pd.to_numeric(table[column], errors="coerce").to_numpy(np.float64) for column in columns]
-    )
-    bad = ~((values >= 0) & (values <= highest))
-    if whole:
-        bad |= values != np.floor(values)
-    if bad.any():
-        i, j = np.argwhere(bad)[0]
-        kind = f"a {'whole ' if whole else ''}number between 0 and {highest:g}"
-        raise InvalidInput(
-            f"{where}: row {i + 2}, column {columns[j]} is {str(table[columns[j]].iloc[i])[:40]!r} "
-            f"({np.count_nonzero(bad)} of {bad.size} entries are wrong); give {kind}"
-        )
-    return values

@@ -27,7 +27,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import InvalidInput, refuse, whole
+from .cluster import Spread
+from .errors import InvalidInput, real_numbers, refuse, whole
 from .kernels import draws, expansion, fourier
 from .kernels.inclusion import joint_inclusion, restore_sum, successive_inclusion
 from .kernels.order import WIDE, clip_decided
@@ -40,10 +41,14 @@ __all__ = [
     "Design",
     "design_code",
     "draw",
+    "draw_by_luck",
+    "draw_spread",
     "inclusion",
     "inclusion_of_top",
+    "inclusion_spread",
     "multiplier",
     "new_key",
+    "top_by_luck",
 ]
 
 Design = Literal["successive", "joint"]
@@ -98,12 +103,46 @@ def inclusion(log_weights: ArrayLike, k: int, design: Design = "successive") -> 
     k = whole("k", k, 0, n, f", the arms are {n}")
     if k in (0, n):
         _refuse_nan(z)
+    return inclusion_spread(Spread.of(z), k, code)
+
+
+def inclusion_spread(weights: Spread, k: int, code: RuleCode) -> Floats:
+    """:func:`inclusion` of log-weights in shards.
+
+    Parameters
+    ----------
+    weights : Spread
+        Log-weights in shards; with TOP, scores.
+    k : int
+        Number of arms drawn, 0 <= k <= n.
+    code : RuleCode
+        SUCCESSIVE, JOINT or TOP.
+
+    Returns
+    -------
+    ndarray [n]
+        Pr(a_i = 1).
+
+    Raises
+    ------
+    InvalidInput
+        A log-weight is not a number.
+
+    Notes
+    -----
+    Only where the O(n) evaluation does not serve (see :mod:`softfair.sampling`) and with TOP are
+    the log-weights of all arms brought together.
+    """
+    n = weights.n
+    if k in (0, n):
         return np.full(n, 1.0 if k else 0.0)
+    if code is RuleCode.TOP:
+        return inclusion_of_top(weights.gather(), k)
     out = np.empty(n)
-    if n >= LARGE and _inclusion_in_parts(z, k, code, out):
+    if n >= LARGE and _inclusion_in_parts(weights, k, code, out):
         return out
+    z = weights.gather()
     _refuse_nan(z)
-    z = z.copy()
     clip_decided(z, k, out)
     top, tolerance = z.max(), FINE if n < EXACT_BELOW else COARSE
     guess = guess_shift(z, top, float(k))
@@ -157,9 +196,124 @@ def draw(
     _refuse_nan(z)
     n = len(z)
     k = whole("k", k, 0, n, f", the arms are {n}")
-    chosen = np.empty(n, np.uint8)
-    draws.select(z, 1.0, int(code), k, new_key(rng), np.empty(3 * n), chosen)
-    return np.flatnonzero(chosen)
+    return draw_spread(Spread.of(z), k, code, new_key(rng))
+
+
+def draw_by_luck(
+    log_weights: ArrayLike,
+    k: int,
+    luck: NDArray[np.uint64],
+    design: Design = "successive",
+) -> NDArray[np.int64]:
+    """Draw k arms by the design, where each arm brings its own random numbers.
+
+    Parameters
+    ----------
+    log_weights : array_like [n]
+        Logarithms of the weights; infinite entries are allowed.
+    k : int
+        Number of arms to draw, 0 <= k <= n.
+    luck : ndarray of uint64 [n, 2]
+        128 random bits of each arm, independent of the weights.
+    design : {"successive", "joint"}
+        Sampling design, see :mod:`softfair.sampling`.
+
+    Returns
+    -------
+    ndarray [k]
+        Indices of the arms, sorted.
+
+    Raises
+    ------
+    InvalidInput
+        A log-weight is not a number, k is not between 0 and n, the design is unknown, or ``luck``
+        is not of that shape and type.
+
+    Notes
+    -----
+    The law is that of :func:`draw`. Who is drawn does not depend on the order of the arms, and an
+    arm that leaves or joins hardly changes the luck of the others. ``successive`` is the race of
+    exponential clocks, each with its arm's own number. ``joint`` decides the arms one after
+    another, in the order of their first numbers, by their second numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import softfair as sf
+    >>> luck = np.random.default_rng(0).integers(0, 2**64, (4, 2), dtype=np.uint64)
+    >>> sf.sampling.draw_by_luck([0.0, 0.0, np.inf, -np.inf], 2, luck, "joint")
+    array([0, 2])
+    """
+    z, code = _vector(log_weights).copy(), design_code(design)
+    _refuse_nan(z)
+    n = len(z)
+    k = whole("k", k, 0, n, f", the arms are {n}")
+    order = _order_of(luck, n)
+    clip_decided(z, k, np.empty(n))
+    z, own = z[order], _unit(luck[order, 1])
+    if code is RuleCode.SUCCESSIVE:
+        rings = np.empty(n)
+        draws.rings_by_luck(z, own, rings)
+        chosen = np.argsort(rings, kind="stable")[:k]  # ties by the first number
+    else:
+        in_set = np.empty(n, np.uint8)
+        draws.draw_joint_by_luck(z, k, own, np.empty(n), in_set)
+        chosen = np.flatnonzero(in_set)
+    return np.sort(order[chosen])
+
+
+def top_by_luck(scores: ArrayLike, k: int, luck: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The k highest scores, ties broken by the random numbers that each arm brings.
+
+    Parameters
+    ----------
+    scores : array_like [n]
+        What ranks the arms.
+    k : int
+        Number of arms chosen, 0 <= k <= n.
+    luck : ndarray of uint64 [n, 2]
+        128 random bits of each arm.
+
+    Returns
+    -------
+    ndarray [k]
+        Indices of the arms, sorted.
+
+    Raises
+    ------
+    InvalidInput
+        A score is not a number, k is not between 0 and n, or ``luck`` is not of that shape and
+        type.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import softfair as sf
+    >>> luck = np.array([[5, 0], [2, 0], [3, 0]], dtype=np.uint64)
+    >>> sf.sampling.top_by_luck([1.0, 1.0, 1.0], 2, luck)
+    array([1, 2])
+    """
+    values = _vector(scores)
+    _refuse_nan(values)
+    k = whole("k", k, 0, len(values), f", the arms are {len(values)}")
+    order = _order_of(luck, len(values))
+    return np.sort(order[np.argsort(-values[order], kind="stable")[:k]])
+
+
+def _order_of(luck: NDArray[np.uint64], n: int) -> NDArray[np.int64]:
+    """The arms in the order of their first numbers, ties by the second [n]."""
+    if not isinstance(luck, np.ndarray) or luck.dtype != np.uint64 or luck.shape != (n, 2):
+        shape = getattr(luck, "shape", None)
+        raise InvalidInput(
+            f"luck is {getattr(luck, 'dtype', type(luck).__name__)} of shape {shape}; "
+            f"give uint64 of shape ({n}, 2), 128 random bits for each arm"
+        )
+    return np.lexsort((luck[:, 1], luck[:, 0]))
+
+
+def _unit(bits: NDArray[np.uint64]) -> Floats:
+    """Numbers in (0, 1), never 0 nor 1, from 64 random bits each: centres of 2^52 cells."""
+    return ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def inclusion_of_top(scores: ArrayLike, k: int) -> Floats:
@@ -204,7 +358,8 @@ def multiplier(
 ) -> float:
     """Check a multiplier, and return ``math.inf`` if it counts as infinite.
 
-    This is the only place that decides whether a finite multiplier counts as infinite.
+    This is the only place that decides whether a finite multiplier counts as infinite, or a
+    positive one as 0.
 
     Parameters
     ----------
@@ -218,8 +373,8 @@ def multiplier(
     Returns
     -------
     float
-        c, or ``math.inf`` for c > 1e100: scores that differ are then ordered by rank alone, and
-        products with scores could overflow.
+        c; ``math.inf`` for c > 1e100: scores that differ are then ordered by rank alone, and
+        products with scores could overflow; 0 for c < 1e-100, which makes no weights differ.
 
     Raises
     ------
@@ -234,7 +389,12 @@ def multiplier(
     """
     if not isinstance(c, numbers.Real) or not c >= 0:
         raise InvalidInput(f"{name} is {c!r}; give a number >= 0{hint}")
-    value = float(c)
+    try:
+        value = float(c)
+    except OverflowError:  # a whole number of more than 308 digits
+        return math.inf
+    if value < 1 / BEYOND_REACH:
+        return 0.0
     return math.inf if value > BEYOND_REACH else value
 
 
@@ -300,7 +460,7 @@ def new_key(rng: np.random.Generator) -> np.uint64:
 def _vector(values: ArrayLike) -> Floats:
     """The values as a contiguous array [n], n >= 1."""
     try:
-        given = np.ascontiguousarray(values, dtype=np.float64)
+        given = np.ascontiguousarray(real_numbers(values))
     except (TypeError, ValueError):
         raise InvalidInput(
             "log-weights are not an array of numbers; give one number an arm"
@@ -318,14 +478,14 @@ def _refuse_nan(given: Floats) -> None:
     refuse(np.isnan(given), given, "log_weights", "give a number for each arm")
 
 
-def _inclusion_in_parts(z: Floats, k: int, code: RuleCode, out: Floats) -> bool:
-    """`inclusion` by the O(n) evaluation, shared among threads; False where it does not serve.
+def _inclusion_in_parts(weights: Spread, k: int, code: RuleCode, out: Floats) -> bool:
+    """`inclusion` by the O(n) evaluation, shard by shard; False where it does not serve.
 
     The first guess of the shift u comes from a sample of the arms. Infinite log-weights, NaN and
     weights that are too far apart are left to the evaluation on one thread.
     """
-    n = len(z)
-    sample = np.ascontiguousarray(z[:: n // SAMPLE])
+    n = weights.n
+    sample = _sample(weights, n // SAMPLE)
     top = sample.max()  # approximately the maximum, which is enough
     if not np.isfinite(top):
         return False
@@ -333,18 +493,32 @@ def _inclusion_in_parts(z: Floats, k: int, code: RuleCode, out: Floats) -> bool:
     guess = guess_shift(sample, top, k_sample)
     u = shift(sample, top, k_sample, int(code), guess, 1e-3 * k_sample)
     if code is RuleCode.SUCCESSIVE:
-        sums = _successive_in_parts(z, top, k, u, out)
+        sums = _successive_in_parts(weights, top, k, u, out)
     else:
         variance = expected_count(0, len(sample), sample, top, u, int(code))[1] * n / len(sample)
-        sums = _joint_in_parts(z, top, k, u, fourier.joint_powers(0.9 * variance, n), out)
+        sums = _joint_in_parts(weights, top, k, u, fourier.joint_powers(0.9 * variance, n), out)
     if sums is None:
         return False
     map_parts(restore_sum, n, PART, out, float(k), *sums)
     return True
 
 
+def _sample(weights: Spread, stride: int) -> Floats:
+    """The numbers of arms 0, stride, 2 stride, ... of the whole."""
+    each = [(-shard.first % stride,) for shard in weights.shards]
+    return np.concatenate(list(weights.map(_every, stride, each=each)))
+
+
+def _every(z: Floats, stride: int, first: int) -> Floats:
+    return np.ascontiguousarray(z[first::stride])
+
+
+def _extent(z: Floats) -> tuple[float, float]:
+    return float(z.min()), float(z.max())
+
+
 def _successive_in_parts(
-    z: Floats, top: float, k: int, u: float, out: Floats
+    weights: Spread, top: float, k: int, u: float, out: Floats
 ) -> tuple[float, float] | None:
     """Fill out by the expansion; (sum p, sum p (1 - p)), or None if its error is too large.
 
@@ -352,14 +526,10 @@ def _successive_in_parts(
     u to fourth order. A second pass is needed only if the sample's u was off by more than a
     fiftieth, or if the first order is not accurate enough.
     """
-    n, order = len(z), 1
+    order = 1
     bracket = np.array([-np.inf, np.inf, u])
     while True:
-        if order == 1:
-            parts = map_parts(expansion.first_moments, n, PART, z, top, u, out)
-        else:
-            parts = map_parts(expansion.successive_moments, n, PART, z, top, u, order)
-        moments = np.sum(parts, axis=0)
+        moments = weights.sum(_clock_moments, top, u, order)
         derivatives = expansion.successive_derivatives(moments)
         if _out_of_reach(derivatives[0], u):
             return None
@@ -369,42 +539,59 @@ def _successive_in_parts(
             order = 1
             continue
         expansion.move_moments(moments, step)
-        if _error_of_expansion(moments, z, top, u) <= COARSE:
+        if _error_of_expansion(moments, weights, top, u) <= COARSE:
             break
         if order > 1:
             return None
         order = expansion.MOST_ORDER
     coefficients = np.zeros_like(moments)
     expansion.successive_coefficients(moments, expansion.SERIES, 1, order, coefficients)
-    if order == 1:
-        sums = map_parts(expansion.first_map, n, PART, math.exp(step), coefficients, out)
-    else:
-        sums = map_parts(expansion.successive_map, n, PART, z, top, u, coefficients, out)
+    sums = weights.fill(out, _chances, int(RuleCode.SUCCESSIVE), top, u, coefficients)
     total, spread = np.sum(sums, axis=0)
     return total, spread
 
 
-def _error_of_expansion(moments: Floats, z: Floats, top: float, u: float) -> float:
+def _clock_moments(z: Floats, top: float, u: float, order: int) -> Floats:
+    """Moments of one shard."""
+    if order == 1:
+        parts = map_parts(expansion.first_moments, len(z), PART, z, top, u, np.empty(len(z)))
+    else:
+        parts = map_parts(expansion.successive_moments, len(z), PART, z, top, u, order)
+    return np.asarray(np.sum(parts, axis=0), dtype=np.float64)
+
+
+def _chances(
+    z: Floats, code: int, top: float, u: float, coefficients: Floats
+) -> tuple[Floats, float, float]:
+    """(p [m], sum p, sum p (1 - p)) of one shard."""
+    out = np.empty(len(z))
+    kernel = fourier.joint_map if code == RuleCode.JOINT else expansion.successive_map
+    sums = map_parts(kernel, len(z), PART, z, top, u, coefficients, out)
+    total, spread = np.sum(sums, axis=0)
+    return out, float(total), float(spread)
+
+
+def _error_of_expansion(moments: Floats, weights: Spread, top: float, u: float) -> float:
     """The estimated error: for weights of any range, and for the range of these if that fails."""
     error: float = expansion.estimated_error(moments, expansion.SERIES, -np.inf, np.inf)
     if error > COARSE:
-        low, high = z.min() - top + u, z.max() - top + u
+        lows, highs = zip(*weights.map(_extent), strict=True)
+        low, high = min(lows) - top + u, max(highs) - top + u
         error = expansion.estimated_error(moments, expansion.SERIES, low, high)
     return error
 
 
 def _joint_in_parts(
-    z: Floats, top: float, k: int, u: float, powers: int, out: Floats
+    weights: Spread, top: float, k: int, u: float, powers: int, out: Floats
 ) -> tuple[float, float] | None:
     """Fill out by the Fourier integral; (sum p, sum p (1 - p)), or None if V is too small.
 
     Any u serves whose expected count is within a standard deviation of k.
     """
-    n = len(z)
+    n = weights.n
     bracket = np.array([-np.inf, np.inf, u])
     while powers <= fourier.MOST_POWERS:
-        parts = map_parts(fourier.joint_moments, n, PART, z, top, u, powers)
-        moments = np.sum(parts, axis=0)
+        moments = weights.sum(_coin_moments, top, u, powers)
         _, y1, y2, y3, y4 = moments[:5]
         count, slope = (n + y1) / 2, (n - y2) / 4
         bend, twist = (y3 - y1) / 4, (-0.5 * n + 2 * y2 - 1.5 * y4) / 4
@@ -418,11 +605,172 @@ def _joint_in_parts(
         if powers >= needed:
             coefficients = np.empty(powers)
             fourier.joint_coefficients(moments, float(k), slope, coefficients)
-            sums = map_parts(fourier.joint_map, n, PART, z, top, u, coefficients, out)
+            sums = weights.fill(out, _chances, int(RuleCode.JOINT), top, u, coefficients)
             total, spread = np.sum(sums, axis=0)
             return total, spread
         powers = needed  # the count varies less than the sample's did
     return None
+
+
+def _coin_moments(z: Floats, top: float, u: float, powers: int) -> Floats:
+    """Power sums of one shard."""
+    parts = map_parts(fourier.joint_moments, len(z), PART, z, top, u, powers)
+    return np.asarray(np.sum(parts, axis=0), dtype=np.float64)
+
+
+def draw_spread(weights: Spread, k: int, code: RuleCode, key: np.uint64) -> NDArray[np.int64]:
+    """:func:`draw` from log-weights in shards, exactly.
+
+    Parameters
+    ----------
+    weights : Spread
+        Log-weights in shards; with TOP, scores.
+    k : int
+        Number of arms to draw, 0 <= k <= n.
+    code : RuleCode
+        SUCCESSIVE, JOINT or TOP.
+    key : numpy.uint64
+        Luck, see :func:`new_key`.
+
+    Returns
+    -------
+    ndarray [k]
+        Indices of the arms, sorted.
+
+    Raises
+    ------
+    InvalidInput
+        A log-weight is not a number.
+
+    Notes
+    -----
+    One shard is drawn from where it is. Of several, `successive` and TOP take the k smallest keys:
+    a sample brackets the k-th, and shards give the keys inside the bracket. `joint` draws how many
+    of the k fall to each shard from the laws of the shards' counts, and each shard draws its own.
+    Where weights are more than WIDE apart they are brought together first.
+    """
+    lows, highs = zip(*weights.map(_extent), strict=True)
+    if math.isnan(sum(lows) - sum(highs)) and (np.isnan(lows).any() or np.isnan(highs).any()):
+        _refuse_nan(weights.gather())
+    if len(weights.shards) == 1:
+        (found,) = weights.map(_draw_shard, int(code), each=[(0, k, key)])
+        return np.asarray(found)
+    n = weights.n
+    if code is not RuleCode.TOP and not max(highs) - min(lows) <= WIDE and 0 < k < n:
+        z = weights.gather()
+        clip_decided(z, k, np.empty(n))
+        weights = Spread.of(z)
+        lows, highs = zip(*weights.map(_extent), strict=True)
+    if code is not RuleCode.JOINT:
+        return _smallest(weights, k, code, key)
+    counts = _counts_of_shards(weights, k, max(highs), key)
+    each = [
+        (shard.first, int(count), np.uint64(draws.key_of(key, 1 + i)))
+        for i, (shard, count) in enumerate(zip(weights.shards, counts, strict=True))
+    ]
+    return np.concatenate(list(weights.map(_draw_shard, int(code), each=each)))
+
+
+def _draw_shard(z: Floats, code: int, first: int, k: int, key: np.uint64) -> NDArray[np.int64]:
+    """k of the arms of one shard, as indices of the whole."""
+    chosen = np.empty(len(z), np.uint8)
+    draws.select(z, 1.0, code, k, key, np.empty(3 * len(z)), chosen)
+    return first + np.flatnonzero(chosen)
+
+
+def _counts_of_shards(weights: Spread, k: int, top: float, key: np.uint64) -> NDArray[np.int64]:
+    """How many of the k fall to each shard, from the laws of independent arms of the same odds."""
+    n = weights.n
+    if k in (0, n):
+        return np.array([shard.count if k else 0 for shard in weights.shards])
+    sample = _sample(weights, max(1, n // SAMPLE))
+    k_sample = k * len(sample) / n
+    u = shift(sample, top, k_sample, int(RuleCode.JOINT), guess_shift(sample, top, k_sample), 1e-3)
+    # Any u leaves the law as it is. But k has to be where the laws are not yet dust: move u from
+    # where the sample expects k to where all arms do.
+    for _ in range(40):
+        count, slope = weights.sum(_expected, top, u)
+        if (count - k) ** 2 <= slope or not slope > 0:
+            break
+        u += max(-1.0, min(1.0, (k - count) / slope))
+    found = list(weights.map(_law, top, u))
+    laws = np.concatenate([law for _, law in found])
+    lengths = np.array([len(law) for _, law in found])
+    lows = np.array([low for low, _ in found])
+    sizes = np.array([shard.count for shard in weights.shards])
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    shared: NDArray[np.int64] = draws.share_out(
+        laws, starts, lows, lows + lengths, k, sizes, np.uint64(draws.key_of(key, 0))
+    )
+    return shared
+
+
+def _expected(z: Floats, top: float, u: float) -> Floats:
+    """(expected count, its slope in u) of one shard."""
+    code = int(RuleCode.JOINT)
+    parts = map_parts(expected_count, len(z), PART, z, top, u, code)
+    return np.asarray(np.sum(parts, axis=0), dtype=np.float64)
+
+
+def _law(z: Floats, top: float, u: float) -> tuple[int, Floats]:
+    low, law = draws.count_law(z, top, u)
+    return int(low), law
+
+
+def _smallest(weights: Spread, k: int, code: RuleCode, key: np.uint64) -> NDArray[np.int64]:
+    """The k arms whose keys are smallest, ties at random: [k], sorted."""
+    if k == 0:
+        return np.empty(0, np.int64)
+    n, size = weights.n, 0
+    args = (int(code), key, n)
+    firsts = [(shard.first,) for shard in weights.shards]
+    stride = max(1, n // SAMPLE)
+    each = [(shard.first, stride, -shard.first % stride) for shard in weights.shards]
+    sample = np.sort(np.concatenate(list(weights.map(_some_keys, *args, each=each))))
+    size = len(sample)
+    margin = 5.0 * math.sqrt(size * (k / n) * (1 - k / n)) + 5.0
+    low, high = math.floor(size * k / n - margin), math.ceil(size * k / n + margin)
+    least = sample[low] if low >= 0 else -math.inf
+    most = sample[high] if high < size else math.inf
+    while True:
+        found = list(weights.map(_keys_up_to, *args, least, most, each=firsts))
+        below = sum(len(sure) for sure, _, _ in found)
+        between = np.concatenate([keys for _, _, keys in found])
+        if below < k <= below + len(between):
+            break
+        least, most = -math.inf, math.inf  # the sample was unlucky
+    cut = np.partition(between, k - below - 1)[k - below - 1]
+    arms = np.concatenate([arms for _, arms, _ in found])
+    chosen = [sure for sure, _, _ in found] + [arms[between < cut]]
+    tied = arms[between == cut]
+    places = k - sum(len(part) for part in chosen)
+    if places < len(tied):  # of arms with equal keys, those with the smallest lots
+        tied = tied[np.argpartition(draws.lots(key, tied), places)[:places]]
+    return np.sort(np.concatenate([*chosen, tied]))
+
+
+def _keys(z: Floats, code: int, key: np.uint64, n: int, first: int) -> Floats:
+    """What the smallest k are chosen by: times at which clocks ring, or minus the scores."""
+    if code == RuleCode.TOP:
+        return -z
+    out = np.empty(len(z))
+    draws.ring_times(z, key, n + first, out)
+    return out
+
+
+def _some_keys(
+    z: Floats, code: int, key: np.uint64, n: int, first: int, stride: int, offset: int
+) -> Floats:
+    return _keys(z, code, key, n, first)[offset::stride].copy()
+
+
+def _keys_up_to(
+    z: Floats, code: int, key: np.uint64, n: int, least: float, most: float, first: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Arms below ``least``, and arms and keys in [least, most], of one shard."""
+    keys = _keys(z, code, key, n, first)
+    inside = np.flatnonzero((keys >= least) & (keys <= most))
+    return first + np.flatnonzero(keys < least), first + inside, keys[inside]
 
 
 def _out_of_reach(count: float, u: float) -> bool:

@@ -9,23 +9,106 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .cohort import Cohort
 from .errors import InvalidInput, whole
-from .kernels.episodes import run_window, start_runs
+from .figures import axes_for
+from .frames import make_frame
+from .kernels.episodes import luck_of_runs, run_window, start_runs
 from .kernels.threads import map_parts
-from .policies.base import Fitted
+from .policies.base import Fitted, Rule
+from .policies.own import OneByOne
 from .progress import track
+from .terminal import as_html
 
-__all__ = ["Look", "Result", "simulate", "simulate_and_look"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Look", "Result", "Trajectories", "simulate", "simulate_and_look"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 TASK = 200_000  # arm-steps a task: long enough to hide the hand-over to a thread
 STRETCH = 20_000_000  # arm-steps between two updates of a progress bar, a fraction of a second
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectories:
+    """Every state and every action of simulated runs, and the luck that they met.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    states : ndarray [runs, T + 1, n]
+        States at each decision, and after the last.
+    actions : ndarray [runs, T, n]
+        1 for the arms that were helped at each decision, otherwise 0.
+    keys : ndarray [runs]
+        The key of each run's random numbers.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> fitted = sf.Random().fit(sf.datasets.synthetic(n=4, seed=0), k=1, horizon=3)
+    >>> paths = sf.simulate(fitted, runs=2, trajectories=True).trajectories
+    >>> paths.states.shape, paths.actions.sum(axis=2).tolist()
+    ((2, 4, 4), [[1, 1, 1], [1, 1, 1]])
+    >>> paths.to_frame().columns.tolist()
+    ['run', 't', 'id', 'state', 'action', 'next_state', 'reward']
+    """
+
+    cohort: Cohort
+    states: NDArray[np.int32]
+    actions: NDArray[np.uint8]
+    keys: NDArray[Any]
+
+    def luck(self) -> Floats:
+        """The random numbers that decided the states, for a replay by other means.
+
+        Returns
+        -------
+        ndarray [runs, T + 1, n]
+            Uniform on (0, 1). An arm's state at decision 0 is the first state up to which its start
+            distribution adds up to more than luck[run, 0, i]; the state after decision t likewise
+            with the row of P for its state and action, and luck[run, t + 1, i].
+        """
+        out = np.empty(self.states.shape)
+        map_parts(luck_of_runs, len(out), 1, self.keys, out)
+        return out
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """One row for each run, decision and arm.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}
+            Whose data frame.
+
+        Returns
+        -------
+        data frame
+            ``run``, ``t``, ``id``, ``state``, ``action``, ``next_state`` and ``reward`` of the
+            state reached.
+        """
+        runs, T, n = self.actions.shape
+        run, t, arm = np.indices((runs, T, n)).reshape(3, -1)
+        reached = self.states[:, 1:].reshape(-1).astype(np.int64)
+        columns = {
+            "run": run,
+            "t": t,
+            "id": self.cohort.ids[arm],
+            "state": self.states[:, :-1].reshape(-1).astype(np.int64),
+            "action": self.actions.reshape(-1).astype(np.int64),
+            "next_state": reached,
+            "reward": self.cohort.reward[arm, reached],
+        }
+        return make_frame(columns, backend)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +126,8 @@ class Result:
     waits : ndarray [runs, n]
         The longest time that each arm waited, in decisions, including the time before its first
         help and after its last.
+    trajectories : Trajectories, optional
+        Every state and action, if they were asked for.
 
     Examples
     --------
@@ -57,12 +142,82 @@ class Result:
     rewards: Floats
     counts: NDArray[np.int32]
     waits: NDArray[np.int32]
+    trajectories: Trajectories | None = None
 
     @property
     def totals(self) -> Floats:
         """Discounted reward of each run [runs]."""
         total: Floats = self.rewards @ self.fitted.gamma ** np.arange(self.rewards.shape[1])
         return total
+
+    def _repr_html_(self) -> str:
+        counts, totals = self.counts, self.totals
+        facts = {
+            "runs": len(totals),
+            "reward": f"{totals.mean():.6g} \u00b1 {totals.std(ddof=len(totals) > 1):.2g} (sd)",
+            "arms never helped": f"{(counts == 0).mean():.1%}",
+            "longest wait": f"{self.waits.max(axis=1).mean():.1f} decisions on average",
+        }
+        return as_html(self.fitted.policy.label, facts)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw how many arms were helped how often, on average over runs.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default on new axes.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        on = axes_for(ax)
+        arms = np.bincount(self.counts.reshape(-1)) / len(self.counts)
+        on.step(np.arange(len(arms)), arms, where="mid", label=self.fitted.policy.label)
+        on.set_xlabel(f"times helped in {self.fitted.horizon} decisions")
+        on.set_ylabel("arms")
+        on.legend(frameon=False)
+        return on
+
+    def to_frame(self, by: Literal["arm", "decision"] = "arm", backend: str = "pandas") -> Any:
+        """The result in long form.
+
+        Parameters
+        ----------
+        by : {"arm", "decision"}
+            One row for each run and arm, or for each run and decision.
+        backend : {"pandas", "polars", "pyarrow"}
+            Whose data frame.
+
+        Returns
+        -------
+        data frame
+            By arm: ``policy``, ``run``, ``id``, ``group`` if there are groups, ``helps``,
+            ``longest_wait``. By decision: ``policy``, ``run``, ``t``, ``reward``.
+
+        Raises
+        ------
+        InvalidInput
+            ``by`` or ``backend`` is not one of these.
+        """
+        if by not in ("arm", "decision"):
+            raise InvalidInput(f"by is {by!r}; choose 'arm' or 'decision'")
+        table = self.counts if by == "arm" else self.rewards
+        run, place = np.indices(table.shape).reshape(2, -1)
+        columns: dict[str, NDArray[Any]] = {
+            "policy": np.full(len(run), self.fitted.policy.label),
+            "run": run,
+        }
+        if by == "decision":
+            columns |= {"t": place, "reward": self.rewards.reshape(-1)}
+            return make_frame(columns, backend)
+        cohort = self.fitted.cohort
+        columns["id"] = cohort.ids[place]
+        if cohort.groups is not None:
+            columns["group"] = cohort.groups[place]
+        columns |= {"helps": self.counts.reshape(-1), "longest_wait": self.waits.reshape(-1)}
+        return make_frame(columns, backend)
 
     def __repr__(self) -> str:
         totals = self.totals
@@ -82,7 +237,7 @@ class Look:
     states : ndarray [n]
         States at that decision.
     inclusion : ndarray [n]
-        Pr(a_i = 1 | states, memory).
+        Pr(a_i = 1 | states, memory); nan if the policy draws and states no chances.
     """
 
     t: int
@@ -90,7 +245,7 @@ class Look:
     inclusion: Floats
 
 
-def simulate(fitted: Fitted, runs: int = 50, seed: int = 0) -> Result:
+def simulate(fitted: Fitted, runs: int = 50, seed: int = 0, trajectories: bool = False) -> Result:
     """Let a fitted policy act for its whole horizon, many times.
 
     Parameters
@@ -101,6 +256,8 @@ def simulate(fitted: Fitted, runs: int = 50, seed: int = 0) -> Result:
         Number of independent runs, at least 1.
     seed : int
         Seed >= 0. With the same seed every policy meets the same start and random numbers.
+    trajectories : bool
+        Whether to keep every state and action, five bytes for each arm, decision and run.
 
     Returns
     -------
@@ -118,11 +275,11 @@ def simulate(fitted: Fitted, runs: int = 50, seed: int = 0) -> Result:
     >>> sf.simulate(fitted, runs=20).counts.sum(axis=1).tolist() == [500] * 20
     True
     """
-    return simulate_and_look(fitted, runs, seed, ())[0]
+    return simulate_and_look(fitted, runs, seed, (), trajectories)[0]
 
 
 def simulate_and_look(
-    fitted: Fitted, runs: int, seed: int, decisions: Sequence[int]
+    fitted: Fitted, runs: int, seed: int, decisions: Sequence[int], trajectories: bool = False
 ) -> tuple[Result, list[Look]]:
     """:func:`simulate`, with a record of the chances at some decisions.
 
@@ -132,6 +289,8 @@ def simulate_and_look(
         See :func:`simulate`.
     decisions : sequence of int
         Where to look, rising; the j-th look is at run j modulo ``runs``.
+    trajectories : bool
+        See :func:`simulate`.
 
     Returns
     -------
@@ -149,7 +308,7 @@ def simulate_and_look(
     """
     if not isinstance(fitted, Fitted):
         raise InvalidInput(f"{fitted!r} is not fitted; give policy.fit(cohort, k=..., horizon=...)")
-    state = _Runs(fitted, whole("runs", runs, 1), whole("seed", seed, 0))
+    state = _Runs(fitted, whole("runs", runs, 1), whole("seed", seed, 0), trajectories)
     looks: list[Look] = []
     done = 0  # decisions simulated so far
     for t in track(range(fitted.horizon), f"simulating {fitted.policy.label}"):
@@ -165,7 +324,7 @@ def simulate_and_look(
 class _Runs:
     """The state of all runs between two decisions."""
 
-    def __init__(self, fitted: Fitted, runs: int, seed: int) -> None:
+    def __init__(self, fitted: Fitted, runs: int, seed: int, trajectories: bool) -> None:
         cohort, n = fitted.cohort, fitted.cohort.n
         self.fitted, self.runs = fitted, runs
         self.keys = np.random.SeedSequence(seed).generate_state(runs, np.uint64)
@@ -175,15 +334,22 @@ class _Runs:
         self.counts = np.zeros((runs, n), np.int32)
         self.waits = np.zeros((runs, n), np.int32)  # decisions since the last help
         self.longest = np.zeros((runs, n), np.int32)
-        self.memory = fitted.memory(runs)
+        self.acting = OneByOne(fitted, self.keys) if fitted.one_by_one else fitted
+        self.memory: Any = self.acting.memory(runs)
         part = max(1, TASK // n)
         map_parts(start_runs, runs, part, cohort.start_rows, self.keys, self.states)
+        self.paths: Trajectories | None = None
+        if trajectories:
+            states = np.empty((runs, fitted.horizon + 1, n), np.int32)
+            states[:, 0] = self.states
+            actions = np.empty((runs, fitted.horizon, n), np.uint8)
+            self.paths = Trajectories(cohort, states, actions, self.keys)
 
     def look(self, t: int, run: int) -> Look:
         """The chances of all arms at decision t of one run."""
         memory = None if self.memory is None else self.memory[run : run + 1]
         states = self.states[run].astype(np.int64)
-        return Look(t, states, self.fitted.inclusion(t, states, memory))
+        return Look(t, states, self.acting.inclusion(t, states, memory))
 
     def advance(self, t: int, until: int) -> int:
         """Simulate decision t and as many after it as the scores cover, not beyond ``until``.
@@ -191,8 +357,16 @@ class _Runs:
         Returns how many decisions were simulated.
         """
         fitted, cohort, n = self.fitted, self.fitted.cohort, self.fitted.cohort.n
-        scores, covered = fitted.window(t, self.states, self.memory)
+        rule = self.acting.rule
+        chosen = self.acting.choose_by_run(t, self.states, self.memory, self.keys)
+        if chosen is None:
+            scores, covered = self.acting.window(t, self.states, self.memory)
+        else:  # the arms chosen score 1, all others 0
+            rule = Rule.top()
+            scores, covered = chosen[:, None, :, None].astype(np.float64), 1
         steps = min(covered, until - t, max(1, STRETCH // (n * self.runs)))
+        if self.paths is not None:
+            steps = 1  # after which all runs can be looked at
         before = self.states if self.memory is None else self.states.copy()
         map_parts(
             run_window,
@@ -203,8 +377,8 @@ class _Runs:
             scores,
             t,
             steps,
-            fitted.rule.c,
-            int(fitted.rule.code),
+            rule.c,
+            int(rule.code),
             fitted.k,
             self.keys,
             self.states,
@@ -215,9 +389,11 @@ class _Runs:
             self.longest,
         )
         if self.memory is not None:
-            self.memory = fitted.remember_by_run(self.memory, t, before, self.chosen)
+            self.memory = self.acting.remember_by_run(self.memory, t, before, self.chosen)
+        if self.paths is not None:
+            self.paths.states[:, t + 1], self.paths.actions[:, t] = self.states, self.chosen
         return steps
 
     def result(self) -> Result:
         """What happened in each run."""
-        return Result(self.fitted, self.rewards, self.counts, self.longest)
+        return Result(self.fitted, self.rewards, self.counts, self.longest, self.paths)

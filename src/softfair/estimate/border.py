@@ -31,10 +31,6 @@ class Groups:
     code: Ints  # [n], from 0 to G - 1
     G: int
 
-    def of(self, persons: Ints) -> Groups:
-        """The groups of these persons only; the codes and G stay."""
-        return Groups(self.code[persons], self.G)
-
 
 def whole_column(name: str, values: ArrayLike) -> Ints:
     """A column [m] of whole numbers; an empty column may have any type."""

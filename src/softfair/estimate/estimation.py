@@ -1,63 +1,71 @@
-"""The estimate itself: classes, then each person's rows, then the constraints if asked for."""
+"""The estimate itself: the population, then each person's rows, then constraints if asked for."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidInput
 from .border import Floats, Groups, Ints, check_classes, check_counts, check_groups, check_level
-from .classes import Classes, find_classes
+from .columns import design_of
 from .constraint import CONSTRAINTS, project
-from .intervals import central_intervals
-from .laws import mix
-from .persons import distinct_persons, person_laws
-from .result import COHORT, GROUP, OWN, PRIOR, Estimate
-from .rows import RowFit
+from .fitting import Population, fit_population
+from .histories import Histories
+from .persons import Persons, persons_of
+from .result import COHORT, GROUP, OWN, PRIOR, ColumnEffect, Estimate, Interval
 
 __all__ = ["estimate"]
 
+# A constraint is contradicted by a person if it is broken with this probability, and by a history
+# if more than this share of the people contradict it.
+SURELY, MANY = 0.95, 0.05
+BROKEN = (
+    "a contact from the worse state harms",
+    "a contact from the better state harms",
+    "people not contacted do better after the worse state than after the better",
+    "people contacted do better after the worse state than after the better",
+)
+
 
 def estimate(
-    counts: ArrayLike,
+    history: Histories | ArrayLike,
     groups: ArrayLike | None = None,
     *,
+    columns: Mapping[str, ArrayLike] | None = None,
     level: float = 0.9,
     monotone: bool = False,
     classes: int | None = None,
 ) -> Estimate:
     """Estimate each person's transition probabilities, with credible intervals.
 
-    Persons are shrunk towards their class and group, and groups towards the cohort.
-
     Parameters
     ----------
-    counts : array_like of int, [n, 2, S, S]
-        Moves of each person, as :func:`count_transitions` gives them.
+    history : Histories or array_like of int, [n, 2, S, S]
+        What :func:`read_histories` gives; or the moves of each person alone, as
+        :func:`count_transitions` gives them, which say less: nothing of first states and gaps.
     groups : array_like of int, [n], optional
-        Group of each person as codes 0, 1, ... By default all persons are one group.
+        Group of each person as codes 0, 1, ...: one more column. By default all are one group.
+    columns : mapping of str to array_like, [n], optional
+        Numbers (nan where missing) or categories (None or "" where missing) known of each person.
     level : float
         Level of the credible intervals, between 0 and 1.
     monotone : bool
         Hold every person to :data:`CONSTRAINTS` (two states only).
     classes : int, optional
-        Number K of classes of persons. By default as many as the history supports.
+        Number of classes of persons. By default it is averaged over.
 
     Returns
     -------
     Estimate
-        Probabilities, intervals, and what was learnt of classes, groups and the cohort.
+        Probabilities, intervals, joint draws, and what was learnt of the population.
 
     Raises
     ------
     InvalidInput
         If an argument has the wrong shape, type or range, or if ``monotone`` is asked for with
-        more than two states.
+        more than two states or where the history contradicts it.
 
     Notes
     -----
@@ -75,65 +83,60 @@ def estimate(
     >>> fitted.P.shape, fitted.source[0].tolist()
     ((1, 2, 2, 2), [[0, 3], [3, 3]])
     """
-    y = check_counts(counts)
-    n, _, S, _ = y.shape
+    if not isinstance(history, Histories):
+        history = Histories.of_moves(check_counts(history))
+    n, S = history.n, history.S
     of_groups, share_covered = check_groups(groups, n), check_level(level)
+    wanted = check_classes(classes, n)
     if monotone and S != 2:
         raise InvalidInput(
             f"monotone is about a bad and a good state, the history has {S} states; "
             "leave it out, or reduce the history to two states"
         )
-    found_classes = find_classes(y, of_groups, check_classes(classes, n))
-    rows = _posteriors(y, of_groups, found_classes, share_covered)
+    given = dict(columns or {})
+    if of_groups.G > 1:
+        given["group"] = of_groups.code.astype(str)
+    design = design_of(given, n)
+    example, kind = history.distinct(design.X)
+    kinds, people = history.take(example), np.bincount(kind).astype(np.float64)
+    population = fit_population(kinds, people, design.of(example), wanted)
+    X = population.design.X if design.X.shape[1] else design.X[example]
+    persons = persons_of(kinds, kind, X, population, share_covered)
     binding = np.zeros((n, len(CONSTRAINTS)), np.bool_)
     if monotone:
-        rows, binding = _constrained(rows)
-    return _result(y.sum(axis=3), of_groups, found_classes, rows, binding, share_covered)
+        _refuse_contradicted(persons.draws)
+        persons, binding = _constrained(persons)
+    return _result(history, of_groups, population, persons, binding, share_covered)
 
 
-@dataclass(frozen=True, eq=False)
-class _Posteriors:
-    """The posterior of every person's rows, each field [n, 2, S, S]."""
-
-    mean: Floats
-    variance: Floats
-    low: Floats
-    high: Floats
-
-
-def _posteriors(y: Ints, groups: Groups, classes: Classes, level: float) -> _Posteriors:
-    """Every row of every person; persons of one kind are computed once."""
-    S = y.shape[2]
-    rows = _Posteriors(*(np.empty(y.shape) for _ in range(4)))
-    for a in range(2):
-        for s in range(S):
-            example, kind = distinct_persons(y[:, a, s], groups.code, classes.membership)
-            laws = person_laws(
-                y[example, a, s],
-                groups.code[example],
-                [fits[a * S + s] for fits in classes.fits],
-                classes.membership[example],
+def _refuse_contradicted(draws: NDArray[np.float32]) -> None:
+    """Refuse to hold people to constraints that many of them surely break."""
+    p = draws[..., 0]  # [L, n, 2, 2]
+    for ((a, s), (a2, s2)), said in zip(CONSTRAINTS, BROKEN, strict=True):
+        surely = (p[:, :, a, s] > p[:, :, a2, s2]).mean(axis=0) > SURELY  # [n]
+        if surely.mean() > MANY:
+            raise InvalidInput(
+                f"the history contradicts monotone: for {int(surely.sum())} of {len(surely)} "
+                f"people {said} (with more than {SURELY:.0%} probability each); leave it out"
             )
-            law = mix(laws)
-            mean = law.mean / law.mean.sum(axis=1, keepdims=True)  # the sum is 1 but for rounding
-            low, high = central_intervals(mean, laws, level)
-            rows.mean[:, a, s], rows.variance[:, a, s] = mean[kind], law.variance[kind]
-            rows.low[:, a, s], rows.high[:, a, s] = low[kind], high[kind]
-    return rows
 
 
-def _constrained(rows: _Posteriors) -> tuple[_Posteriors, NDArray[np.bool_]]:
-    """The rows projected on CONSTRAINTS, and which of these bind [n, 4]."""
-    precision = 1 / rows.variance[..., 1]
-    good = project(rows.mean[..., 1], precision)
+def _constrained(persons: Persons) -> tuple[Persons, NDArray[np.bool_]]:
+    """The persons projected on CONSTRAINTS, and which of these bind [n, 4]."""
+    variance = persons.draws[..., 0].var(axis=0, dtype=np.float64)
+    precision = 1 / np.maximum(variance, 1e-12)
+    good = project(persons.P[..., 1], precision)
     # The projection keeps order; minimum and maximum only undo its rounding.
-    low = np.minimum(project(rows.low[..., 1], precision).p, good.p)
-    high = np.maximum(project(rows.high[..., 1], precision).p, good.p)
-    projected = _Posteriors(
-        mean=np.stack([1 - good.p, good.p], axis=-1),
-        variance=rows.variance,
+    low = np.minimum(project(persons.low[..., 1], precision).p, good.p)
+    high = np.maximum(project(persons.high[..., 1], precision).p, good.p)
+    draws = np.stack(
+        [project(one[..., 0].astype(np.float64), precision).p for one in persons.draws]
+    )
+    projected = Persons(
+        P=np.stack([1 - good.p, good.p], axis=-1),
         low=np.stack([1 - high, low], axis=-1),
         high=np.stack([1 - low, high], axis=-1),
+        draws=draws[..., None].astype(np.float32),
     )
     return projected, good.binding
 
@@ -148,39 +151,41 @@ def _sources(seen: Ints, groups: Groups) -> NDArray[np.int8]:
 
 
 def _result(
-    seen: Ints,
+    history: Histories,
     groups: Groups,
-    classes: Classes,
-    rows: _Posteriors,
+    population: Population,
+    persons: Persons,
     binding: NDArray[np.bool_],
     level: float,
 ) -> Estimate:
     """All that was learnt, in one object."""
-    S = seen.shape[2]
-    G, K = classes.share.shape
-
-    def each(value: Callable[[RowFit], Any], *shape: int) -> NDArray[Any]:  # [K, 2, S, *shape]
-        values = [[value(fit) for fit in fits] for fits in classes.fits]
-        return np.array(values).reshape(K, 2, S, *shape)
-
-    class_mean = each(lambda fit: fit.prior.cohort_mean, S)
-    group_mean = each(lambda fit: fit.overall, G, S)
-    share = classes.membership.mean(axis=0) if G > 1 else classes.share[0]  # [K], of the cohort
+    seen = history.moves.sum(axis=3)
+    best = persons.draws[..., -1].mean(axis=1, dtype=np.float64)  # [L, 2, S]
+    effect = best[:, 1] - best[:, 0]  # [L, S]
+    chances = population.seen()  # [L, S]
+    gaps = not np.isnan(chances).any()
+    told: Floats = population.by_column()  # [L, 2, c]
+    design = population.design
     return Estimate(
-        P=rows.mean,
-        low=rows.low,
-        high=rows.high,
+        P=persons.P,
+        low=persons.low,
+        high=persons.high,
         level=level,
+        draws=persons.draws,
         seen=seen,
         source=_sources(seen, groups),
         no_history=np.asarray(~seen.any(axis=(1, 2))),
         binding=binding,
-        membership=classes.membership,
-        class_share=classes.share,
-        class_mean=class_mean,
-        strength=each(lambda fit: fit.alpha.centre),
-        alike=each(lambda fit: fit.alike),
-        group_strength=each(lambda fit: fit.prior.kappa.centre if G > 1 else math.nan),
-        group_mean=np.einsum("gk,kasgt->gast", classes.share, group_mean),
-        cohort_mean=np.einsum("k,kast->ast", share, class_mean),
+        classes=population.classes,
+        no_effect=population.no_effect,
+        effect=tuple(Interval.of(one, level) for one in effect.T),
+        seen_chance=tuple(Interval.of(one, level) for one in chances.T) if gaps else (),
+        hides=Interval.of(chances[:, -1] - chances[:, 0], level) if gaps else None,
+        columns=tuple(
+            ColumnEffect(
+                column, value, Interval.of(told[:, 0, j], level), Interval.of(told[:, 1, j], level)
+            )
+            for j, (column, value) in enumerate(zip(design.column, design.value, strict=True))
+        ),
+        left_out=design.left_out,
     )

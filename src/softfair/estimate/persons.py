@@ -1,72 +1,113 @@
-"""The posterior of each person's own row, as a mixture over classes and ranges of alpha."""
+"""What the averaged population and their own history say of each person."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from ..kernels.chains import posterior_sums
+from ..kernels.threads import map_parts
 from .border import Floats, Ints
-from .laws import Law, dirichlet, mix
-from .rows import RowFit
+from .fitting import Population
+from .histories import Histories
+from .population import law_at, normal_points
 
-__all__ = ["Mixture", "distinct_persons", "person_laws", "row_law"]
+__all__ = ["Persons", "persons_of"]
 
-#: Weight [n, 1] and law [n, S] of each part of a mixture.
-Mixture = list[tuple[Floats, Law]]
-
-# One Beta law of the mixture stands for a range of log alpha of this length; within it alpha varies
-# by a factor of e^+-.5 about the middle.
-RANGE = 1.0
-SAME_MEMBERSHIP = 1e-4  # persons whose memberships agree to this are given one estimate
-
-
-def distinct_persons(y: Ints, group: Ints, membership: Floats) -> tuple[Ints, Ints]:
-    """One person of each kind, and the kind of each person [n].
-
-    Persons of a kind have the same group and the same counts y [n, S] of the row, and memberships
-    [n, K] that agree when rounded; so they have the same estimate of it.
-    """
-    kind = np.zeros(len(y), np.int64)
-    rounded = np.rint(membership[:, 1:] / SAME_MEMBERSHIP).astype(np.int64)
-    for column in (group, *y.T, *rounded.T):
-        _, example, kind = np.unique(
-            kind * (int(column.max()) + 1) + column, return_index=True, return_inverse=True
-        )
-    return example, kind
+PART = 1024  # people that a thread takes at a time
+BINS = 128  # of a chance, on a scale on which chances have about equal noise
+# Atoms a class at which a person's likelihood is taken, for each draw of the population: more for
+# long histories, which single out few of them, and fewer for many people, where it takes time.
+FEWEST_ATOMS, MOST_ATOMS, ROUNDS_AN_ATOM = 32, 256, 0.5
+MANY = 20_000
 
 
-def person_laws(y: Ints, group: Ints, fits: list[RowFit], membership: Floats) -> Mixture:
-    """The laws of each person's row: one for each class and range of log alpha.
+@dataclass(frozen=True, eq=False)
+class Persons:
+    """The posterior of each person's rows."""
 
-    ``fits`` [K] are those of the row in each class.
-    """
-    N = y.sum(axis=1, keepdims=True)
-    laws: Mixture = []
-    for fit, member in zip(fits, membership.T, strict=True):
-        points, weight, m = fit.alpha.points, fit.alpha.weight, fit.group_mean
-        for within in _ranges(points):
-            share = weight[within].sum()
-            law = mix(
-                (
-                    weight[j] / share,
-                    dirichlet(
-                        points[j] * m.mean[j][group] + y,
-                        points[j] + N,
-                        points[j] ** 2 * m.variance[j][group],
-                    ),
-                )
-                for j in within
+    P: Floats  # [n, 2, S, S]
+    low: Floats  # [n, 2, S, S]
+    high: Floats  # [n, 2, S, S]
+    draws: np.ndarray  # float32 [L, n, 2, S, S - 1]: joint, one for each draw of the population
+
+
+def persons_of(
+    histories: Histories, kind: Ints, X: Floats, population: Population, level: float
+) -> Persons:
+    """Means, intervals and draws of people; ``kind`` [n] says which history is whose."""
+    m, S = histories.n, histories.S
+    M = _atoms(histories)
+    laws = [
+        law_at(form, phi, normal_points(form.D, M, 1 + number))
+        for number, (form, phi) in enumerate(population.draws)
+    ]
+    L, data, longest = len(laws), histories.kernel_data(), histories.longest
+    P, low, high = np.empty((m, 2, S, S)), np.empty((m, 2, S, S)), np.empty((m, 2, S, S))
+    drawn = np.empty((L, m, 2, S, S - 1), np.float32)
+    uniform = np.random.default_rng(0).random((L, m))
+
+    def part(begin: int, end: int) -> None:
+        mean = np.zeros((end - begin, 2, S, S))
+        # Of two states one says all.
+        histogram = np.zeros((end - begin, 2, S, 1 if S == 2 else S, BINS))
+        one = np.empty((end - begin, 2, S, S - 1))
+        for number, law in enumerate(laws):
+            posterior_sums(
+                begin,
+                end,
+                data,
+                longest,
+                law.atoms,
+                law.log_weight,
+                X[begin:end] @ law.by_column.T,
+                law.settled,
+                law.coin,
+                law.unseen,
+                population.share,
+                uniform[number],
+                mean,
+                histogram,
+                one,
             )
-            laws.append(((share * member)[:, None], law))
-    return laws
+            drawn[number, begin:end] = one
+        P[begin:end] = mean / mean.sum(axis=3, keepdims=True)
+        low[begin:end], high[begin:end] = _ends(histogram / L, P[begin:end], level)
+
+    map_parts(part, m, PART)
+    return Persons(P[kind], low[kind], high[kind], drawn[:, kind])
 
 
-def row_law(y: Ints, group: Ints, fit: RowFit) -> Law:
-    """The law of each person's row if there is a single class."""
-    return mix(person_laws(y, group, [fit], np.ones((len(y), 1))))
+def _atoms(histories: Histories) -> int:
+    """Atoms a class, a power of two."""
+    rounds = float(np.median(histories.seen.sum(axis=1))) or float(
+        np.median(histories.moves.sum(axis=(1, 2, 3)))
+    )
+    wanted = np.clip(rounds / ROUNDS_AN_ATOM, 2 * FEWEST_ATOMS, MOST_ATOMS)
+    if histories.n > MANY:
+        wanted = FEWEST_ATOMS
+    return 1 << int(np.ceil(np.log2(wanted)))
 
 
-def _ranges(points: Floats) -> list[Ints]:
-    """The points of alpha [J] that belong to each range; the last range takes what is left over."""
-    span = np.log(points / points[0])
-    number = np.minimum(span // RANGE, max(span[-1] // RANGE - 1, 0))
-    return [np.flatnonzero(number == one) for one in np.unique(number)]
+def _ends(histogram: Floats, P: Floats, level: float) -> tuple[Floats, Floats]:
+    """Ends [m, 2, S, S] of the central intervals, widened to contain P where they do not."""
+    below = np.cumsum(histogram, axis=-1)  # [m, 2, S, H, B]
+    low, high = _quantile(below, (1 - level) / 2), _quantile(below, (1 + level) / 2)
+    if P.shape[3] == 2:
+        low, high = (
+            np.concatenate([1 - high, low], axis=-1),
+            np.concatenate([1 - low, high], axis=-1),
+        )
+    return np.minimum(low, P), np.maximum(high, P)
+
+
+def _quantile(below: Floats, tail: float) -> Floats:
+    """Where the cumulated histogram [..., B] reaches ``tail``, as a chance [...]."""
+    B = below.shape[-1]
+    j = np.minimum((below < tail).sum(axis=-1), B - 1)[..., None]
+    after = np.take_along_axis(below, j, axis=-1)[..., 0]
+    before = np.where(j[..., 0] > 0, np.take_along_axis(below, np.maximum(j - 1, 0), -1)[..., 0], 0)
+    inside = np.where(after > before, (tail - before) / np.maximum(after - before, 1e-300), 0.5)
+    up = (j[..., 0] + np.clip(inside, 0, 1)) / B
+    return np.asarray(up**2 / (up**2 + (1 - up) ** 2))

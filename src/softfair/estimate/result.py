@@ -9,17 +9,55 @@ from numpy.typing import NDArray
 
 from .border import Floats, Ints
 
-__all__ = ["COHORT", "GROUP", "OWN", "PRIOR", "Estimate"]
+__all__ = ["COHORT", "GROUP", "OWN", "PRIOR", "ColumnEffect", "Estimate", "Interval"]
 
-#: Where a row comes from, in `Estimate.source`: the person's own moves (shrunk towards the
-#: group's), the moves of the group, the moves of the cohort, or nobody's. In the last case every
-#: next state is equally likely until somebody has been seen there.
+#: Where a row comes from, in `Estimate.source`: the person's own moves (shrunk towards those of
+#: people like them), the moves of the group, the moves of the cohort, or nobody's.
 OWN, GROUP, COHORT, PRIOR = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure with the ends of its credible interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, draws: Floats, level: float) -> Interval:
+        """Mean and ends of draws [L]; each end leaves out the share (1 - level) / 2 of the law.
+
+        The r-th of L draws is the quantile r / (L + 1), which makes the interval cover as it says
+        however few draws there are.
+        """
+        tail = (1 - level) / 2
+        low, high = np.quantile(draws, [tail, 1 - tail], method="weibull")
+        return cls(float(np.mean(draws)), float(low), float(high))
+
+    @property
+    def told(self) -> bool:
+        """Whether the interval tells the figure from 0."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class ColumnEffect:
+    """What a number about people, or a value of a column, goes together with.
+
+    In logits of the best state against the worst, averaged over states: for a number as one
+    standard deviation of it, for a value against people without it.
+    """
+
+    column: str
+    value: str  # "": the column is a number
+    without: Interval  # to the chance of people who are not contacted
+    effect: Interval  # to what a contact does
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate:
-    """Transition probabilities of n persons with S states in G groups and K classes.
+    """Transition probabilities of n persons with S states.
 
     ``Cohort(estimate.P)`` is the cohort to plan with.
 
@@ -32,6 +70,9 @@ class Estimate:
         that P would lie outside, the interval is widened to contain it.
     level : float
         Posterior probability that an interval contains the true value.
+    draws : ndarray of float32, [L, n, 2, S, S - 1]
+        Joint draws of P[..., 1:] from the posterior of everybody together: what is not known of
+        the population is the same for everybody within a draw.
     seen : ndarray of int64, [n, 2, S]
         Moves observed out of that state under that action.
     source : ndarray of int8, [n, 2, S]
@@ -41,41 +82,40 @@ class Estimate:
     binding : ndarray of bool, [n, 4]
         Which of CONSTRAINTS hold with equality and moved the estimate. All False unless the
         estimate was monotone.
-    membership : ndarray, [n, K]
-        Probability that the person belongs to each class.
-    class_share : ndarray, [G, K]
-        Share of each class in each group.
-    class_mean : ndarray, [K, 2, S, S]
-        Mean of each class in the cohort.
-    strength : ndarray, [K, 2, S]
-        alpha: pseudo-counts of the group in a person's estimate.
-    alike : ndarray of bool, [K, 2, S]
-        True where the history does not show that persons of the class differ, so that an infinite
-        strength would fit as well.
-    group_strength : ndarray, [K, 2, S]
-        kappa: pseudo-counts of the cohort in a group's estimate. nan where there is one group.
-    group_mean : ndarray, [G, 2, S, S]
-        Mean of each group over its classes.
-    cohort_mean : ndarray, [2, S, S]
-        Mean of the cohort over its classes.
+    classes : ndarray, [4]
+        Probability that people are of 1, 2, 3 or 4 classes.
+    no_effect : float
+        Probability that a contact changes nothing for anybody.
+    effect : tuple of Interval, [S]
+        What a contact adds to the chance of the best state next, on average over people, from each
+        state.
+    seen_chance : tuple of Interval, [S]
+        Chance that a state is seen when it is that; empty if no round is without a state.
+    hides : Interval, optional
+        How much more likely the best state is seen than the worst. None if no round is without a
+        state.
+    columns : tuple of ColumnEffect
+        What each column goes together with.
+    left_out : tuple of str
+        Why a column is not used, a sentence for each.
     """
 
     P: Floats  # [n, 2, S, S]
     low: Floats  # [n, 2, S, S]
     high: Floats  # [n, 2, S, S]
     level: float
+    draws: NDArray[np.float32]  # [L, n, 2, S, S - 1]
     seen: Ints  # [n, 2, S]
     source: NDArray[np.int8]  # [n, 2, S]
     no_history: NDArray[np.bool_]  # [n]
     binding: NDArray[np.bool_]  # [n, 4]
-    membership: Floats  # [n, K]
-    class_share: Floats  # [G, K]
-    class_mean: Floats  # [K, 2, S, S]
-    strength: Floats  # [K, 2, S]
-    alike: NDArray[np.bool_]  # [K, 2, S]
-    group_strength: Floats  # [K, 2, S]
-    group_mean: Floats  # [G, 2, S, S]
-    cohort_mean: Floats  # [2, S, S]
+    classes: Floats  # [4]
+    no_effect: float
+    effect: tuple[Interval, ...]  # [S]
+    seen_chance: tuple[Interval, ...]  # [S]
+    hides: Interval | None
+    columns: tuple[ColumnEffect, ...]
+    left_out: tuple[str, ...]
 
     @property
     def bound(self) -> NDArray[np.bool_]:
@@ -84,8 +124,8 @@ class Estimate:
 
     def __repr__(self) -> str:
         n, _, S, _ = self.P.shape
-        G, K = self.class_share.shape
         return (
-            f"<Estimate: n={n}, S={S}, groups={G}, classes={K}, "
-            f"without history {int(self.no_history.sum())}, bound {int(self.bound.sum())}>"
+            f"<Estimate: n={n}, S={S}, classes={1 + int(np.argmax(self.classes))} "
+            f"({self.classes.max():.0%}), without history {int(self.no_history.sum())}, "
+            f"bound {int(self.bound.sum())}>"
         )

@@ -1,4 +1,4 @@
-"""Counting the moves of each person in a history of rounds."""
+"""Reading a history of rounds: the moves of each person, and all that the estimate needs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from numpy.typing import ArrayLike
 
 from ..errors import InvalidInput, refuse, whole
 from .border import Ints, whole_column
+from .histories import Histories
 
-__all__ = ["count_transitions"]
+__all__ = ["count_transitions", "read_histories"]
 
 MISSING = -1  # a state or contact that was not recorded
 
@@ -63,6 +64,50 @@ def count_transitions(
     ... )[0].tolist()
     [[[0, 0], [0, 1]], [[0, 1], [0, 0]]]
     """
+    return _moves(*_checked(person, rounds, state, contacted, n, S), n, S)
+
+
+def read_histories(
+    person: ArrayLike, rounds: ArrayLike, state: ArrayLike, contacted: ArrayLike, n: int, S: int
+) -> Histories:
+    """Read what the history of each person says: moves, first states, and gaps to be bridged.
+
+    Parameters
+    ----------
+    person, rounds, state, contacted, n, S
+        As for :func:`count_transitions`.
+
+    Returns
+    -------
+    Histories
+        What :func:`estimate` learns from.
+
+    Raises
+    ------
+    InvalidInput
+        As for :func:`count_transitions`.
+
+    Notes
+    -----
+    A round between two entries of a person that has no entry is a round without a state, in which
+    it is not known whether there was a contact.
+
+    Examples
+    --------
+    >>> import softfair.estimate
+    >>> columns = [0, 0, 0], [1, 2, 4], [0, 1, 1], [1, 0, 0]
+    >>> read = softfair.estimate.read_histories(*columns, n=1, S=2)
+    >>> int(read.moves.sum()), int(read.first[0]), read.acts.tolist()
+    (1, 0, [0, -1])
+    """
+    columns = _checked(person, rounds, state, contacted, n, S)
+    return Histories.of_rounds(*columns, _moves(*columns, n, S))
+
+
+def _checked(
+    person: ArrayLike, rounds: ArrayLike, state: ArrayLike, contacted: ArrayLike, n: int, S: int
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """The four columns of whole numbers, sorted and in range."""
     n, S = whole("n", n, 1), whole("S", S, 2)
     i, r = whole_column("person", person), whole_column("rounds", rounds)
     s, a = whole_column("state", state), whole_column("contacted", contacted)
@@ -77,11 +122,15 @@ def count_transitions(
     states = f"give states from 0 to {S - 1}, or -1 where it is missing"
     refuse((s < MISSING) | (s >= S), s, "state", states)
     refuse((a < MISSING) | (a > 1), a, "contacted", "give 0 or 1, or -1 where it is missing")
-    same_person = i[1:] == i[:-1]  # [m - 1]
     unsorted = np.zeros(len(i), np.bool_)
-    unsorted[1:] = (i[1:] < i[:-1]) | (same_person & (r[1:] <= r[:-1]))
+    unsorted[1:] = (i[1:] < i[:-1]) | ((i[1:] == i[:-1]) & (r[1:] <= r[:-1]))
     refuse(unsorted, r, "rounds", "sort rows by (person, round) and keep one row a pair")
-    next_round = same_person & (r[1:] == r[:-1] + 1)
+    return i, r, s, a
+
+
+def _moves(i: Ints, r: Ints, s: Ints, a: Ints, n: int, S: int) -> Ints:
+    """How often each person moved [n, 2, S, S]."""
+    next_round = (i[1:] == i[:-1]) & (r[1:] == r[:-1] + 1)
     known = (s[:-1] != MISSING) & (s[1:] != MISSING) & (a[:-1] != MISSING)
     first = np.flatnonzero(next_round & known)  # the earlier entry of each move
     cell = ((i[first] * 2 + a[first]) * S + s[first]) * S + s[first + 1]

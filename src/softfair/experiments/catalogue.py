@@ -7,12 +7,16 @@ paying on the synthetic cohort; all solvers get the same.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import math
 import re
+import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -21,10 +25,13 @@ from .. import datasets
 from ..cohort import Cohort
 from ..errors import InvalidInput
 from ..policies import (
+    EvenHanded,
     FairMyopic,
+    FaWT,
     Myopic,
     Oracle,
     Policy,
+    ProbFair,
     Random,
     SoftFair,
     ThresholdWhittle,
@@ -130,6 +137,30 @@ class Experiment:
                 policies[label] = replace(policy, episodes=self.horizon)
         return replace(self, policies=policies)
 
+    def beside(self, policies: Iterable[Policy]) -> Experiment:
+        """Give the same with policies of one's own beside those of the paper.
+
+        Parameters
+        ----------
+        policies : iterable of Policy
+            Made but not fitted; each is shown by its label.
+
+        Returns
+        -------
+        Experiment
+
+        Raises
+        ------
+        InvalidInput
+            If an entry is not a policy.
+        """
+        added: dict[str, Policy] = {}
+        for policy in policies:
+            if not isinstance(policy, Policy):
+                raise InvalidInput(f"{policy!r} is not a policy; make one, such as sf.Random()")
+            added[policy.label] = policy
+        return replace(self, policies={**self.policies, **added})
+
     def settings(self) -> dict[str, Any]:
         """Every choice in force as plain data, defaults included."""
         make = inspect.signature(DATASETS[self.dataset])
@@ -155,10 +186,27 @@ class Experiment:
 
 def _choices(policy: Policy) -> dict[str, Any]:
     """A policy's kind and all its parameters; c_value as it is in force."""
-    choices = {field.name: _plain(getattr(policy, field.name)) for field in fields(policy)}  # type: ignore[arg-type]
+    names = [field.name for field in fields(policy)] if is_dataclass(policy) else vars(policy)
+    choices = {name: _plain(getattr(policy, name)) for name in names}
     if isinstance(policy, SoftFair) and policy.c_value is None:
         choices["c_value"] = choices["c"]
-    return {"policy": type(policy).__name__, **choices}
+    return {"policy": type(policy).__name__, **choices, **_code_of(type(policy))}
+
+
+@cache
+def _code_of(kind: type[Policy]) -> dict[str, str]:
+    """A digest of the file in which a policy of a user's own is defined.
+
+    The package's own policies are covered by the digest of the package. A class without a file has
+    a digest that no other process has, so that its results are not taken for those of another.
+    """
+    if kind.__module__.split(".")[0] == __name__.split(".")[0]:
+        return {}
+    try:
+        source = Path(inspect.getfile(kind)).read_bytes()
+    except (OSError, TypeError):
+        source = secrets.token_bytes(32)
+    return {"code": hashlib.sha256(source).hexdigest()[:16]}
 
 
 def _plain(value: Any) -> Any:
@@ -169,7 +217,9 @@ def _plain(value: Any) -> Any:
         return [_plain(part) for part in value]
     if isinstance(value, np.generic):
         return _plain(value.item())
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
 
 
 def _figure_1() -> list[Experiment]:
@@ -244,6 +294,30 @@ def _table_2() -> list[Experiment]:
     return [Experiment("table2", "table2", "cpap", 100, 10, 80, BASELINES | softfair(C))]
 
 
+def _limit() -> list[Experiment]:
+    """Beyond the paper: both data sets against the limit that no policy can exceed."""
+    one_c = SoftFair(solver="meanfield", design="successive")
+    policies: dict[str, Policy] = {
+        "Random": Random(),
+        "Oracle": Oracle(),
+        "FaWT": FaWT(window=20),
+        "ProbFair": ProbFair(low=0.02),
+        **{f"EvenHanded, mu = {mu:g}": EvenHanded(mu=mu) for mu in (10.0, 40.0, 100.0, 400.0)},
+        **{f"SoftFair (priced), c = {c:g}": SoftFair(c=c) for c in (2.0, 5.0, 10.0, 20.0, 50.0)},
+        **{
+            f"SoftFair (c_value = 1), c = {c:g}": replace(one_c, c=c, c_value=1.0)
+            for c in (2.0, 5.0, 10.0, 20.0)
+        },
+        **{f"SoftFair (mean field), c = {c:g}": replace(one_c, c=c) for c in (1.0, 2.0, 5.0, 9.0)},
+    }
+    return [
+        Experiment(
+            f"limit/{name}", "limit", name, 100, 10, 50, policies, x=name, cohorts=READING_COHORTS
+        )
+        for name in ("synthetic", "cpap")
+    ]
+
+
 def _readings() -> list[Experiment]:
     """Table 2 under every reading of the grid, and Figure 1 on each of the paper's cohorts."""
     fast = {label: (BASELINES | softfair(C))[label] for label in readings.STANDS_FOR.values()}
@@ -286,7 +360,7 @@ def _readings() -> list[Experiment]:
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.id: experiment
-    for part in (_figure_1, _figure_2, _figure_3, _table_2, _readings)
+    for part in (_figure_1, _figure_2, _figure_3, _table_2, _limit, _readings)
     for experiment in part()
 }
 

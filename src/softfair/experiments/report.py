@@ -14,6 +14,7 @@ from .. import page
 from ..files import write_whole
 from ..theory import Verdict
 from ..theory import table as verdict_rows
+from .catalogue import EXPERIMENTS
 from .drawings import (
     draw_figure_1,
     draw_figure_2,
@@ -22,7 +23,7 @@ from .drawings import (
     draw_frontiers,
     draw_table_2,
 )
-from .intervals import FEWEST_COHORTS
+from .intervals import FEWEST_COHORTS, summarise
 from .judgements import (
     judge_figure_1,
     judge_figure_2,
@@ -32,6 +33,7 @@ from .judgements import (
     judge_table_2,
     table_2,
 )
+from .limits import LIMIT_SECTION
 from .paper import REFERENCES
 from .reading_sections import READING_SECTIONS
 from .sections import Judgement, Results, Section, Table, describe, parts, unsettled_note
@@ -149,6 +151,7 @@ SECTIONS = (
         draw_frontiers,
         judge_frontiers,
     ),
+    LIMIT_SECTION,
     *READING_SECTIONS,
 )
 
@@ -185,6 +188,8 @@ def write_report(
         for section in SECTIONS
         if any(parts(results, figure) for figure in section.needs)
     ]
+    if own := _own_policies(results):
+        written.append(own)
     if verdicts:
         written.append(_claims(verdicts, quick))
     body = "\n".join(
@@ -213,6 +218,24 @@ def _section(section: Section, results: Results, out: Path) -> str:
     body += [_table(table) for table in section.tables(results)]
     body += [_judgement(judgement) for judgement in section.judge(results)]
     return page.section(section.title, "".join(body))
+
+
+def _own_policies(results: Results) -> str:
+    """A table of the policies that are not in the catalogue, beside the Oracle; "" without any."""
+    rows = []
+    for outcome in results.values():
+        known = EXPERIMENTS[outcome.experiment.id].policies
+        for label in [name for name in outcome.experiment.policies if name not in known]:
+            figures = (
+                summarise(outcome.rows, label, column).text(digits)
+                for column, digits in (("benefit", 1), ("entropy", 2), ("never_selected", 2))
+            )
+            rows.append((label, outcome.experiment.id, *figures))
+    if not rows:
+        return ""
+    headings = ("policy", "experiment", "benefit %", "entropy", "share never helped")
+    lead = "Means over cohorts with 95 % intervals; benefit is in % of what the Oracle adds."
+    return page.section("Policies of your own", page.table(headings, rows), lead)
 
 
 def _table(table: Table) -> str:

@@ -20,8 +20,9 @@ import platform
 import subprocess
 import sys
 import time
+import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -32,11 +33,13 @@ from typing import TYPE_CHECKING, Any
 from numba.core import event
 
 from .. import datasets
+from ..cluster import Crew, crew_of, refuse_other_software, software
 from ..comparison import Figures, Yardsticks, figures_of
-from ..errors import InvalidInput
+from ..errors import InvalidInput, NotConverged
 from ..files import write_whole
 from ..kernels.threads import get_threads
-from ..policies import NoIntervention, Oracle, Policy, SoftFair, ThresholdWhittle
+from ..policies import NoIntervention, Oracle, SoftFair, ThresholdWhittle
+from ..policies.base import identity
 from ..progress import track
 from ..simulation import Result, simulate
 from ..solvers import upper_bound
@@ -67,10 +70,13 @@ class Outcome:
         One row for each run of each policy: ``policy``, ``instance`` (the cohort's number),
         ``run``, the figures, ``converged``, ``residual`` and ``passes`` of the policy's solver, and
         ``counts`` where the experiment keeps them.
+    seed : int
+        Cohort j was made with the seed 1000 seed + j.
     """
 
     experiment: Experiment
     rows: pd.DataFrame
+    seed: int = 0
 
     @property
     def cohorts(self) -> int:
@@ -91,6 +97,7 @@ def run(
     jobs: int | None = None,
     again: bool = False,
     meanwhile: Callable[[], None] = lambda: None,
+    on: Any = None,
 ) -> dict[str, Outcome]:
     """Run experiments, or take their results from an earlier run of the same software.
 
@@ -111,6 +118,8 @@ def run(
         Whether to run what is already there.
     meanwhile : callable, optional
         Called once while the cohorts are at work in threads: other work for the caller's thread.
+    on : Executor, dask.distributed.Client or str, optional
+        Who simulates the cohorts, see :func:`softfair.cluster.crew_of`; the rows are the same.
 
     Returns
     -------
@@ -134,8 +143,10 @@ def run(
         probe = out / "results" / "parts" / ".writable"
         write_whole(probe, b"")  # an unwritable folder is refused before any work
         probe.unlink()
-        _compile_side_by_side()
-        done |= _run_all(todo, out, runs, seed, jobs or get_threads(), again, meanwhile)
+        crew = crew_of(on)
+        if crew is None:
+            _compile_side_by_side()
+        done |= _run_all(todo, out, runs, seed, jobs or get_threads(), again, meanwhile, crew)
         # Only now: while threads are at work, one of them may be about to write there.
         if not any(probe.parent.iterdir()):
             probe.parent.rmdir()
@@ -152,6 +163,7 @@ def _run_all(
     jobs: int,
     again: bool,
     meanwhile: Callable[[], None],
+    crew: Crew | None,
 ) -> dict[str, Outcome]:
     """Run the experiments side by side; each is written when the last of its cohorts is done."""
     runs_of = _runs_of_cohorts(runs)
@@ -168,7 +180,11 @@ def _run_all(
         kept = {} if again else _kept_parts(alike, out, runs, seed, cohort)
         missing = [experiment for experiment in alike if experiment.id not in kept]
         if missing:
-            made = _simulate_cohort(missing, runs_of[cohort], cohort, seed)
+            asked = (missing, runs_of[cohort], cohort, seed)
+            if crew is None:
+                made = _simulate_cohort(*asked)
+            else:
+                (made,) = crew.run([(_simulate_on_worker, software(), *asked)])
             for experiment in missing:
                 content = json.dumps(made[experiment.id]).encode()
                 write_whole(_part_file(experiment, out, runs, seed, cohort), content)
@@ -176,7 +192,8 @@ def _run_all(
         return task, kept
 
     # Threads, not processes: kernels release the lock, and nothing needs to be started or sent.
-    with ThreadPoolExecutor(jobs) as pool:
+    # With a crew a thread waits for each task, so that there are as many as tasks.
+    with ThreadPoolExecutor(jobs if crew is None else len(tasks)) as pool:
         results: Iterator[tuple[Task, dict[str, Part]]] = pool.map(
             work, sorted(tasks, key=_cost, reverse=True)
         )
@@ -290,13 +307,13 @@ def load(experiment: Experiment, out: Path, runs: int, seed: int) -> Outcome | N
         raise InvalidInput(f"the earlier result {about} is damaged; delete it, or run with --again")
     if record["settings"] != _settings(experiment, runs, seed):
         return None
-    return _outcome(experiment, content)
+    return _outcome(experiment, content, seed)
 
 
-def _outcome(experiment: Experiment, content: bytes) -> Outcome:
+def _outcome(experiment: Experiment, content: bytes, seed: int) -> Outcome:
     import pandas as pd
 
-    return Outcome(experiment, pd.read_csv(io.BytesIO(content), dtype={"policy": str}))
+    return Outcome(experiment, pd.read_csv(io.BytesIO(content), dtype={"policy": str}), seed)
 
 
 def _runs_of_cohorts(runs: int) -> list[int]:
@@ -341,22 +358,32 @@ def _simulate_cohort(
     oracle = simulate(Oracle().fit(people, **setting), runs, cohort_seed).totals
     headroom = upper_bound(people, **setting) - upper_bound(people, 0, first.horizon, 1.0)
     yardsticks = Yardsticks(none, oracle, headroom)
-    measured: dict[Policy, _Measured] = {}
+    measured: dict[Hashable, _Measured] = {}
     parts: dict[str, Part] = {}
     for experiment in experiments:
         rows, seconds = [], {}
         for label, policy in experiment.policies.items():
             seconds[label] = 0.0
-            if policy not in measured:
+            if (key := identity(policy)) not in measured:
                 begun = time.thread_time()
                 fitted = policy.fit(people, **setting, seed=cohort_seed)
                 result = simulate(fitted, runs, cohort_seed)
                 figures = figures_of(result, yardsticks)
                 seconds[label] = time.thread_time() - begun
-                measured[policy] = _Measured(figures, result, fitted.info)
-            rows += _rows(label, cohort, measured[policy], experiment.keep_counts)
+                measured[key] = _Measured(figures, result, fitted.info)
+            rows += _rows(label, cohort, measured[key], experiment.keep_counts)
         parts[experiment.id] = {"rows": rows, "seconds": seconds}
     return parts
+
+
+def _simulate_on_worker(
+    stamp: str, experiments: Sequence[Experiment], runs: int, cohort: int, seed: int
+) -> dict[str, Part]:
+    """`_simulate_cohort` in a process that has the same software."""
+    refuse_other_software(stamp)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)  # the report says where
+        return _simulate_cohort(experiments, runs, cohort, seed)
 
 
 def _rows(label: str, cohort: int, measured: _Measured, keep_counts: bool) -> list[dict[str, Any]]:
@@ -457,4 +484,4 @@ def _finish(
     write_whole(about, json.dumps(record, indent=1).encode())
     for cohort in parts:
         _part_file(experiment, out, runs, seed, cohort).unlink(missing_ok=True)
-    return _outcome(experiment, content)
+    return _outcome(experiment, content, seed)

@@ -22,7 +22,7 @@ from .rules import RuleCode
 from .shift import shift
 from .weights import LATEST, coin, lane_sum, on_grid, store
 
-__all__ = ["joint_exact", "successive_exact", "sums"]
+__all__ = ["count_law", "joint_exact", "successive_exact", "sums"]
 
 DUST = 1e-20  # a row of the law that holds less is dropped
 STRIP = 1.08  # distance from the real line up to which the bound exp(growth y^2 / 2) was measured
@@ -30,7 +30,7 @@ CERTAIN = 1e-26  # arms this close to 0 or 1 do not move a count, not even ten m
 
 
 @njit(**COMPILE)
-def _count_law(q, r, dust, law):
+def count_law(q, r, dust, law):
     """Fill law with the law of the count N of a Poisson-binomial q [n], where r = 1 - q.
 
     Returns (low, high, likely): law[1 + j] = Pr(N = j) for rows low .. high, and likely is the
@@ -79,7 +79,7 @@ def _without_each(q, r, k, design, dust, law, order, out):
     both cases, so that errors fade from row to row. LANES arms run side by side. law [n + 4] and
     order [n] are scratch.
     """
-    low, high, likely = _count_law(q, r, dust, law)
+    low, high, likely = count_law(q, r, dust, law)
     n, beyond = len(q), 0.0  # beyond: the value of every row above the highest
     if design == RuleCode.SUCCESSIVE:
         beyond = 1.0

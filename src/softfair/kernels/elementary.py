@@ -18,12 +18,15 @@ from llvmlite import ir
 from numba import njit, types, uint64
 from numba.extending import intrinsic
 
+from .cache import CACHED
+
 __all__ = [
     "COMPILE",
     "SMALL_RISE",
     "exp_",
     "exp_upto_",
     "log1p_",
+    "log1p_and_inverse_",
     "log_",
     "mix",
     "rise_",
@@ -31,11 +34,11 @@ __all__ = [
     "uniform",
 ]
 
-# How every kernel is compiled: without the interpreter's lock, cached on disk, division by zero as
-# in NumPy (a check would prevent SIMD).
+# How every kernel is compiled: without the interpreter's lock, cached on disk where that can be
+# written to, division by zero as in NumPy (a check would prevent SIMD).
 COMPILE: dict[str, Any] = {
     "nogil": True,
-    "cache": True,
+    "cache": CACHED,
     "fastmath": {"contract"},
     "error_model": "numpy",
 }
@@ -74,18 +77,20 @@ def _float(typingctx, value):
 
 @njit(**INSIDE)
 def _expm1_reduced(r):
-    """e^r - 1 for |r| <= ln(2)/2: Chebyshev interpolation of degree 11, 4e-18 relative."""
-    y = 2.5110049204818659793e-8
-    y = y * r + 2.763265472252779189e-7
-    y = y * r + 2.7557240887229868596e-6
-    y = y * r + 0.000024801485441561312966
-    y = y * r + 0.00019841269890076402829
-    y = y * r + 0.0013888888952352862866
-    y = y * r + 0.0083333333333195896163
-    y = y * r + 0.04166666666648795252
-    y = y * r + 0.1666666666666668082
-    y = y * r + 0.50000000000000184039
-    y = y * r + 1.0
+    """e^r - 1 for |r| <= ln(2)/2: Chebyshev interpolation of degree 11, 4e-18 relative.
+
+    The polynomial is added up by pairs (Estrin), here and in `_log1p_rest`: in a chain of eleven
+    steps each would wait for the one before, and a pass of `priced` would take 1.1 times as long.
+    """
+    r2 = r * r
+    r4 = r2 * r2
+    a = 1.0 + 0.50000000000000184039 * r
+    b = 0.1666666666666668082 + 0.04166666666648795252 * r
+    c = 0.0083333333333195896163 + 0.0013888888952352862866 * r
+    d = 0.00019841269890076402829 + 0.000024801485441561312966 * r
+    e = 2.7557240887229868596e-6 + 2.763265472252779189e-7 * r
+    high = (c + d * r2) + (e + 2.5110049204818659793e-8 * r2) * r4
+    y = (a + b * r2) + high * r4
     return y * r
 
 
@@ -122,26 +127,32 @@ def rise_(s):
 
 
 @njit(**INSIDE)
-def _log1p_rest(u):
-    """u - log(1 + u) for u in [-1/3, 1], by log(1 + u) = 2 atanh(u / (2 + u))."""
-    z = u / (2.0 + u)
+def _log1p_rest(u, z):
+    """u - log(1 + u) for u in [-1/3, 1] and z = u / (2 + u), by log(1 + u) = 2 atanh(z)."""
     y = z * z  # in [0, 1/9]; Chebyshev interpolation of atanh(z)/z = 1 + y f, degree 9: 5e-17
-    f = 0.088903819130566514469
-    f = f * y + 0.049403945243823931204
-    f = f * y + 0.067956527427899469179
-    f = f * y + 0.076818381244458171292
-    f = f * y + 0.090914299002369554786
-    f = f * y + 0.11111095430673142019
-    f = f * y + 0.14285714555828580111
-    f = f * y + 0.19999999997643800004
-    f = f * y + 0.33333333333341287164
+    y2 = y * y
+    y4 = y2 * y2
+    low = (0.33333333333341287164 + 0.19999999997643800004 * y) + (
+        0.14285714555828580111 + 0.11111095430673142019 * y
+    ) * y2
+    high = (0.090914299002369554786 + 0.076818381244458171292 * y) + (
+        0.067956527427899469179 + 0.049403945243823931204 * y
+    ) * y2
+    f = low + (high + 0.088903819130566514469 * y4) * y4
     return z * (u - 2.0 * y * f)
 
 
 @njit(**INSIDE)
 def log1p_(u):
     """log(1 + u) for u in [0, 1]."""
-    return u - _log1p_rest(u)
+    return u - _log1p_rest(u, u / (2.0 + u))
+
+
+@njit(**INSIDE)
+def log1p_and_inverse_(u):
+    """(log(1 + u), 1 / (1 + u)) for u in [0, 1], by a single division, which costs as an exp_."""
+    both = 1.0 / ((1.0 + u) * (2.0 + u))
+    return u - _log1p_rest(u, u * ((1.0 + u) * both)), (2.0 + u) * both
 
 
 @njit(**INSIDE)
@@ -152,7 +163,7 @@ def log_(x):
     shifted = bits - uint64(0x3FE5555555555555)
     exponent = types.int64(shifted) >> 52
     u = _float(bits - (uint64(exponent) << uint64(52))) - 1.0
-    return exponent * LN2_HIGH + (u - (_log1p_rest(u) - exponent * LN2_LOW))
+    return exponent * LN2_HIGH + (u - (_log1p_rest(u, u / (2.0 + u)) - exponent * LN2_LOW))
 
 
 @njit(**INSIDE)

@@ -23,6 +23,7 @@ __all__ = [
     "LATEST",
     "PRODUCT",
     "episodes",
+    "luck_of_runs",
     "run_window",
     "start_runs",
 ]
@@ -60,6 +61,16 @@ def start_runs(low, high, start, keys, states):
         luck = mix(keys[run], 0)
         for i in range(states.shape[1]):
             states[run, i] = _start_state(start, i, uniform(luck, i))
+
+
+@njit(**COMPILE)
+def luck_of_runs(low, high, keys, out):
+    """The luck of runs [low, high): out [runs, T + 1, n], at the start and after each decision."""
+    for run in range(low, high):
+        for step in range(out.shape[1]):
+            luck = mix(keys[run], 2 * step)
+            for i in range(out.shape[2]):
+                out[run, step, i] = uniform(luck, i)
 
 
 @njit(**COMPILE)

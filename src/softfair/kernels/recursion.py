@@ -18,11 +18,19 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .elementary import COMPILE, INSIDE, exp_, log1p_, rise_
+from .elementary import COMPILE, INSIDE, exp_, exp_upto_, log1p_and_inverse_, rise_
 from .lanes import LANES, lanes
 from .rules import RuleCode
 
-__all__ = ["PART", "score_rows", "score_rows_two", "sweep", "sweep_two"]
+__all__ = [
+    "PART",
+    "score_rows",
+    "score_rows_two",
+    "scores",
+    "scores_two",
+    "sweep",
+    "sweep_two",
+]
 
 PART = 8192  # arms a task: long enough to hide the hand-over to a thread, short enough to balance
 
@@ -30,7 +38,7 @@ PART = 8192  # arms a task: long enough to hide the hand-over to a thread, short
 @njit(**INSIDE)
 def _sigmoid(x):
     """1 / (1 + e^-x), to relative precision."""
-    u = exp_(-abs(x))
+    u = exp_upto_(-abs(x))
     w = 1.0 / (1.0 + u)
     return w if x >= 0.0 else u * w
 
@@ -39,9 +47,10 @@ def _sigmoid(x):
 def _priced(c, gain, theta):
     """(pi, extra) of PRICED."""
     x = c * gain - theta
-    u = exp_(-abs(x))
-    w = 1.0 / (1.0 + u)
-    return (w if x >= 0.0 else u * w), (log1p_(u) + (x if x > 0.0 else 0.0)) / c
+    u = exp_upto_(-abs(x))
+    log, w = log1p_and_inverse_(u)
+    # Times 1 / c: LLVM takes this division out of the loop over lanes, the other it would not.
+    return (w if x >= 0.0 else u * w), (log + (x if x > 0.0 else 0.0)) * (1.0 / c)
 
 
 @njit(**INSIDE)
@@ -108,14 +117,18 @@ def _step_back_by_rule(rule, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1
 
 @njit(inline="always")
 def _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, V0, V1):
-    """Arms [first, first + LANES) into lanes; lanes from ``high`` on repeat the first arm."""
+    """Arms [first, first + LANES) into lanes; lanes from ``high`` on repeat the first arm.
+
+    P [n, 2, 2, 1 or 2]: the chance of state 1 stands last, with or without that of state 0.
+    """
+    good = P.shape[3] - 1
     for j in range(LANES):
         i = first + j if first + j < high else first
         row = i if len(reward) > 1 else 0
-        p00[j] = P[i, 0, 0, 1]
-        p01[j] = P[i, 0, 1, 1]
-        p10[j] = P[i, 1, 0, 1]
-        p11[j] = P[i, 1, 1, 1]
+        p00[j] = P[i, 0, 0, good]
+        p01[j] = P[i, 0, 1, good]
+        p10[j] = P[i, 1, 0, good]
+        p11[j] = P[i, 1, 1, good]
         r0[j] = reward[row, 0]
         dr[j] = reward[row, 1] - reward[row, 0]
         V0[j] = 0.0
@@ -184,6 +197,23 @@ def score_rows_two(low, high, P, reward, theta, c, gamma, rule, first_step, rows
             )
 
 
+@njit(**COMPILE)
+def scores_two(low, high, P, reward, theta, c, gamma, rule, step, states, scores):
+    """Fill scores [n] with lambda_t(s) of two-state arms [low, high) at t = step, s = states[i]."""
+    pi0, pi1 = lanes(), lanes()
+    p00, p01, p10, p11, r0, dr = lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
+    V0, V1 = lanes(), lanes()
+    for first in range(low, high, LANES):
+        _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, V0, V1)
+        for t in range(len(theta) - 1, step, -1):
+            _step_back_by_rule(
+                rule, c, theta[t], gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1
+            )
+        for j in range(min(LANES, high - first)):
+            difference = p11[j] - p01[j] if states[first + j] else p10[j] - p00[j]
+            scores[first + j] = difference * (dr[j] + gamma * (V1[j] - V0[j]))
+
+
 @njit(inline="always")
 def _gains(P, i, reward_row, gamma, V, passive, gain):
     """Q(s, 0) and lambda(s) [S] of arm i, from the next step's V [S]."""
@@ -243,3 +273,19 @@ def score_rows(low, high, P, reward, theta, c, gamma, rule, first_step, rows):
                 rows[t - first_step, i] = gain
             for s in range(S):
                 V[s] = passive[s] + _respond(rule, c, gain[s], theta[t])[1]
+
+
+@njit(**COMPILE)
+def scores(low, high, P, reward, theta, c, gamma, rule, step, states, scores):
+    """`scores_two` for any number of states."""
+    S = P.shape[2]
+    V, passive, gain = np.empty(S), np.empty(S), np.empty(S)
+    for i in range(low, high):
+        reward_row = reward[i if len(reward) > 1 else 0]
+        V[:] = 0.0
+        for t in range(len(theta) - 1, step, -1):
+            _gains(P, i, reward_row, gamma, V, passive, gain)
+            for s in range(S):
+                V[s] = passive[s] + _respond(rule, c, gain[s], theta[t])[1]
+        _gains(P, i, reward_row, gamma, V, passive, gain)
+        scores[i] = gain[states[i]]

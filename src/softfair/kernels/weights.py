@@ -10,6 +10,7 @@ from typing import Any
 
 from numba import njit
 
+from .cache import CACHED
 from .elementary import INSIDE, exp_, exp_upto_
 from .lanes import LANES
 
@@ -30,7 +31,7 @@ LATEST = 812.0  # e^6.7: from s = 800 on exp(-s) and s exp(-s) are 0
 # Terms of a sum may be added in any order, so that the compiler may add them lane by lane.
 SUM: dict[str, Any] = {
     "nogil": True,
-    "cache": True,
+    "cache": CACHED,
     "fastmath": {"contract", "reassoc", "nsz"},
     "error_model": "numpy",
 }

@@ -1,12 +1,15 @@
 """SoftFair and every baseline behind one protocol, see `base`."""
 
-from .base import Fitted, Policy
+from .acting import FittedSoftFair
+from .base import Fitted, Policy, Rule
 from .evenhanded import EvenHanded, FittedEvenHanded
 from .fawt import FaWT
 from .indexed import Oracle, ThresholdWhittle, Whittle
+from .loading import load
 from .probfair import FittedProbFair, ProbFair
+from .promised import FittedPromise
 from .simple import FairMyopic, Myopic, NoIntervention, Random, RoundRobin
-from .softfair import FittedSoftFair, SoftFair
+from .softfair import SoftFair
 
 __all__ = [
     "EvenHanded",
@@ -15,6 +18,7 @@ __all__ = [
     "Fitted",
     "FittedEvenHanded",
     "FittedProbFair",
+    "FittedPromise",
     "FittedSoftFair",
     "Myopic",
     "NoIntervention",
@@ -23,7 +27,9 @@ __all__ = [
     "ProbFair",
     "Random",
     "RoundRobin",
+    "Rule",
     "SoftFair",
     "ThresholdWhittle",
     "Whittle",
+    "load",
 ]

@@ -8,11 +8,29 @@
 A policy scores each arm in each state, and a `Rule` turns scores into a selection. Policies that
 remember (who was helped lately, what was last seen) keep it in an explicit memory: ``memory()`` is
 the memory at the start, ``remember`` returns the memory after a decision, and every call above
-takes a memory as its last argument; without one it answers as at the start. A memory is an array
-with a leading axis of runs, so that many runs can be simulated side by side.
+takes a memory as its last argument; without one it answers as at the start.
 
-:func:`softfair.simulate` works on all runs at once and calls ``memory``, ``window`` and
-``remember_by_run``.
+**A policy of your own** is written by the calls above. A subclass of `Fitted` defines one of
+``scores`` (the k highest are helped, or as its rule says), ``inclusion`` (chances that sum to k)
+and ``draw`` (k arms, by whatever means); with ``memory`` and ``remember`` if it remembers, where a
+memory is any value. A subclass of `Policy` returns it from ``fit``::
+
+    class FittedNeediest(sf.Fitted):
+        def scores(self, t, states, memory=None):
+            return -np.asarray(states)
+
+    @dataclass(frozen=True)
+    class Neediest(sf.Policy):
+        def fit(self, cohort, k, horizon, gamma=1.0, seed=0):
+            return FittedNeediest(self, cohort, k, horizon, gamma)
+
+:func:`softfair.testing.check_policy` tells whether it keeps the protocol, and
+:func:`softfair.simulate`, :func:`softfair.compare` and :func:`softfair.frontier` take it.
+
+**All runs at once.** The policies of this package work on many runs side by side: their memory is
+an array with a leading axis of runs, and they define ``window``, or ``scores_by_run`` and
+``remember_by_run``, which :func:`softfair.simulate` calls. A subclass that defines one of the calls
+for a single run instead is simulated one run at a time, by `softfair.policies.own`.
 """
 
 from __future__ import annotations
@@ -20,25 +38,49 @@ from __future__ import annotations
 import abc
 import math
 import numbers
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from collections.abc import Hashable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..cohort import Cohort
 from ..errors import InvalidInput, refuse, whole
+from ..figures import axes_for
 from ..kernels import draws
 from ..kernels.rules import RuleCode
 from ..sampling import Design, design_code, inclusion, inclusion_of_top, multiplier, new_key
+from ..saving import write
 from ..solvers.values import Info
+from ..terminal import as_html
 
-__all__ = ["Fitted", "Policy", "Remembering", "Rows", "Rule", "SameRow", "check_setting"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "Fitted",
+    "Policy",
+    "Remembering",
+    "Rows",
+    "Rule",
+    "SameRow",
+    "brief",
+    "check_setting",
+    "identity",
+    "plain_number",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 WINDOW_BYTES = 2**29  # of score rows that are kept while a caller walks through the steps
+SUM_TOLERANCE = 1e-6  # by which the chances that a policy states may miss k
+
+# The calls by which a policy acts, for a single run and for all runs at once.
+SINGLE = frozenset({"scores", "inclusion", "draw", "remember"})
+SIDE_BY_SIDE = frozenset({"window", "scores_by_run", "remember_by_run", "choose_by_run"})
 
 
 @dataclass(frozen=True)
@@ -141,7 +183,8 @@ class SameRow:
 class Policy(abc.ABC):
     """A policy that can be fitted to a cohort.
 
-    Policies are small frozen dataclasses of parameters; what is computed is kept in `Fitted`.
+    Policies are small frozen dataclasses of parameters; what is computed is kept in `Fitted`. A
+    subclass defines :meth:`fit`. Its name in tables is that of the class, unless it sets ``name``.
 
     Examples
     --------
@@ -153,6 +196,11 @@ class Policy(abc.ABC):
     """
 
     name: ClassVar[str]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" not in vars(cls):
+            cls.name = cls.__name__
 
     @abc.abstractmethod
     def fit(
@@ -187,13 +235,22 @@ class Policy(abc.ABC):
     @property
     def label(self) -> str:
         """Name with the parameters that were set, for tables and legends."""
-        return self.name
+        if not is_dataclass(self):
+            return self.name
+        said = [
+            f"{field.name}={plain_number(value)}"
+            for field in fields(self)
+            if (value := getattr(self, field.name)) is not field.default
+            and not (field.default is not MISSING and _same(value, field.default))
+        ]
+        return f"{self.name}({', '.join(said)})" if said else self.name
 
 
 class Fitted:
     """A policy ready to act on one cohort, by a rule and scores that depend on time and state.
 
-    Policies return it from :meth:`Policy.fit`.
+    Policies return it from :meth:`Policy.fit`. A policy of your own derives from it and defines
+    :meth:`scores`, :meth:`inclusion` or :meth:`draw`; see `softfair.policies.base`.
 
     Parameters
     ----------
@@ -201,10 +258,10 @@ class Fitted:
         What was fitted.
     cohort, k, horizon, gamma
         The setting, see :meth:`Policy.fit`.
-    rule : Rule
-        How scores become a selection.
+    rule : Rule, optional
+        How scores become a selection; by default the k highest are helped.
     scorer : Rows, optional
-        The scores; a :class:`Remembering` policy has none.
+        The scores. A class that defines how it scores or draws has none.
     info : Info, optional
         How the solver fared.
 
@@ -228,23 +285,129 @@ class Fitted:
         k: int,
         horizon: int,
         gamma: float,
-        rule: Rule,
+        rule: Rule | None = None,
         scorer: Rows | None = None,
         info: Info | None = None,
     ) -> None:
         check_setting(cohort, k, horizon, gamma)
         self.policy, self.cohort = policy, cohort
         self.k, self.horizon, self.gamma = int(k), int(horizon), float(gamma)
-        self.rule, self.info = rule, info
-        self._scorer = scorer
+        self._check_methods(scorer)
+        self.rule, self.info = Rule.top() if rule is None else rule, info
+        self._scorer, self._columns = scorer, cohort.S  # columns: scores of an arm at a decision
         # First decision, how many decisions, their rows.
         self._window: tuple[int, int, Floats | None] = (0, 0, None)
 
     def __repr__(self) -> str:
         return f"<{self.policy.label}: n={self.cohort.n}, k={self.k}, horizon={self.horizon}>"
 
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {
+            "arms": f"{self.cohort.n:,}",
+            "helped at each decision": self.k,
+            "decisions": self.horizon,
+            "discount": f"{self.gamma:g}",
+        }
+        if self.info is not None:
+            settled = "settled" if self.info.converged else "NOT settled"
+            facts["solver"] = f"{self.info.solver}, {self.info.passes} passes, {settled}"
+        return as_html(self.policy.label, facts)
+
+    def plot(self, t: int = 0, states: ArrayLike | None = None, ax: Axes | None = None) -> Axes:
+        """Draw everybody's chance to be helped at a decision, from the highest to the lowest.
+
+        Parameters
+        ----------
+        t : int
+            Decision.
+        states : array_like [n], optional
+            State of each arm; by default each arm's most likely state at the start.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default on new axes.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        now = self.cohort.start.argmax(axis=1) if states is None else states
+        on = axes_for(ax)
+        chances = np.sort(self.inclusion(t, now))[::-1]
+        on.step(np.arange(1, len(chances) + 1), chances, where="mid", label=self.policy.label)
+        on.set_xlabel("arms, from the highest chance to the lowest")
+        on.set_ylabel(f"chance to be helped at decision {t}")
+        on.legend(frameon=False)
+        return on
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_window": (0, 0, None)}  # rows are cheap to make again
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted policy to a file that :func:`softfair.load` reads.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; it is written whole or not at all. It holds the cohort as well. The format is
+            documented in `softfair.saving`; it has no pickles.
+
+        Raises
+        ------
+        InvalidInput
+            The file cannot be written, or the policy or its cohort is of a class that is not
+            softfair's own.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import softfair as sf
+        >>> fitted = sf.SoftFair(c=5).fit(sf.datasets.synthetic(n=4, seed=0), k=1, horizon=5)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     fitted.save(pathlib.Path(folder, "model"))
+        ...     sf.load(pathlib.Path(folder, "model"))
+        <SoftFair(c=5): n=4, k=1, horizon=5>
+        """
+        from importlib.metadata import version
+
+        write(path, self, version("softfair"))
+
+    def _check_methods(self, scorer: Rows | None) -> None:
+        """Refuse a class that does not say how it acts, or forgets what it remembers."""
+        cls = type(self)
+        says = self.one_by_one and any(map(self.defines, ("scores", "inclusion", "draw")))
+        if scorer is None and not says and cls.scores_by_run is Fitted.scores_by_run:
+            raise InvalidInput(
+                f"{cls.__name__} does not say how it acts; "
+                "define scores, inclusion or draw, or give a scorer"
+            )
+        remembers = cls.remember is not Fitted.remember
+        remembers |= cls.remember_by_run is not Fitted.remember_by_run
+        if cls.memory is not Fitted.memory and not remembers:
+            raise InvalidInput(
+                f"{cls.__name__} has a memory at the start and does not keep it; "
+                "define remember(memory, t, states, arms) as well"
+            )
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether the class defines its calls for a single run, not for all runs at once."""
+        return defined_at(type(self), SINGLE) < defined_at(type(self), SIDE_BY_SIDE)
+
+    def defines(self, name: str) -> bool:
+        """Whether a call for a single run is the subclass's own."""
+        return self.one_by_one and getattr(type(self), name) is not getattr(Fitted, name)
+
+    def vector(self, values: ArrayLike, method: str) -> Floats:
+        """What a method of a subclass returned, as finite floats [n]."""
+        try:
+            given = np.ascontiguousarray(np.asarray(values, dtype=np.float64))
+        except (TypeError, ValueError):
+            given = np.empty(())
+        if given.shape != (self.cohort.n,) or not np.isfinite(given).all():
+            raise InvalidInput(
+                f"{self.policy.label}: {method} gave {brief(values)}; "
+                f"return {self.cohort.n} finite numbers, one an arm"
+            )
+        return given
 
     # One run, with checks.
 
@@ -267,8 +430,12 @@ class Fitted:
         Raises
         ------
         InvalidInput
-            t or a state is out of range.
+            t or a state is out of range, or the policy draws by a method of its own.
         """
+        if self._scorer is None and self.defines("inclusion"):
+            return self.vector(self.inclusion(t, states, memory), "inclusion")
+        if self._scorer is None and self.defines("draw"):
+            raise self._unstated("scores")
         known = self.memory() if memory is None else memory
         one: Floats = self.scores_by_run(self._step(t), self._states(states)[None], known)[0]
         return one
@@ -282,8 +449,15 @@ class Fitted:
         -------
         ndarray [n]
             Pr(a_i = 1 | states); sums to k.
+
+        Raises
+        ------
+        InvalidInput
+            As for :meth:`scores`.
         """
-        return self.rule.inclusion(self.scores(t, states, memory), self.k)
+        if self.defines("draw"):
+            raise self._unstated("inclusion")
+        return self.rule.inclusion(self.vector(self.scores(t, states, memory), "scores"), self.k)
 
     def draw(self, t: int, states: ArrayLike, rng: np.random.Generator, memory: Any = None) -> Ints:
         """The arms to help at decision t.
@@ -295,7 +469,40 @@ class Fitted:
         ndarray [k]
             Indices of the arms, sorted.
         """
-        return self.rule.draw(self.scores(t, states, memory), self.k, rng)
+        rule = Rule.rounding() if self.defines("inclusion") else self.rule
+        return rule.draw(self.weights(t, states, memory), self.k, rng)
+
+    def weights(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
+        """What arms are drawn by: the scores, or the chances that a subclass states.
+
+        Parameters are those of :meth:`scores`.
+
+        Returns
+        -------
+        ndarray [n]
+
+        Raises
+        ------
+        InvalidInput
+            As for :meth:`scores`; or a subclass's own are not what they should be.
+        """
+        if not self.defines("inclusion"):
+            return self.vector(self.scores(t, states, memory), "scores")
+        chances = self.vector(self.inclusion(t, states, memory), "inclusion")
+        total = float(chances.sum())
+        if chances.min() < 0 or chances.max() > 1 or abs(total - self.k) > SUM_TOLERANCE:
+            raise InvalidInput(
+                f"{self.policy.label}: inclusion gave chances from {chances.min():.6g} to "
+                f"{chances.max():.6g} that sum to {total:.9g}; "
+                f"return chances between 0 and 1 that sum to {self.k}"
+            )
+        return chances
+
+    def _unstated(self, method: str) -> InvalidInput:
+        return InvalidInput(
+            f"{self.policy.label} draws by a method of its own and states no {method}; "
+            f"define {method}(t, states, memory=None) as well"
+        )
 
     def remember(self, memory: Any, t: int, states: ArrayLike, arms: ArrayLike) -> Any:
         """The memory after helping ``arms`` at decision t in these states.
@@ -321,11 +528,14 @@ class Fitted:
         known = self.memory() if memory is None else memory
         return self.remember_by_run(known, self._step(t), self._states(states)[None], helped)
 
-    # Many runs at once, without checks: what simulation calls.
-
     def memory(self, runs: int = 1) -> Any:
-        """The memory at the start, with a leading axis of runs; None without memory."""
+        """The memory at the start, with a leading axis of runs; None without memory.
+
+        A class that defines its calls for a single run returns the memory of that run, any value.
+        """
         return None
+
+    # Many runs at once, without checks: what simulation calls.
 
     def scores_by_run(self, t: int, states: NDArray[Any], memory: Any) -> Floats:
         """Scores [runs, n] at decision t in states [runs, n]."""
@@ -355,6 +565,15 @@ class Fitted:
         table, decisions = self._table(t)
         return table[None], decisions
 
+    def choose_by_run(
+        self, t: int, states: NDArray[Any], memory: Any, keys: NDArray[Any]
+    ) -> NDArray[np.uint8] | None:
+        """Who is helped [runs, n], by a policy with a design of its own; None: by its rule.
+
+        keys [runs] are random 64-bit numbers, one a run, the same at every decision.
+        """
+        return None
+
     def remember_by_run(
         self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
     ) -> Any:
@@ -373,7 +592,7 @@ class Fitted:
         assert self._scorer is not None
         start, count, rows = self._window
         if rows is None or not start <= first < start + count:
-            fit = max(1, WINDOW_BYTES // (8 * self.cohort.n * self.cohort.S))
+            fit = max(1, WINDOW_BYTES // (8 * self.cohort.n * self._columns))
             count = min(fit, self.horizon - first) if first == start + count else 1
             start, rows = first, self._scorer.rows(first, count)
             self._window = start, count, rows
@@ -396,14 +615,20 @@ class Fitted:
 
     def _states(self, states: ArrayLike) -> Ints:
         """The states as an array [n], if there are such states."""
+        return self._known_states(states).astype(np.int64)
+
+    def _known_states(self, states: ArrayLike) -> NDArray[Any]:
+        """The states [n] in the type in which they were given, if there are such states."""
         given = np.asarray(states)
         n, S = self.cohort.n, self.cohort.S
         if given.shape != (n,):
             raise InvalidInput(
                 f"states have shape {given.shape}, the cohort has {n} arms; give one state an arm"
             )
-        refuse(~np.isin(given, np.arange(S)), given, "states", f"give states between 0 and {S - 1}")
-        return given.astype(np.int64)
+        if given.dtype.kind not in "iub" or given.min() < 0 or given.max() >= S:
+            wrong = ~np.isin(given, np.arange(S))
+            refuse(wrong, given, "states", f"give states between 0 and {S - 1}")
+        return given
 
 
 class Remembering(Fitted, abc.ABC):
@@ -429,6 +654,79 @@ class Remembering(Fitted, abc.ABC):
     def window(self, t: int, states: NDArray[Any], memory: Any) -> tuple[Floats, int]:
         """The scores of each run in its own states: [runs, 1, n, 1], for one decision."""
         return self.scores_by_run(t, states, memory)[:, None, :, None], 1
+
+
+def defined_at(cls: type, names: frozenset[str]) -> int:
+    """How many steps up from a class the first of these names is defined."""
+    return next(up for up, base in enumerate(cls.__mro__) if names & vars(base).keys())
+
+
+def brief(values: Any) -> str:
+    """What was given, for a message.
+
+    Parameters
+    ----------
+    values : Any
+        An array, or anything else.
+
+    Returns
+    -------
+    str
+        The value if it is short, otherwise its shape.
+    """
+    text = " ".join(repr(values).split())
+    return text if len(text) <= 60 else f"{type(values).__name__} of shape {np.shape(values)}"
+
+
+def identity(policy: Policy) -> Hashable:
+    """What results of a policy are kept by: equal policies share them, if they can be hashed.
+
+    Parameters
+    ----------
+    policy : Policy
+        Any policy.
+
+    Returns
+    -------
+    Hashable
+        The policy itself, or its id, as of a dataclass that is not frozen.
+    """
+    try:
+        hash(policy)
+    except TypeError:
+        return id(policy)
+    return policy
+
+
+def plain_number(value: object) -> str:
+    """A parameter as a label shows it: without digits that say nothing, and none lost.
+
+    Parameters
+    ----------
+    value : object
+        A number, or anything else.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from softfair.policies.base import plain_number
+    >>> plain_number(5.0), plain_number(0.1234567890123), plain_number("finite")
+    ('5', '0.1234567890123', 'finite')
+    """
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if float(short) == value else repr(float(value))
+    return str(value)
+
+
+def _same(one: object, other: object) -> bool:
+    try:
+        return bool(one == other)
+    except ValueError:  # arrays
+        return False
 
 
 def check_setting(cohort: Cohort, k: int, horizon: int, gamma: float) -> None:

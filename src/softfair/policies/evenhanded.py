@@ -23,18 +23,25 @@ from ..solvers import (
     EvenHandedValues,
     TradeoffBound,
     solve_evenhanded,
-    solve_for_entropy,
+    solve_for,
     tradeoff_bound,
     upper_bound,
 )
+from ..solvers.realised import GOALS, Goal
 from ..solvers.welfare import WELFARES
-from .base import Fitted, Policy, Rule, check_setting
+from .base import Fitted, Policy, Rule, check_setting, plain_number
 
 __all__ = ["EvenHanded", "FittedEvenHanded"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 WelfareName = Literal["entropy", "log", "min"]
+
+RANGES = {  # of what can be asked for, and how to say it
+    "entropy": (0.0, math.inf, "a number between 0 and log n"),
+    "never": (0.0, 1.0, "a share between 0 and 1"),
+    "wait": (0.0, math.inf, "a number of decisions, at least 0"),
+}
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,13 @@ class EvenHanded(Policy):
     by : {"arm", "group"}
         Whose rate counts: the arm's own, or the mean rate of its group in ``cohort.groups``.
     entropy : float, optional
-        Instead of mu: the expected entropy of who is helped in one run, by arm. ``fit`` finds mu.
+        Instead of mu: the entropy that who is helped in one run should have on average, by arm.
+        ``fit`` finds mu.
+    never : float, optional
+        Instead of mu: the share of arms that may remain without any help in one run, on average.
+    wait : float, optional
+        Instead of mu: how long, in decisions, the arm that waits longest in a run may wait, on
+        average.
 
     Notes
     -----
@@ -70,11 +83,10 @@ class EvenHanded(Policy):
 
     With gamma < 1 helps are discounted as rewards are, so that bonuses do not change with time.
 
-    What sampling costs: the entropy of the counts of one run is below that of the expected shares,
-    because counts vary. ``entropy`` is about the former. It is computed from the law of each arm's
-    count as if arms were active independently; on the cohorts tried (n = 100, k = 10, T = 50) it
-    differs from simulated runs by less than 0.03 (by less than 0.01 on the synthetic cohort with
-    c up to 50).
+    What sampling costs: the counts of one run are less even than the expected shares, because they
+    vary. ``entropy``, ``never`` and ``wait`` are about the former: ``fit`` simulates runs that draw
+    exactly k arms, and finds the mu at which their mean is what was asked for
+    (:func:`softfair.solvers.solve_for`), up to the standard error of 200 runs.
 
     Examples
     --------
@@ -92,12 +104,17 @@ class EvenHanded(Policy):
     welfare: WelfareName = "entropy"
     by: Literal["arm", "group"] = "arm"
     entropy: float | None = None
+    never: float | None = None
+    wait: float | None = None
 
     def __post_init__(self) -> None:
         multiplier(self.c)
-        if (self.mu is None) == (self.entropy is None):
+        aims = {name: getattr(self, name) for name in ("mu", *GOALS)}
+        given = [f"{name} = {value!r}" for name, value in aims.items() if value is not None]
+        if len(given) != 1:
             raise InvalidInput(
-                f"mu is {self.mu!r} and entropy is {self.entropy!r}; give one of them"
+                f"given are {', '.join(given) or 'none of mu, entropy, never and wait'}; "
+                "give one of mu, entropy, never and wait"
             )
         if self.mu is not None and not _is_number(self.mu, math.inf):
             raise InvalidInput(
@@ -108,28 +125,42 @@ class EvenHanded(Policy):
             raise InvalidInput(f"welfare is {self.welfare!r}; choose one of {names}")
         if self.by not in ("arm", "group"):
             raise InvalidInput(f"by is {self.by!r}; choose 'arm' or 'group'")
-        if self.entropy is not None and not _is_number(self.entropy, math.inf):
+        goal = self.goal
+        if goal is None:
+            return
+        least, most, kind = RANGES[goal.name]
+        if not _is_number(goal.value, math.inf) or not least <= goal.value <= most:
+            nearest = f"{most:g}" if _is_number(goal.value, math.inf) else f"{least:g}"
             raise InvalidInput(
-                f"entropy is {self.entropy!r}; give a number between 0 and log n, the nearest is 0"
+                f"{goal.name} is {goal.value!r}; give {kind}, the nearest is {nearest}"
             )
-        if self.entropy is not None and self.by == "group":
+        if self.by == "group":
             raise InvalidInput(
-                f"entropy is {self.entropy:g} with by='group', but it is that of the arms; "
+                f"{goal.name} is {goal.value:g} with by='group', but it is that of the arms; "
                 "give mu, or by='arm'"
             )
 
     @property
+    def goal(self) -> Goal | None:
+        """What one run should look like; None if mu is given."""
+        asked = {name: getattr(self, name) for name in GOALS}
+        return next((Goal(name, value) for name, value in asked.items() if value is not None), None)
+
+    @property
     def label(self) -> str:
         """Name with the parameters that were set, for tables and legends."""
-        aim = f"mu={self.mu:g}" if self.entropy is None else f"entropy={self.entropy:g}"
+        goal = self.goal
+        which, aim = ("mu", self.mu) if goal is None else (goal.name, goal.value)
         welfare = "" if self.welfare == "entropy" else f", {self.welfare}"
-        by = "" if self.by == "arm" else f", by {self.by}"
-        return f"EvenHanded({aim}, c={self.c:g}{welfare}{by})"
+        by = "" if self.by == "arm" else f", by={self.by}"
+        return f"EvenHanded({which}={plain_number(aim)}, c={plain_number(self.c)}{welfare}{by})"
 
     def fit(
         self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> FittedEvenHanded:
-        """Find prices and bonuses; see :meth:`softfair.Policy.fit`. The seed plays no part.
+        """Find prices and bonuses; see :meth:`softfair.Policy.fit`.
+
+        The seed is that of the runs from which mu is found; where mu is given it plays no part.
 
         Returns
         -------
@@ -141,7 +172,7 @@ class EvenHanded(Policy):
         InvalidInput
             The setting does not fit the cohort, or there are no groups to be even-handed with.
         Infeasible
-            The entropy that is asked for cannot be reached; the message says which can.
+            What is asked for cannot be reached; the message says what can.
         """
         check_setting(cohort, k, horizon, gamma)
         group = _group_numbers(cohort) if self.by == "group" else None
@@ -149,10 +180,9 @@ class EvenHanded(Policy):
             mu = float(self.mu)
             solution = solve_evenhanded(cohort, k, horizon, gamma, self.c, mu, self.welfare, group)
         else:
-            assert self.entropy is not None
-            mu, solution = solve_for_entropy(
-                cohort, k, horizon, gamma, self.c, self.entropy, self.welfare
-            )
+            goal = self.goal
+            assert goal is not None  # one of the four was given
+            mu, solution = solve_for(cohort, k, horizon, gamma, self.c, goal, self.welfare, seed)
         return FittedEvenHanded(self, cohort, k, horizon, gamma, solution, mu)
 
 
@@ -188,6 +218,7 @@ class FittedEvenHanded(Fitted):
         self.mu = mu
         self.bonus: Floats = solution.bonus  # [n]: b_i
         self.rates: Floats = solution.rates  # [n]: expected helps over those of the mean arm
+        self.values = solution.values  # gains plus bonuses
         self._solution = solution
 
     @cached_property

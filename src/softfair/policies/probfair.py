@@ -16,7 +16,7 @@ import numpy as np
 
 from ..cohort import Cohort
 from ..errors import Infeasible
-from .base import Fitted, Floats, Policy, Rule, SameRow, check_setting
+from .base import Fitted, Floats, Policy, Rule, SameRow, check_setting, plain_number
 
 __all__ = ["FittedProbFair", "ProbFair"]
 
@@ -88,8 +88,8 @@ class ProbFair(Policy):
     @property
     def label(self) -> str:
         """The name with its lower bound, and the upper one unless it is 1."""
-        high = "" if self.high == 1 else f", high={self.high:g}"
-        return f"ProbFair(low={self.low:g}{high})"
+        high = "" if self.high == 1 else f", high={plain_number(self.high)}"
+        return f"ProbFair(low={plain_number(self.low)}{high})"
 
     def fit(
         self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..cohort import Cohort
 from ..sampling import multiplier
-from .base import Fitted, Floats, Ints, Policy, Remembering, Rule, SameRow
+from .base import Fitted, Floats, Ints, Policy, Remembering, Rule, SameRow, plain_number
 
 __all__ = ["FairMyopic", "Myopic", "NoIntervention", "Random", "RoundRobin"]
 
@@ -115,7 +115,7 @@ class FairMyopic(Policy):
     @property
     def label(self) -> str:
         """The name, and c unless it is 1."""
-        return self.name if self.c == 1 else f"FairMyopic(c={self.c:g})"
+        return self.name if self.c == 1 else f"FairMyopic(c={plain_number(self.c)})"
 
     def fit(
         self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0

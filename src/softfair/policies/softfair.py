@@ -6,17 +6,22 @@ multiplier c says how strongly gain counts: 0 is a lottery, inf takes the k arms
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+from ..cluster import crew_of
 from ..cohort import Cohort
 from ..errors import InvalidInput, whole
 from ..sampling import Design, design_code, multiplier
-from ..solvers import Values, solve_meanfield, solve_paper, solve_priced, upper_bound
-from .base import Fitted, Policy, Rule, check_setting
+from ..solvers import Values, solve_meanfield, solve_paper, solve_priced, solve_promised
+from .acting import FittedSoftFair
+from .base import Policy, Rule, check_setting, plain_number
+from .promised import FittedPromise, check_promise
 
-__all__ = ["FittedSoftFair", "SoftFair", "Solver"]
+__all__ = ["SoftFair", "Solver"]
+
+SMALL_TABLE = 2**24  # bytes of a table of all decisions that costs nobody anything
 
 Solver = Literal["priced", "meanfield", "paper"]
 
@@ -44,6 +49,12 @@ class SoftFair(Policy):
         reward travels back one decision an episode. Default: as many as the gains need to settle,
         up to the cap in `softfair.solvers.paper`, where the criterion is explained.
         ``info.converged`` tells whether they have settled, ``info.passes`` after how many.
+    max_wait : int, optional
+        W, a promise: every arm is helped within W decisions of its last help, and of the start, for
+        certain. It can be kept if and only if n <= k W.
+    floor : float, optional
+        A promise: at every decision every arm has at least this chance, for certain. It can be kept
+        if and only if n floor <= k.
 
     Notes
     -----
@@ -52,6 +63,10 @@ class SoftFair(Policy):
     chance is at least arm j's. They depend on c, because later draws are soft as well. Against the
     gains of the most effective plan some pairs of arms are in the other order; the column
     ``unfair`` of :func:`softfair.compare` counts them.
+
+    A promise needs solver "priced" and design "joint". The gains are then those of an arm that
+    carries the promise (:mod:`softfair.solvers.promised`), and :mod:`softfair.policies.promised`
+    tells how arms are drawn and in which sense that is fair.
 
     References
     ----------
@@ -73,6 +88,8 @@ class SoftFair(Policy):
     design: Design = "joint"
     c_value: float | None = None
     episodes: int | None = None
+    max_wait: int | None = None
+    floor: float = 0.0
 
     def __post_init__(self) -> None:
         design_code(self.design)
@@ -89,25 +106,92 @@ class SoftFair(Policy):
             )
         if self.episodes is not None:
             whole("episodes", self.episodes, 1)
+        self._check_promise()
+
+    def _check_promise(self) -> None:
+        """Refuse a promise that means nothing, or that the solver or the design cannot keep."""
+        if self.max_wait is not None:
+            object.__setattr__(self, "max_wait", whole("max_wait", self.max_wait, 1))
+        if not isinstance(self.floor, numbers.Real) or not 0 <= self.floor <= 1:
+            raise InvalidInput(f"floor is {self.floor!r}; give a chance between 0 and 1")
+        if self._promises and (self.solver != "priced" or self.design != "joint"):
+            raise InvalidInput(
+                f"a promise with solver={self.solver!r} and design={self.design!r}; "
+                "max_wait and floor need solver='priced' and design='joint'"
+            )
+        if self.max_wait is not None and self.floor > 0:
+            raise InvalidInput(
+                f"max_wait is {self.max_wait} and floor is {self.floor:g}; promise one of them"
+            )
+
+    @property
+    def _promises(self) -> bool:
+        return self.max_wait is not None or self.floor > 0
 
     @property
     def label(self) -> str:
-        learnt = "" if self.c_value is None else f", c_value={self.c_value:g}"
+        learnt = "" if self.c_value is None else f", c_value={plain_number(self.c_value)}"
         solver = "" if self.solver == "priced" else f", {self.solver}"
         design = "" if self.design == "joint" else f", {self.design}"
-        return f"SoftFair(c={self.c:g}{learnt}{solver}{design})"
+        episodes = "" if self.episodes is None else f", episodes={self.episodes}"
+        wait = "" if self.max_wait is None else f", max_wait={self.max_wait}"
+        floor = "" if self.floor == 0 else f", floor={plain_number(self.floor)}"
+        said = f"{learnt}{solver}{design}{episodes}{wait}{floor}"
+        return f"SoftFair(c={plain_number(self.c)}{said})"
 
     def fit(
-        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+        self,
+        cohort: Cohort,
+        k: int,
+        horizon: int,
+        gamma: float = 1.0,
+        seed: int = 0,
+        on: Any = None,
     ) -> FittedSoftFair:
-        """Learn the gains. The seed matters to solver "paper" alone, which samples."""
+        """Learn the gains, see :meth:`Policy.fit`.
+
+        Parameters
+        ----------
+        cohort, k, horizon, gamma
+            See :meth:`Policy.fit`. A cohort of :func:`softfair.open_cohort` is read in shards; if
+            its fit is interrupted, the same call goes on after the last finished pass.
+        seed : int
+            Matters to solver "paper" alone, which samples.
+        on : Executor, dask.distributed.Client or str, optional
+            Who works on the shards of the cohort, also when the fitted policy acts: any
+            ``concurrent.futures.Executor``, a Dask client, or the address of a Dask scheduler.
+            Results are the same to the last bit. Not for solver "paper".
+
+        Returns
+        -------
+        FittedSoftFair
+            The policy ready to act.
+
+        Raises
+        ------
+        InvalidInput
+            The setting does not fit the cohort, or a file of the cohort is broken.
+        ClusterError
+            No worker is left, or workers have other software.
+        """
         check_setting(cohort, k, horizon, gamma)
-        c_value = self._learning_multiplier()
+        c_value, crew = self._learning_multiplier(), crew_of(on)
+        if crew is not None and (self._promises or self.solver == "paper"):
+            alone = "a promise is kept" if self._promises else "solver='paper' runs"
+            raise InvalidInput(
+                f"on is given, but {alone} in one process; "
+                "leave on out, or take solver='priced' or 'meanfield' without a promise"
+            )
+        if self._promises:
+            W = self.max_wait or 0
+            check_promise(cohort.n, k, W, self.floor)
+            promised = solve_promised(cohort, k, horizon, gamma, c_value, W, self.floor)
+            return FittedPromise(self, cohort, k, horizon, gamma, self.c, promised)
         values: Values
         if self.solver == "priced":
-            values = solve_priced(cohort, k, horizon, gamma, c_value)
+            values = solve_priced(cohort, k, horizon, gamma, c_value, crew=crew)
         elif self.solver == "meanfield":
-            values = solve_meanfield(cohort, k, horizon, gamma, c_value, self.design)
+            values = solve_meanfield(cohort, k, horizon, gamma, c_value, self.design, crew=crew)
         else:
             if self.episodes is not None:
                 beside = f", the horizon {horizon}: a reward travels back one decision an episode"
@@ -124,12 +208,3 @@ class SoftFair(Policy):
         if self.c_value is None:
             return multiplier(self.c)
         return multiplier(self.c_value, "c_value", ", or None for c itself")
-
-
-class FittedSoftFair(Fitted):
-    """SoftFair ready to act; ``scores`` are the gains lambda_t(s)."""
-
-    @cached_property
-    def upper_bound(self) -> float:
-        """The total reward that no policy which helps at most k arms a step can exceed."""
-        return upper_bound(self.cohort, self.k, self.horizon, self.gamma)

@@ -2,19 +2,34 @@
 
 The modules from bottom to top; each imports only those above it in this list:
 
+    words         how figures are written in sentences
     store         the tables of the database, and how they are read and written
+    retractions   imports and records that are no longer in force
+    dates         what a date's entry means, and which round a day is in
     settings      what a programme is, and the targets that c may be chosen for
     entries       one entry of a file: from text to a number
+    columns       under which name each column of a file is known here
+    formats       CSV, Excel and Parquet: from bytes to columns of text
     reading       a file: from bytes to a checked table
+    rounds        which rounds are over
     snapshot      people, history and settings as they are at one moment
+    groups        spellings of a group
     batches       what imports and records have in common
     imports       people and history from files
     records       what happened in a round
+    thresholds    states made anew from values
+    ordering      whether states were seen before the contacts of their round
     models        transition probabilities: estimated, stored, loaded
     eligibility   who takes part in the draw of a round, where, and in which state
     outlook       what a plan is expected to bring, and the c that meets a target
     plans         the plan of a round: made, stored, loaded, replayed, explained
+    changes       what has changed since a plan was made
     tables        exported tables
+    worksheets    a plan's list, a file for each worker
+    standing      where a programme stands
+    biography     everything about one person
+    journal       who did what, and every change of the settings
+    backup        a copy of the whole programme
     sample        a made-up programme
     audit         how a programme was run
     commands      all of it on the command line

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
+import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -17,24 +22,40 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInput
 from . import store
-from .entries import STRIDE, flag, state_reader, threshold_reader
-from .reading import WRONG, Table
+from .columns import ReadAs
+from .dates import Calendar, calendar_from, days_of
+from .entries import (
+    CLEARED,
+    STRIDE,
+    flag,
+    optional_round,
+    round_number,
+    says_nothing,
+    state_reader,
+    threshold_rule,
+)
+from .reading import Table
+from .retractions import retracted_batches
 from .settings import Settings
-from .snapshot import History, load_history
-from .store import UNKNOWN, Connection, append
+from .snapshot import History, People, load_history
+from .store import UNKNOWN, Connection, append, sign
 
 __all__ = [
     "Content",
+    "Earlier",
     "Imported",
+    "Matches",
     "News",
     "Recorded",
     "contact_column",
+    "match_people",
     "news_of",
-    "numbers_of",
     "refuse_repeats",
+    "round_column",
     "state_column",
 ]
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
@@ -43,11 +64,15 @@ class Recorded:
     """The contacts of a recorded round beside its plan, each a number of people."""
 
     round: int
-    contacted: int
+    contacted: int  # in this file
     listed: int
-    not_reached: int  # listed and not contacted
+    not_reached: int  # listed, and told not to have been contacted
     off_list: int  # contacted and not listed
-    absent: int  # not in the file, taken as not contacted
+    untold: int  # listed, and nothing told of them yet
+    absent: int = 0  # not told of when the round was closed, so taken as not contacted
+    closed: bool = False  # whether the round is over now
+    states: int = 0  # states reached, in this file
+    told: bool = True  # whether the file tells of contacts at all
 
 
 @dataclass(frozen=True)
@@ -62,11 +87,24 @@ class Imported:
     recorded: Recorded | None = None  # of a record
     superseded: int = 0  # of a file that was taken before: entries that have been corrected since
     groups: tuple[str, ...] = ()  # columns of people that were taken as groups
+    kept: tuple[str, ...] = ()  # columns of people that are kept for worksheets
+    read_as: ReadAs = field(default_factory=ReadAs)  # how the file was read
+    notes: tuple[str, ...] = ()  # what the user should know about how it was read
+    round: int | None = None  # of a record that was taken before
 
     @property
     def unchanged(self) -> int:
         """Rows of the file that repeat what was known."""
         return self.rows - self.added - self.corrected
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The last batch in force that has the same content."""
+
+    imported: Imported
+    round: int | None  # of a record
+    later: bool  # whether other batches came after it
 
 
 @dataclass(frozen=True)
@@ -79,23 +117,31 @@ class Content:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all of it."""
-        options = json.dumps(self.options, sort_keys=True)
+        """SHA-256 of all of it, and of what its columns are taken for."""
+        columns = {f"column {ours}": as_ for ours, as_ in self.table.read_as.columns.items()}
+        options = json.dumps({**self.options, **columns}, sort_keys=True)
         return hashlib.sha256(f"{self.kind} {self.table.digest} {options}".encode()).hexdigest()
 
-    def earlier(self, connection: Connection) -> tuple[Imported | None, bool]:
-        """The last batch of the same content, if any, and whether other batches came after it."""
-        same = store.batch.c.digest.startswith(self.digest)
-        row = connection.execute(
-            sa.select(store.batch).where(same).order_by(store.batch.c.id.desc()).limit(1)
-        ).first()
+    def earlier(self, connection: Connection) -> Earlier | None:
+        """The last batch in force of the same content, if any."""
+        b = store.batch
+        same = sa.select(b).where(b.c.digest.startswith(self.digest)).order_by(b.c.id.desc())
+        gone = retracted_batches(connection)
+        row = next((row for row in connection.execute(same) if row.id not in gone), None)
         if row is None:
-            return None, False
-        latest = connection.execute(sa.select(sa.func.max(store.batch.c.id))).scalar_one()
-        return Imported(row.id, row.rows, 0, 0, before=True), latest > row.id
+            return None
+        latest = connection.execute(sa.select(sa.func.max(b.c.id))).scalar_one()
+        imported = Imported(row.id, row.rows, 0, 0, before=True, round=row.round)
+        return Earlier(imported, row.round, latest > row.id)
 
     def new_batch(
-        self, connection: Connection, stored: int, software: str, round: int | None = None
+        self,
+        connection: Connection,
+        stored: int,
+        software: str,
+        round: int | None = None,
+        closes: bool = False,
+        read_as: ReadAs | None = None,
     ) -> int:
         """Begin a batch that will have so many rows; its number."""
         digest = self.digest
@@ -115,36 +161,139 @@ class Content:
                 rows=len(self.table),
                 stored=stored,
                 round=round,
+                closes=int(closes),
+                file=self.table.where,
+                read_as=(read_as or self.table.read_as).to_json(),
             )
         )
-        return int(result.inserted_primary_key[0])  # type: ignore[index]
+        number = int(result.inserted_primary_key[0])  # type: ignore[index]
+        sign(connection, store.batch, number)
+        return number
 
 
-def state_column(table: Table, settings: Settings, threshold: str | None) -> Ints:
-    """The states in the column ``state``, or in ``value`` by a threshold [rows]; else UNKNOWN.
+def state_column(
+    table: Table, settings: Settings, threshold: str | None
+) -> tuple[Ints, Floats | None, str | None]:
+    """The states of a file.
+
+    Parameters
+    ----------
+    table
+        With a column ``state``, or ``value``, or neither.
+    settings
+        With the names of the states, and a threshold for values if there is one.
+    threshold
+        For values, if the programme has none yet.
+
+    Returns
+    -------
+    tuple
+        States [rows], UNKNOWN where there is none; the values that they were made of [rows], None
+        if they came as states; and the threshold that made them.
 
     Raises
     ------
     InvalidInput
-        If both columns are there, or a threshold without ``value``, or ``value`` without one.
+        If both columns are there, or a threshold without ``value``, or ``value`` without one, or
+        one that is not the programme's.
     """
     if "value" in table.columns and "state" in table.columns:
-        raise InvalidInput(f"{table.where} has both a state and a value; leave one out")
+        states = {text for text in table.columns["state"][0] if not says_nothing(text)}
+        if states:
+            raise InvalidInput(f"{table.where} has both a state and a value; leave one out")
     if "value" in table.columns:
-        if threshold is None:
+        if threshold is not None and settings.threshold not in (None, threshold):
+            raise InvalidInput(
+                f"the programme's threshold is {settings.threshold}, not {threshold}; leave "
+                f"--threshold out, or change it for all with: softfair init --threshold {threshold}"
+            )
+        used = threshold or settings.threshold
+        if used is None:
             raise InvalidInput(
                 f"{table.where} has a column value; "
                 "say from where on it is good, such as --threshold 4 or '<=3'"
             )
-        return table.parse("value", threshold_reader(threshold, settings.states))
+        values = table.parse_numbers("value")
+        return threshold_rule(used, settings.states)(values), values, used
     if threshold is not None:
         raise InvalidInput(
             f"a threshold was given, but {table.where} has no column value; "
-            "rename the column of numbers to value"
+            "say which column has the numbers, such as --map value=Minutes"
         )
     if "state" in table.columns:
-        return table.parse("state", state_reader(settings.states))
-    return np.full(len(table), UNKNOWN, np.int64)
+        return table.parse("state", state_reader(settings.states)), None, None
+    return np.full(len(table), UNKNOWN, np.int64), None, None
+
+
+def round_column(
+    table: Table, column: str, settings: Settings, order: str | None, optional: bool = False
+) -> tuple[Ints, Calendar | None, str | None]:
+    """The rounds in a column, which may hold numbers or dates.
+
+    Parameters
+    ----------
+    table
+        With the column.
+    column
+        Its name.
+    settings
+        With the calendar, if there is one.
+    order
+        Whether the day or the month stands first, if that was told.
+    optional
+        Whether an entry may be empty (UNKNOWN) or ``none`` (CLEARED). A day before round 0 counts
+        as round 0 then: people may have come before the programme.
+
+    Returns
+    -------
+    tuple
+        Rounds [rows]; the calendar, made from the days if the programme has none (not if the
+        column is optional); and the order in which day and month stand, None if rounds are numbers.
+
+    Raises
+    ------
+    InvalidInput
+        If days cannot be told, or the first day of the programme is not known.
+    """
+    distinct = table.columns[column][0]
+    reading = days_of(
+        [text for text in distinct if not says_nothing(text) and text.lower() != "none"],
+        order,
+        column,
+        table.where,
+    )
+    if reading is None:
+        return table.parse(column, optional_round if optional else round_number), None, None
+    day_of, order = reading
+    days = [day for text in distinct if (day := day_of(text)) is not None]
+    calendar = settings.calendar
+    if calendar is None and optional:
+        raise InvalidInput(
+            f"{table.where} has dates in column {column}, and the programme does not know its "
+            f"first day; say it, such as: softfair init --first-day {min(days)}"
+        )
+    made = calendar or calendar_from(days, settings.length)
+
+    def read(text: str) -> int:
+        if optional and text.lower() == "none":
+            return CLEARED
+        if optional and says_nothing(text):
+            return UNKNOWN
+        return _round_of_day(made, day_of(text), optional)
+
+    return table.parse(column, read), made, order
+
+
+def _round_of_day(calendar: Calendar, day: date | None, early: bool) -> int:
+    if day is None:
+        raise ValueError("is no date, as most of this column are; give a date such as 2027-01-04")
+    at = calendar.round_of(day)
+    if at < 0 and not early:
+        raise ValueError(
+            f"is before the programme's first day, {calendar.first}; "
+            "begin earlier with: softfair init --first-day DATE"
+        )
+    return max(at, 0)
 
 
 def contact_column(table: Table, otherwise: int) -> Ints:
@@ -154,20 +303,19 @@ def contact_column(table: Table, otherwise: int) -> Ints:
     return np.full(len(table), otherwise, np.int64)
 
 
-def refuse_repeats(table: Table, ids: Ints, rounds: Ints | None = None) -> None:
+def refuse_repeats(table: Table, person: Ints, rounds: Ints | None = None) -> None:
     """Make a fault of each row that names a person (and round) that an earlier row names.
 
     Parameters
     ----------
     table
         With a column ``id``, and ``round`` if rounds are given.
-    ids, rounds
-        The parsed columns [rows]; rows that are WRONG in them have a fault already and are left
-        out.
+    person, rounds
+        Numbers [rows]; rows with a fault in them, which are below 0, are left out.
     """
     column = "id" if rounds is None else "round"
-    rows = np.flatnonzero((ids != WRONG) & (True if rounds is None else rounds != WRONG))
-    key = table.columns["id"][1][rows] * STRIDE + (0 if rounds is None else rounds[rows])
+    rows = np.flatnonzero((person >= 0) & (True if rounds is None else rounds >= 0))
+    key = person[rows] * STRIDE + (0 if rounds is None else rounds[rows])
     if np.diff(np.sort(key)).all():  # the usual case, in a tenth of the time
         return
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
@@ -177,56 +325,75 @@ def refuse_repeats(table: Table, ids: Ints, rounds: Ints | None = None) -> None:
         table.fault(int(rows[i]), column, problem)
 
 
-def numbers_of(
-    connection: Connection, table: Table, add_people: bool
-) -> tuple[Ints, dict[str, int]]:
-    """The number of the person of each row.
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """The persons whom the rows of a file name."""
+
+    person: Ints  # [rows] number; UNKNOWN where there is a fault
+    added: Mapping[str, int]  # identifier -> number of those who are new
+    again: Ints  # numbers of those whom only retracted files named
+    respelt: int  # identifiers that were matched though they are spelt otherwise
+
+
+def spelling(name: str) -> str:
+    """What is left of an identifier when a spreadsheet has had it: no leading zeros, no case."""
+    plain = unicodedata.normalize("NFKC", name).casefold().strip().removesuffix(".0")
+    plain = re.sub(r"\s+", " ", plain)
+    return (plain.lstrip("0") or "0") if plain.isdecimal() else plain
+
+
+def match_people(people: People, table: Table, add: bool) -> Matches:
+    """Find the persons whom the rows of a file name.
+
+    An identifier that is not known, and is another one in all but leading zeros, case or spaces,
+    is that one if there is only one such; a fault if there are several.
 
     Parameters
     ----------
-    connection
-        Of any transaction.
+    people
+        Everybody who is known.
     table
         With a column ``id``. Who is not known becomes a fault of it, unless they may be added.
-    add_people
+    add
         Whether those who are not known get the next numbers.
-
-    Returns
-    -------
-    tuple of numpy.ndarray and dict
-        Numbers [rows], UNKNOWN where there is a fault; and identifier -> number of those added.
     """
-    number: dict[str, int] = {
-        row.name: row.id
-        for row in connection.execute(sa.select(store.person.c.name, store.person.c.id))
-    }
+    number = {name: i for i, name in enumerate(people.names)}
+    unnamed = set(people.unnamed.tolist())
+    alike: dict[str, list[str]] = {}
+    for name, i in number.items():
+        if i not in unnamed:
+            alike.setdefault(spelling(name), []).append(name)
     names, codes = table.columns["id"]
     added: dict[str, int] = {}
-    numbers = np.empty(len(names), np.int64)
+    again: set[int] = set()
+    problems: dict[int, str] = {}
+    numbers = np.full(len(names), UNKNOWN)
+    respelt = 0
     for i, entry in enumerate(names):
         # An exported file has an apostrophe before what a spreadsheet would run as a formula.
-        guarded = entry not in number and entry[:1] == "'" and entry[1:] in number
-        name = entry[1:] if guarded else entry
-        if name not in number and add_people:
-            added[name] = number[name] = len(number)
-        numbers[i] = number.get(name, UNKNOWN)
-    twice = [
-        i
-        for i, entry in enumerate(names)
-        if entry[:1] == "'" and numbers[i] >= 0 and np.count_nonzero(numbers == numbers[i]) > 1
-    ]
-    for row in np.flatnonzero(np.isin(codes, twice)):
-        table.fault(int(row), "id", "is there already without the apostrophe; keep one")
-    person: Ints = numbers[codes]
-    for row in np.flatnonzero(person == UNKNOWN):
-        if names[codes[row]]:  # an empty one is a fault already
-            table.fault(
-                int(row),
-                "id",
+        name = entry[1:] if entry not in number and entry[:1] == "'" else entry
+        found = number.get(name, UNKNOWN)
+        others = alike.get(spelling(name), [])
+        if found in unnamed and add and not others:
+            again.add(found)
+        elif found in unnamed:
+            found = UNKNOWN
+        if found == UNKNOWN and len(others) == 1:
+            found, respelt = number[others[0]], respelt + 1
+        elif found == UNKNOWN and others:
+            problems[i] = f"may be any of {len(others)} persons; write it in full, with its zeros"
+        elif found == UNKNOWN and add and entry:
+            name = entry
+            found = added[name] = number[name] = len(number)
+        elif found == UNKNOWN and entry:
+            problems[i] = (
                 "is not a person of this programme; "
-                "import people first, or add --add-people to history",
+                "import people first, or add --add-people to history"
             )
-    return person, added
+        numbers[i] = found
+    for row in np.flatnonzero(np.isin(codes, list(problems))):
+        table.fault(int(row), "id", problems[int(codes[row])])
+    return Matches(numbers[codes], added, np.array(sorted(again), dtype=np.int64), respelt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,6 +402,7 @@ class News:
 
     entries: History
     corrected: int  # of these, how many contradict what was known
+    value: Floats | None = None  # that states were made of [stored]; nan: none
 
     @property
     def stored(self) -> int:
@@ -248,20 +416,31 @@ class News:
 
     def append(self, connection: Connection, batch: int) -> None:
         """Write them as part of a batch."""
-        columns = {
+        columns: dict[str, Any] = {
             "person": self.entries.person,
             "round": self.entries.round,
             "batch": np.full(self.stored, batch),
             "state": self.entries.state,
             "contacted": self.entries.contacted,
         }
+        if self.value is not None:
+            values = self.value.tolist()
+            columns["value"] = [None if math.isnan(value) else value for value in values]
         append(connection, store.observation, columns, "history")
 
 
 def news_of(
-    connection: Connection, person: Ints, rounds: Ints, state: Ints, contacted: Ints
+    connection: Connection,
+    person: Ints,
+    rounds: Ints,
+    state: Ints,
+    contacted: Ints,
+    value: Floats | None = None,
 ) -> News:
-    """Which of these observations [m], at most one a person and round, are not known already."""
+    """Which of these observations [m], at most one a person and round, are not known already.
+
+    An observation with a value that makes the state that is known is not news.
+    """
     if not len(person):
         return News(History(person, rounds, state, contacted), 0)
     order = np.argsort(person * STRIDE + rounds, kind="stable")
@@ -279,4 +458,5 @@ def news_of(
     stored = History(
         entries.person[new], entries.round[new], entries.state[new], entries.contacted[new]
     )
-    return News(stored, int(np.count_nonzero(corrected)))
+    values = None if value is None else value[order][new]
+    return News(stored, int(np.count_nonzero(corrected)), values)

@@ -6,7 +6,7 @@ and a draw of its own; otherwise there is one site without a name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -37,10 +37,12 @@ class Status(IntEnum):
     COOLING = 4
     RESERVED = 5
     NO_SITE = 6
+    ABSENT = 7
+    UNNAMED = 8
 
 
 # Those who are in the programme, and so in the cohort that is planned for.
-WAITING = (Status.IN_DRAW, Status.COOLING, Status.RESERVED)
+WAITING = (Status.IN_DRAW, Status.COOLING, Status.RESERVED, Status.ABSENT)
 
 
 class Site(NamedTuple):
@@ -57,6 +59,7 @@ class Eligibility:
     sites: list[Site]  # sorted by name
     site: Ints  # [n] place in the sites; -1: none
     status: Ints  # [n] see `Status`
+    usual: list[int] = field(default_factory=list)  # capacities of the sites in most rounds
 
     def waiting(self, j: int) -> Ints:
         """Numbers of the people who are in the programme at site j."""
@@ -83,7 +86,9 @@ def eligibility_of(now: Snapshot, at: int) -> Eligibility:
         If a site with a capacity has no people, or if nobody is in the programme.
     """
     sites, site = _sites(now)
-    eligibility = Eligibility(sites, site, _statuses(now, at, site))
+    special = [Site(one.name, now.settings.capacity_in(at, one.capacity)) for one in sites]
+    usual = [one.capacity for one in sites]
+    eligibility = Eligibility(special, site, _statuses(now, at, site), usual)
     if not any(len(eligibility.waiting(j)) for j in range(len(sites))):
         raise InvalidInput(
             f"nobody is in the programme in round {at}; import people, or see who left or opted out"
@@ -95,7 +100,7 @@ def _sites(now: Snapshot) -> tuple[list[Site], Ints]:
     """The sites, and the place of each person's site among them [n], -1 for none."""
     settings, people = now.settings, now.people
     if settings.by is None or isinstance(settings.capacity, int) or settings.capacity is None:
-        one_in_ten = max(1, round(people.n / 10))
+        one_in_ten = max(1, round((people.n - len(people.unnamed)) / 10))
         capacity = settings.capacity if isinstance(settings.capacity, int) else one_in_ten
         return [Site("", capacity)], np.zeros(people.n, np.int64)
     values, codes = people.group(settings.by)
@@ -118,11 +123,13 @@ def _statuses(now: Snapshot, at: int, site: Ints) -> Ints:
     cooling = np.zeros(people.n, bool)
     cooling[history.person[recently]] = True
     reasons = [  # in the order in which they apply
+        (np.isin(np.arange(people.n), people.unnamed), Status.UNNAMED),
         (people.opted_out == 1, Status.OPTED_OUT),
         ((people.departed != UNKNOWN) & (people.departed <= at), Status.LEFT),
         (people.enrolled > at, Status.NOT_YET),
         (site < 0, Status.NO_SITE),
         (people.reserved == at, Status.RESERVED),
+        (people.absent(at), Status.ABSENT),
         (cooling, Status.COOLING),
     ]
     return np.select(

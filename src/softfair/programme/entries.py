@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import InvalidInput
 from .store import UNKNOWN
@@ -20,19 +23,36 @@ __all__ = [
     "flag",
     "group",
     "identifier",
+    "number_reader",
     "optional_round",
     "round_number",
+    "says_nothing",
     "state_reader",
-    "threshold_reader",
+    "threshold_rule",
 ]
 
 CLEARED = -3  # an entry that removes a round that was set before
 STRIDE = 2**31  # rounds are below this, so that person * STRIDE + round is one number for both
 # Control characters, and marks that change the direction of text.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-FLAGS = {"1": 1, "yes": 1, "true": 1, "y": 1, "t": 1, "0": 0, "no": 0, "false": 0, "n": 0, "f": 0}
+YES = ("1", "yes", "true", "y", "t", "x", "\u2713", "\u2714")  # the last two are ticks
+NO = ("0", "no", "false", "n", "f")
+FLAGS = {**dict.fromkeys(YES, 1), **dict.fromkeys(NO, 0)}
+NOTHING = {"", "n/a", "na", "#n/a", "#null!", "nan", "null", "-", "--", "?", "unknown", "not known"}
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Reader = Callable[[str], int]
+
+
+def says_nothing(text: str) -> bool:
+    """Whether an entry is empty, or a word for that: n/a, -, ?."""
+    return text.lower() in NOTHING
+
+
+def _whole(text: str) -> str:
+    """``1`` for ``1.0``, as spreadsheets write it."""
+    return re.sub(r"(?<=\d)[.,]0+$", "", text)
 
 
 def identifier(text: str) -> int:
@@ -53,7 +73,7 @@ def round_number(text: str) -> int:
     """A round: 7 or 7.0."""
     match = re.fullmatch(r"([0-9]{1,10})(\.0+)?", text)
     if not match or int(match[1]) >= STRIDE:
-        raise ValueError("is no round; give a whole number of at least 0")
+        raise ValueError("is no round; give a whole number of at least 0, or a date")
     return int(match[1])
 
 
@@ -61,16 +81,17 @@ def optional_round(text: str) -> int:
     """A round, UNKNOWN for an empty entry, CLEARED for ``none``."""
     if text.lower() == "none":
         return CLEARED
-    return round_number(text) if text else UNKNOWN
+    return UNKNOWN if says_nothing(text) else round_number(text)
 
 
 def flag(text: str) -> int:
     """1 for yes, 0 for no, UNKNOWN for an empty entry."""
-    if not text:
+    if says_nothing(text):
         return UNKNOWN
-    if text.lower() not in FLAGS:
+    plain = _whole(text.lower())
+    if plain not in FLAGS:
         raise ValueError("is neither yes nor no; give 1 or 0, or nothing if it is not known")
-    return FLAGS[text.lower()]
+    return FLAGS[plain]
 
 
 def state_reader(states: tuple[str, ...]) -> Reader:
@@ -81,23 +102,45 @@ def state_reader(states: tuple[str, ...]) -> Reader:
         number_of |= {str(s): s for s in range(len(states))}
 
     def read(text: str) -> int:
-        if not text:
-            return UNKNOWN
-        if text.lower() not in number_of:
+        for known in (text.lower(), _whole(text)):
+            if known in number_of:
+                return number_of[known]
+        if not says_nothing(text):
             choices = ", ".join(
                 f"{s} or {name}" if str(s) in number_of and str(s) != name else name
                 for s, name in enumerate(states)
             )
             raise ValueError(f"is no state; give {choices}, or nothing if it is not known")
-        return number_of[text.lower()]
+        return UNKNOWN
 
     return read
 
 
-def threshold_reader(threshold: str, states: tuple[str, ...]) -> Reader:
-    """The reader of numbers that are good from a threshold up (``4``), or up to it (``<=3``)."""
+def threshold_rule(threshold: str, states: tuple[str, ...]) -> Callable[[Floats], Ints]:
+    """The rule that makes states of values.
+
+    Parameters
+    ----------
+    threshold
+        Values are good from it up (``4``), or up to it (``<=3``).
+    states
+        Names of the states.
+
+    Returns
+    -------
+    callable
+        From values [m] to states [m]; UNKNOWN where the value is nan.
+
+    Raises
+    ------
+    InvalidInput
+        If the threshold cannot be read, or there are more than two states.
+    """
     match = re.fullmatch(r"\s*(>=|<=)?\s*([-+0-9.eE]+)\s*", threshold)
-    limit = _number(match[2]) if match else math.nan
+    try:
+        limit = float(match[2]) if match else math.nan
+    except ValueError:
+        limit = math.nan
     if match is None or math.isnan(limit):
         raise InvalidInput(
             f"the threshold is {threshold!r}; "
@@ -110,20 +153,57 @@ def threshold_reader(threshold: str, states: tuple[str, ...]) -> Reader:
         )
     sign = -1 if match[1] == "<=" else 1
 
-    def read(text: str) -> int:
-        if not text:
-            return UNKNOWN
-        value = _number(text)
-        if math.isnan(value):
+    def apply(values: Floats) -> Ints:
+        good = sign * values >= sign * limit
+        return np.where(np.isnan(values), UNKNOWN, good.astype(np.int64))
+
+    return apply
+
+
+def number_reader(texts: Iterable[str], comma: bool) -> Callable[[str], float]:
+    """The reader of the numbers of a column: ``3.5``, ``3,5``, ``1,234.5``, ``1.234,5``, ``1 234``.
+
+    Parameters
+    ----------
+    texts
+        The distinct entries: they tell whether a comma is decimal.
+    comma
+        What a comma is if no entry tells.
+
+    Returns
+    -------
+    callable
+        From an entry to its number, nan for one that says nothing; ValueError for any other text.
+    """
+    texts = list(texts)
+    point_groups = any(re.fullmatch(r"[-+]?\d{1,3}(\.\d{3})+,\d+", text) for text in texts)
+    comma_groups = any(re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+\.\d+", text) for text in texts)
+    comma_decimal = any(re.fullmatch(r"[-+]?\d*,(\d{1,2}|\d{4,})", text) for text in texts)
+    point_decimal = any(re.fullmatch(r"[-+]?\d*\.(\d{1,2}|\d{4,})", text) for text in texts)
+    if point_groups or comma_groups or comma_decimal or point_decimal:
+        comma = (point_groups or comma_decimal) and not (comma_groups or point_decimal)
+        mixed = (point_groups or comma_decimal) and (comma_groups or point_decimal)
+    else:
+        mixed = False
+
+    def read(text: str) -> float:
+        if says_nothing(text):
+            return math.nan
+        plain = re.sub(r"(?<=\d)[\s\u00a0\u202f'](?=\d{3})", "", text)
+        if "," in plain and mixed:
+            raise ValueError(
+                "has a comma where other entries have a decimal point; write all of them alike"
+            )
+        if comma:
+            plain = plain.replace(".", "").replace(",", ".") if "," in plain else plain
+        else:
+            plain = re.sub(r",(?=\d{3}(\D|$))", "", plain)
+        try:
+            value = float(plain)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
             raise ValueError("is no number; give a number, or nothing if it is not known")
-        return int(sign * value >= sign * limit)
+        return value
 
     return read
-
-
-def _number(text: str) -> float:
-    """The number that a text stands for, nan for none."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,12 @@ from .store import MANY, Connection, Store, names_of
 
 __all__ = ["Model", "Summary", "fit", "fit_in", "is_intact", "latest_model", "load_model"]
 
-# People that a value of a group column must have on average for estimates to be drawn towards the
-# column's means without being told so: a column of telephone numbers has one.
-CROWD = 20
-ARRAYS = ("P", "low", "high", "seen", "bound")  # of a model, as they are stored
+# A column of texts that are all numbers is a number if it has more values than this, else a
+# category: a worker's number is a name.
+NAMES = 10
+ARRAYS = ("P", "low", "high", "seen", "bound", "draws")  # of a model, as they are stored
+
+UNIT = 65_535  # of a chance that is stored as a whole number of 16 bits
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -32,17 +34,32 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Summary:
-    """What a model was learnt from, and what it says of everybody together."""
+    """What a model was learnt from, and what it says of everybody together.
+
+    An interval is [value, low, high].
+    """
 
     people: int
     transitions: int
     without_history: int  # people without a transition of their own
     monotone_bound: int  # people whose estimate monotonicity moved
-    group_column: str | None  # towards whose means estimates are drawn
-    groups: list[str]  # its values
-    strength: list[Any]  # [K, 2, S] pseudo-counts of the group in a person's estimate
-    cohort_mean: list[Any]  # [2, S, S]
+    columns: list[str]  # what is known of people that estimates go by
+    left_out: list[str]  # why a column is not used
+    told: list[Any]  # [column, value, interval of the chance, interval of the effect], in logits
+    classes: list[float]  # probability of 1, 2, ... classes of people
+    no_effect: float  # probability that a contact changes nothing
+    effect: list[list[float]]  # by state: interval of what a contact adds to the chance
+    seen_chance: list[list[float]]  # by state: interval of the chance that it is seen
+    hides: list[float]  # interval of the difference, best to worst; empty if nothing is missing
     rounds: list[int]  # the first and the last of the history; empty if there is none
+
+    @classmethod
+    def from_json(cls, text: str) -> Summary:
+        """As it was stored, perhaps by a version that knew less."""
+        stored, empty = json.loads(text), {"no_effect": 0.0}
+        return cls(
+            **{one.name: stored.get(one.name, empty.get(one.name, [])) for one in fields(cls)}
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +75,13 @@ class Model:
     high: NDArray[np.float32]  # [n, 2, S, S]
     seen: NDArray[np.int32]  # [n, 2, S] transitions of their own
     bound: NDArray[np.bool_]  # [n] where monotonicity moved the estimate
+    # [L, n, 2, S, S - 1] joint draws of P[..., 1:], in units of 1 / UNIT; early versions drew none.
+    draws: NDArray[np.uint16] = field(default_factory=lambda: np.empty((0, 0, 2, 2, 1), np.uint16))
+
+    def drawn(self, number: int, who: Ints) -> Floats:
+        """One of the joint draws of P [m, 2, S, S] of some people."""
+        rest = self.draws[number, who] / UNIT
+        return np.concatenate([1 - rest.sum(axis=-1, keepdims=True), rest], axis=-1)
 
     @property
     def unseen(self) -> NDArray[np.bool_]:
@@ -80,17 +104,28 @@ def fit(database: Store, software: str) -> tuple[Model, bool]:
     -------
     tuple of Model and bool
         The model, and whether it is new: if nothing has changed since the last one, it is that one.
+
+    Raises
+    ------
+    InvalidInput
+        If nothing can be learnt from the history.
     """
     with database.writing() as connection:
-        return fit_in(connection, take_snapshot(connection), software)
+        now = take_snapshot(connection)
+        if (reason := now.nothing_learnt()) is not None:
+            raise InvalidInput(
+                f"nothing can be learnt: {reason}; import a history with: "
+                "softfair import history FILE"
+            )
+        return fit_in(connection, now, software)
 
 
 def fit_in(connection: Connection, now: Snapshot, software: str) -> tuple[Model, bool]:
     """As `fit`, of a snapshot and within a writing transaction."""
-    column = _group_column(now)
+    columns = _columns(now)
     asked = json.dumps(
         {
-            "shrink": column,
+            "columns": list(columns),
             "monotone": now.settings.monotone,
             "level": now.settings.level,
             "software": software,
@@ -102,7 +137,7 @@ def fit_in(connection: Connection, now: Snapshot, software: str) -> tuple[Model,
     number = connection.execute(same.order_by(m.c.id.desc()).limit(1)).scalar()
     if number is not None:
         return load_model(connection, number), False
-    summary, arrays = _estimate(now, column)
+    summary, arrays = _estimate(now, columns)
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     content, created = buffer.getvalue(), store.now()
@@ -117,46 +152,70 @@ def fit_in(connection: Connection, now: Snapshot, software: str) -> tuple[Model,
     )
     key = connection.execute(row).inserted_primary_key
     assert key is not None
+    store.sign(connection, m, int(key[0]))
     return Model(int(key[0]), created, now.batch, summary, **arrays), True
 
 
-def _group_column(now: Snapshot) -> str | None:
-    """The group column towards whose means estimates are drawn; None: there is none."""
-    if now.settings.shrink is not None:
-        return now.settings.shrink
-    people = now.people
-    crowded = (
-        column for column in people.columns() if len(people.group(column)[0]) * CROWD <= people.n
-    )
-    return next(crowded, None)
+def _columns(now: Snapshot) -> dict[str, NDArray[Any]]:
+    """What is known of people that estimates go by: numbers or texts [n], by name."""
+    people, shrink = now.people, now.settings.shrink
+    columns: dict[str, NDArray[Any]] = {}
+    for name in people.columns() if shrink is None else [shrink]:
+        values, code = people.group(name)
+        numbers = _as_numbers(values)
+        columns[name] = (np.array(values, dtype=object) if numbers is None else numbers)[code]
+    return columns
 
 
-def _estimate(now: Snapshot, column: str | None) -> tuple[Summary, dict[str, Any]]:
+def _as_numbers(values: list[str]) -> Floats | None:
+    """The values as numbers, nan where missing; None: they are names."""
+    if len(values) <= NAMES:
+        return None
+    try:
+        return np.array([float(value) if value else np.nan for value in values])
+    except ValueError:
+        return None
+
+
+def _estimate(now: Snapshot, columns: dict[str, NDArray[Any]]) -> tuple[Summary, dict[str, Any]]:
     """The estimates, as a summary and as the arrays that are stored."""
     settings, people, history = now.settings, now.people, now.history
-    names, groups = people.group(column) if column is not None else ([], None)
     if len(history.person) > MANY:
         say(f"estimating for {people.n:,} people ...")
-    counts = estimate.count_transitions(
+    read = estimate.read_histories(
         history.person, history.round, history.state, history.contacted, people.n, settings.S
     )
-    made = estimate.estimate(counts, groups, level=settings.level, monotone=settings.monotone)
-    bound = np.asarray(made.bound, dtype=bool)
+    made = estimate.estimate(
+        read, columns=columns, level=settings.level, monotone=settings.monotone
+    )
+    used = {one.column for one in made.columns}
     summary = Summary(
         people=people.n,
-        transitions=int(counts.sum()),
-        without_history=int(np.count_nonzero(made.seen.sum(axis=(1, 2)) == 0)),
-        monotone_bound=int(np.count_nonzero(bound)),
-        group_column=column,
-        groups=names,
-        strength=np.asarray(made.strength).tolist(),
-        cohort_mean=np.asarray(made.cohort_mean).tolist(),
+        transitions=int(made.seen.sum()),
+        without_history=int(np.count_nonzero(made.no_history)),
+        monotone_bound=int(np.count_nonzero(made.bound)),
+        columns=[name for name in columns if name in used],
+        left_out=list(made.left_out),
+        told=[
+            [one.column, one.value, [*astuple(one.without)], [*astuple(one.effect)]]
+            for one in made.columns
+        ],
+        classes=made.classes.tolist(),
+        no_effect=made.no_effect,
+        effect=[[*astuple(one)] for one in made.effect],
+        seen_chance=[[*astuple(one)] for one in made.seen_chance],
+        hides=[] if made.hides is None else [*astuple(made.hides)],
         rounds=_span(history),
     )
     # Nothing is computed from the ends of intervals, so single precision will do for them.
-    low, high = made.low.astype(np.float32), made.high.astype(np.float32)
-    seen = made.seen.astype(np.int32)
-    return summary, {"P": made.P, "low": low, "high": high, "seen": seen, "bound": bound}
+    return summary, {
+        "P": made.P,
+        "low": made.low.astype(np.float32),
+        "high": made.high.astype(np.float32),
+        "seen": made.seen.astype(np.int32),
+        "bound": np.asarray(made.bound, dtype=bool),
+        "draws": np.rint(made.draws * UNIT).astype(np.uint16),
+    }
 
 
 def _span(history: History) -> list[int]:
@@ -195,5 +254,5 @@ def load_model(connection: Connection, number: int) -> Model:
     """The model with a number."""
     row = connection.execute(sa.select(store.model).where(store.model.c.id == number)).one()
     with np.load(io.BytesIO(row.content)) as stored:
-        arrays = {name: stored[name] for name in ARRAYS}
-    return Model(row.id, row.created, row.batch, Summary(**json.loads(row.summary)), **arrays)
+        arrays = {name: stored[name] for name in ARRAYS if name in stored}
+    return Model(row.id, row.created, row.batch, Summary.from_json(row.summary), **arrays)

@@ -7,10 +7,16 @@ contacted with probability
 
     pi_t(s) = sigmoid(c lambda_t(s) - theta_t),
 
-independently of the others. Following everybody's distribution over states through the horizon then
+independently of the others. Where evenness has a weight (`softfair.EvenHanded`), everybody's bonus
+b is added to lambda. Following everybody's distribution over states through the horizon then
 gives the expected reward (of the states reached) and the expected contacts of each person. The list
 that is drawn has exactly k people and not k on average; for a site of a few people the expected
 reward is therefore some per cent too high.
+
+What is stated of a plan, and of a contact with a person, is weighed by the joint draws of the
+model's posterior: the plan made from the means is followed through each draw as if that were the
+truth. What is not known of the population is the same for everybody within a draw, so it does not
+average out; nor does it matter that the plan was chosen because it looked best.
 """
 
 from __future__ import annotations
@@ -26,20 +32,36 @@ from numpy.typing import NDArray
 
 from ..cohort import Cohort
 from ..errors import Infeasible, NotConverged
+from ..estimate import Interval
+from ..kernels.threads import map_parts
+from ..kernels.worth import plan_worth
 from ..progress import say, track
 from ..solvers import solve_priced
+from ..solvers.evenhanded import BonusValues
 from ..solvers.priced import hard_multiplier
 from ..solvers.values import PriceValues
-from .settings import Settings, Target
+from .models import Model
+from .settings import SOFTFAIR, Evenness, Settings, Target
 from .snapshot import People
 from .store import c_from_json, c_to_json
 
-__all__ = ["Followed", "LowestGroup", "Outlook", "Prospects", "SiteCohort", "choose_c"]
+__all__ = [
+    "Followed",
+    "LowestGroup",
+    "Outlook",
+    "Prospects",
+    "Reach",
+    "SiteCohort",
+    "Worth",
+    "choose_c",
+    "weigh",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SLICE = 65_536  # people that are followed through the horizon at a time
+PEOPLE_A_THREAD = 4096
 CLOSE = 1.02  # a target's c is found to within this factor
 SPAN = 1e6  # ... between this fraction of the hardest multiplier and the hardest multiplier
 SCAN = 13  # multipliers that are tried for a group target that neither end meets
@@ -62,13 +84,20 @@ class Outlook:
     """What a plan with multiplier c is expected to bring over the rounds that are left."""
 
     c: float
-    gained: float  # good rounds more than without any contact
+    gained: float  # good rounds more than without any contact, if estimates were the truth
     benefit: float  # that, as a share of what the most effective plan gains
     wait: float  # rounds between two contacts of who waits longest; inf: for ever
     residual: float  # largest relative gap between expected and allowed contacts of a round
     lowest: LowestGroup | None = None  # None: there is no group column
     target: Target | None = None  # that c was chosen for
     most_effective_gained: float | None = None  # with a target
+    gain: Interval | None = None  # good rounds more than without any contact, by the posterior
+    reached: float | None = None  # share of the listed who are reached; None: not seen yet
+    evenness: Evenness = SOFTFAIR
+    mu: tuple[float, ...] = ()  # weight of evenness at each site; empty for SoftFair
+    # Share of the most effective plan's gain that is lost because capacity goes by site; None: it
+    # does not, or there is nothing to gain.
+    sites_cost: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As it is stored and printed: infinite c is "inf", an infinite wait None."""
@@ -82,9 +111,17 @@ class Outlook:
         if self.lowest is not None:
             fields["group"] = self.lowest.share
             fields["group_column"], fields["lowest_group"] = self.lowest.column, self.lowest.value
+        if not self.evenness.is_softfair:
+            fields["evenness"], fields["mu"] = asdict(self.evenness), self.mu
         if self.target is not None:
             fields["target"], fields["target_said"] = asdict(self.target), str(self.target)
             fields["most_effective_gained"] = self.most_effective_gained
+        if self.gain is not None:
+            fields["gain"] = asdict(self.gain)
+        if self.reached is not None:
+            fields["reached"] = self.reached
+        if self.sites_cost is not None:
+            fields["sites_cost"] = self.sites_cost
         return fields
 
     @classmethod
@@ -104,6 +141,11 @@ class Outlook:
             lowest=lowest,
             target=target,
             most_effective_gained=fields.get("most_effective_gained"),
+            gain=Interval(**fields["gain"]) if "gain" in fields else None,
+            reached=fields.get("reached"),
+            evenness=Evenness(**fields.get("evenness", {})),
+            mu=tuple(fields.get("mu", ())),
+            sites_cost=fields.get("sites_cost"),
         )
 
     def meets(self, target: Target) -> bool:
@@ -127,6 +169,20 @@ class Followed(NamedTuple):
     contacts: Floats  # [n] of each person
 
 
+class Solved(NamedTuple):
+    """Gains and prices of a site at one multiplier."""
+
+    values: PriceValues | BonusValues  # whose rows are gains plus bonuses
+    bonus: Floats  # [n] what evenness adds to each person's gain
+    mu: float  # the weight of evenness
+
+    def part(self, cohort: Cohort, which: Ints) -> PriceValues | BonusValues:
+        """The values of some of the people."""
+        if isinstance(self.values, BonusValues):
+            return replace(self.values, cohort=cohort, bonus=self.bonus[which])
+        return replace(self.values, cohort=cohort)
+
+
 class SiteCohort:
     """The people who are waiting at one site.
 
@@ -144,22 +200,35 @@ class SiteCohort:
 
     def __init__(self, cohort: Cohort, k: int, horizon: int, who: Ints) -> None:
         self.cohort, self.k, self.horizon, self.who = cohort, k, horizon, who
-        self._solved: tuple[float, PriceValues] | None = None  # the last c and its solution
+        self._solved: tuple[tuple[float, Evenness], Solved] | None = None  # the last solution
 
-    def values(self, c: float) -> PriceValues:
-        """Gains and prices at multiplier c; the last solution is remembered."""
-        if self._solved is None or self._solved[0] != c:
+    def solved(self, c: float, evenness: Evenness = SOFTFAIR) -> Solved:
+        """Gains, bonuses and prices at multiplier c; the last solution is remembered."""
+        if self._solved is None or self._solved[0] != (c, evenness):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NotConverged)  # the outlook has the residual
-                self._solved = c, solve_priced(self.cohort, self.k, self.horizon, 1.0, c)
+                self._solved = (c, evenness), self._solve(c, evenness)
         return self._solved[1]
 
-    def scores(self, c: float) -> Floats:
-        """Expected gain lambda_0 from a contact now [n], over the states a person may be in."""
-        gains: Floats = np.sum(self.values(c).rows(0, 1)[0] * self.cohort.start, axis=1)
-        return gains
+    def _solve(self, c: float, evenness: Evenness) -> Solved:
+        given = (self.cohort, self.k, self.horizon, 1.0)
+        if evenness.is_softfair or self.k in (0, self.cohort.n) or c == 0:  # or chances are equal
+            return Solved(solve_priced(*given, c), np.zeros(self.cohort.n), 0.0)
+        fitted = evenness.policy(c).fit(*given)
+        assert isinstance(fitted.values, PriceValues | BonusValues)
+        return Solved(fitted.values, fitted.bonus, fitted.mu)
 
-    def follow(self, c: float | None) -> Followed:
+    def values(self, c: float) -> PriceValues | BonusValues:
+        """Gains and prices at multiplier c, without evenness."""
+        return self.solved(c).values
+
+    def scores(self, c: float, evenness: Evenness = SOFTFAIR) -> Floats:
+        """Expected gain lambda_0 from a contact now [n], over the states a person may be in."""
+        solved = self.solved(c, evenness)
+        sums: Floats = np.sum(solved.values.rows(0, 1)[0] * self.cohort.start, axis=1)
+        return sums - solved.bonus
+
+    def follow(self, c: float | None, evenness: Evenness = SOFTFAIR) -> Followed:
         """Expected reward and contacts over the horizon; c None: nobody is contacted.
 
         Notes
@@ -169,9 +238,10 @@ class SiteCohort:
         """
         reward, contacts = 0.0, np.zeros(self.cohort.n)
         for first in range(0, self.cohort.n, SLICE):
-            part = self.cohort.subset(np.arange(first, min(first + SLICE, self.cohort.n)))
+            which = np.arange(first, min(first + SLICE, self.cohort.n))
+            part = self.cohort.subset(which)
             x = part.start.copy()  # [n, S]
-            for inverse in self._inverse_chances(c, part):
+            for inverse in self._inverse_chances(c, evenness, part, which):
                 active = x / inverse  # [n, S]
                 contacts[first : first + part.n] += active.sum(axis=1)
                 x = np.einsum("is,ist->it", x - active, part.P[:, 0]) + np.einsum(
@@ -180,16 +250,119 @@ class SiteCohort:
                 reward += float(np.sum(x * part.reward))
         return Followed(reward, contacts)
 
-    def _inverse_chances(self, c: float | None, part: Cohort) -> Iterator[Floats]:
+    def chances(self, c: float, evenness: Evenness = SOFTFAIR) -> Iterator[tuple[Ints, Floats]]:
+        """Some of the people at a time: their places, and pi_t(s) [T, m, S] of each."""
+        for first in range(0, self.cohort.n, SLICE):
+            part = np.arange(first, min(first + SLICE, self.cohort.n))
+            inverse = self._inverse_chances(c, evenness, self.cohort.subset(part), part)
+            yield part, 1 / np.stack(list(inverse))
+
+    def _inverse_chances(
+        self, c: float | None, evenness: Evenness, part: Cohort, which: Ints
+    ) -> Iterator[Floats]:
         """1 / pi_t(s) [n, S] of some of the people for t = 0, ..., T - 1; inf for no contact."""
         if c is None:
             yield from (np.full((part.n, part.S), np.inf) for _ in range(self.horizon))
             return
-        values = self.values(c)
-        gains = replace(values, cohort=part).rows(0, self.horizon)  # lambda_t(s) [T, n, S]
+        values = self.solved(c, evenness).part(part, which)
+        gains = values.rows(0, self.horizon)  # lambda_t(s), with the bonus [T, n, S]
         for theta, gain in zip(values.theta, gains, strict=True):
             with np.errstate(over="ignore"):
                 yield 1 + np.exp(theta - values.c * gain)
+
+
+class Reach(NamedTuple):
+    """How many of those who were listed in past rounds were reached."""
+
+    reached: int
+    missed: int
+
+    @property
+    def share(self) -> float | None:
+        """The share that is expected; None: nobody has been listed and recorded yet."""
+        total = self.reached + self.missed
+        return (self.reached + 0.5) / (total + 1) if total else None
+
+    def draws(self, L: int) -> Floats:
+        """Quantiles [L] of the share's posterior (Jeffreys' prior), in mixed order."""
+        if self.share is None:
+            return np.ones(L)
+        from scipy.stats import beta
+
+        points = beta.ppf((np.arange(L) + 0.5) / L, self.reached + 0.5, self.missed + 0.5)
+        return np.asarray(np.random.default_rng(0).permutation(points))
+
+
+class Worth(NamedTuple):
+    """What a contact now is worth to each person, in good rounds: mean and ends [n]."""
+
+    mean: Floats
+    low: Floats
+    high: Floats
+
+
+def weigh(
+    cohorts: Sequence[SiteCohort],
+    c: float,
+    model: Model,
+    level: float,
+    reach: Reach,
+    evenness: Evenness = SOFTFAIR,
+) -> tuple[Interval | None, Worth | None]:
+    """What a plan brings, and a contact now brings to each person, by the posterior.
+
+    Parameters
+    ----------
+    cohorts
+        One for each site with people.
+    c
+        The plan's multiplier.
+    model
+        With the draws of the posterior; without any, nothing is stated.
+    level
+        Of the intervals.
+    reach
+        How many of those who were listed were reached.
+    evenness
+        The plan's policy.
+
+    Returns
+    -------
+    tuple of Interval and Worth
+        Good rounds more than without contacts, and the worth of a contact now by the person's
+        number in the programme; nan for who is not in a cohort.
+    """
+    L, n = model.draws.shape[:2]
+    if not L:
+        return None, None
+    reached, totals = reach.draws(L), np.zeros(L)
+    worth = Worth(*np.full((3, n), np.nan))
+    tail = (1 - level) / 2
+    for cohort in cohorts:
+        for part, chance in cohort.chances(c, evenness):
+            who = cohort.who[part]
+            some = cohort.cohort.subset(part)
+            gained, now = np.empty(len(who)), np.empty((L, len(who)))
+            for number in range(L):
+                P = model.drawn(number, who)
+                map_parts(
+                    plan_worth,
+                    len(who),
+                    PEOPLE_A_THREAD,
+                    P,
+                    chance,
+                    reached[number],
+                    some.start,
+                    some.reward,
+                    gained,
+                    now[number],
+                )
+                totals[number] += gained.sum()
+            worth.mean[who] = now.mean(axis=0)
+            worth.low[who], worth.high[who] = np.quantile(
+                now, [tail, 1 - tail], axis=0, method="weibull"
+            )
+    return Interval.of(totals, level), worth
 
 
 class Prospects:
@@ -203,12 +376,18 @@ class Prospects:
         Everybody.
     column
         The group column whose rates are compared; None: none.
+    evenness
+        What is added to the gain.
     """
 
     def __init__(
-        self, cohorts: Sequence[SiteCohort], people: People, column: str | None = None
+        self,
+        cohorts: Sequence[SiteCohort],
+        people: People,
+        column: str | None = None,
+        evenness: Evenness = SOFTFAIR,
     ) -> None:
-        self._cohorts, self._column = cohorts, column
+        self._cohorts, self._column, self._evenness = cohorts, column, evenness
         self._values, codes = ([], None) if column is None else people.group(column)
         who = np.concatenate([cohort.who for cohort in cohorts])
         self._codes = None if codes is None else codes[who]
@@ -220,7 +399,8 @@ class Prospects:
 
     def at(self, c: float) -> Outlook:
         """What the plan with multiplier c is expected to bring."""
-        followed = [cohort.follow(c) for cohort in self._cohorts]
+        followed = [cohort.follow(c, self._evenness) for cohort in self._cohorts]
+        solved = [cohort.solved(c, self._evenness) for cohort in self._cohorts]
         gained = sum(one.reward for one in followed) - self._without
         rates = np.concatenate([one.contacts for one in followed]) / self._horizon
         most, slowest = self.most_effective_gained, rates.min()
@@ -229,8 +409,10 @@ class Prospects:
             gained=gained,
             benefit=gained / most if most > 0 else 1.0,
             wait=float(1 / slowest) if slowest > NEVER else math.inf,
-            residual=max(cohort.values(c).info.residual for cohort in self._cohorts),
+            residual=max(one.values.info.residual for one in solved),
             lowest=self._lowest(rates),
+            evenness=self._evenness,
+            mu=() if self._evenness.is_softfair else tuple(one.mu for one in solved),
         )
 
     def _lowest(self, rates: Floats) -> LowestGroup | None:
@@ -271,26 +453,48 @@ def choose_c(cohorts: Sequence[SiteCohort], settings: Settings, people: People) 
     column = next(iter(people.columns()), None)
     if target is not None and target.column is not None:
         column = target.column
-    prospects = Prospects(cohorts, people, column)
+    prospects = Prospects(cohorts, people, column, settings.evenness)
+    cost = _cost_of_sites(cohorts, people, prospects.most_effective_gained)
     if target is None:
-        return prospects.at(settings.c)
+        return replace(prospects.at(settings.c), sites_cost=cost)
     return replace(
-        _found(prospects, target),
+        _found(prospects, target, settings.c),
         target=target,
         most_effective_gained=prospects.most_effective_gained,
+        sites_cost=cost,
     )
 
 
-def _found(prospects: Prospects, target: Target) -> Outlook:
+def _cost_of_sites(cohorts: Sequence[SiteCohort], people: People, gained: float) -> float | None:
+    """What capacity by site loses against the same capacity for all, both at their most effective.
+
+    It is a share of what the latter gains.
+    """
+    if len(cohorts) < 2:
+        return None
+    everybody = Cohort(
+        np.concatenate([one.cohort.P for one in cohorts]),
+        start=np.concatenate([one.cohort.start for one in cohorts]),
+    )
+    who = np.concatenate([one.who for one in cohorts])
+    together = SiteCohort(everybody, sum(one.k for one in cohorts), cohorts[0].horizon, who)
+    most = Prospects([together], people).most_effective_gained
+    return max(0.0, 1 - gained / most) if most > 0 else None
+
+
+def _found(prospects: Prospects, target: Target, own: float) -> Outlook:
     """What is expected at the c that serves a target best.
 
     With c benefit grows and evenness falls: a target of benefit asks for the least c that meets it,
-    the others for the largest.
+    the others for the largest, or for the programme's own if any would do.
     """
     lottery, hardest = prospects.at(0.0), prospects.at(math.inf)
     safest, boldest = (hardest, lottery) if target.goal == "benefit" else (lottery, hardest)
     if boldest.meets(target):
-        return boldest
+        # A target of evenness that binds nobody is no reason to leave chance out: the programme's
+        # own c stays.
+        usual = boldest if target.goal == "benefit" else prospects.at(own)
+        return usual if usual.meets(target) else boldest
     if safest.meets(target):
         return _bisected(prospects, target, safest)
     between = []

@@ -1,38 +1,58 @@
-"""Recording what happened in a round: who was contacted, and the states that were reached."""
+"""Recording what happened in a round: who was contacted, and the states that were reached.
+
+A record tells of those whom it names. The round stays open until everybody on its list is told of,
+or until it is closed; who has not been told of by then is taken as not contacted.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import hashlib
+from dataclasses import dataclass, replace
 
 import numpy as np
-import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from ..errors import InvalidInput
-from . import store
+from ..errors import InvalidInput, Unsure
 from .batches import (
     Content,
     Imported,
     News,
     Recorded,
     contact_column,
+    match_people,
     news_of,
-    numbers_of,
     refuse_repeats,
+    round_column,
     state_column,
 )
-from .entries import identifier, optional_round
+from .columns import ReadAs, remembered
+from .entries import identifier
+from .imports import FAR
 from .reading import Source, Table, read_table
-from .settings import current_settings
-from .snapshot import People, load_people
-from .store import UNKNOWN, Connection, Store, plan_in_force
+from .settings import change_settings
+from .snapshot import Snapshot, take_snapshot
+from .store import UNKNOWN, Connection, Store
 
-__all__ = ["record"]
+__all__ = ["WORKSHEET", "close_round", "record"]
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Columns of an exported plan. Only ``round`` is read.
-WORKSHEET = ("round", "listed", "probability", "score", "state_now", "status", "site", "reason")
+# Columns of an exported plan or worksheet. Only ``round`` is read.
+WORKSHEET = (
+    "round",
+    "date",
+    "listed",
+    "probability",
+    "score",
+    "state_now",
+    "status",
+    "site",
+    "reason",
+    "checkpoint",
+    "comment",
+)
+READ = ("contacted", "state", "value", "round")
 
 
 def record(
@@ -42,11 +62,11 @@ def record(
     round: int | None = None,
     threshold: str | None = None,
     again: bool = False,
+    how: ReadAs | None = None,
+    sure: bool = False,
+    close: bool = False,
 ) -> Imported:
     """Record who was contacted in a round, and the states reached after it.
-
-    The first record of a round is taken to name all who were contacted: who is not in it was not.
-    A later one corrects only whom it names.
 
     Parameters
     ----------
@@ -59,12 +79,18 @@ def record(
     software
         Name and version that the batch is stamped with.
     round
-        Which round. Default: what a column ``round`` says, else the first round that was planned
-        and not recorded.
+        Which round. Default: what a column ``round`` says, else the first that was planned and is
+        open.
     threshold
-        From where on a value is good: ``4``, or ``<=3`` for up to where.
+        From where on a value is good, if the programme has no threshold yet.
     again
         Take a file that was taken before, though it has been corrected since.
+    how
+        How the file is read where that does not go without saying.
+    sure
+        Take a round that nobody planned, or the file of another round again.
+    close
+        Whether this is all: who is not told of was not contacted.
 
     Returns
     -------
@@ -75,136 +101,249 @@ def record(
     ------
     BadRows
         If entries are wrong; nothing is recorded then.
+    Unsure
+        If nobody planned the round, or the same file was recorded as another round.
     InvalidInput
         If the file cannot be used at all, or it is not clear which round it is of.
     """
-    table = read_table(source, ("id",), ("contacted", "state", "value", *WORKSHEET))
-    ids = table.parse("id", identifier)
-    in_rounds = (
-        table.parse("round", optional_round) if "round" in table.columns else np.empty(0, np.int64)
+    table = read_table(
+        source, ("id",), (*READ, *WORKSHEET), (), how, remembered(database, "record")
     )
+    table.parse("id", identifier)
     # A file without states names those who were contacted.
     has_states = "state" in table.columns or "value" in table.columns
     contacted = contact_column(table, otherwise=UNKNOWN if has_states else 1)
+    content = Content(table, "record", {"threshold": threshold})
     with database.writing() as connection:
-        _, settings = current_settings(connection)
-        state = state_column(table, settings, threshold)
-        refuse_repeats(table, ids)
-        at = _round_of(connection, table, in_rounds[in_rounds >= 0], round)
-        content = Content(table, "record", {"threshold": threshold, "round": at})
-        return _store(connection, content, at, contacted, state, software, again)
+        now = take_snapshot(connection)
+        told, order = _rounds_told(table, now)
+        state, value, used = state_column(table, now.settings, threshold)
+        earlier = content.earlier(connection)
+        if earlier is not None and round is not None and earlier.round != round:
+            if not sure:
+                raise Unsure(
+                    f"the same file was recorded as {now.settings.called(earlier.round or 0)} "
+                    f"(batch {earlier.imported.batch}), and is now said to be of round {round}"
+                )
+            earlier = None
+        at = earlier.round if earlier is not None else None
+        if at is None:
+            at = _round_of(now, table, told, round)
+        if earlier is not None and not earlier.later:
+            return earlier.imported
+        if earlier is None:
+            _ask_about(now, at, sure)
+        if not sure:
+            _ask_about_contacts(table)
+        matches = match_people(now.people, table, add=False)
+        refuse_repeats(table, matches.person)
+        table.refuse()
+        made = _Made(now, at, matches.person, contacted, state, value)
+        if not sure:
+            made.ask_about_others(table.where)
+        if earlier is not None and not again:
+            return replace(earlier.imported, superseded=made.news(connection, close)[0].stored)
+        done = made.store(connection, content, software, close, order)
+        if used is not None and used != now.settings.threshold:
+            change_settings(connection, replace(now.settings, threshold=used), software)
+        if table.ignored:
+            done = replace(done, notes=(*table.notes, f"Not read: {', '.join(table.ignored)}."))
+        return done
 
 
-def _store(
-    connection: Connection,
-    content: Content,
-    at: int,
-    contacted: Ints,
-    state: Ints,
-    software: str,
-    again: bool,
-) -> Imported:
-    """Write contacts and states [rows] of a round, unless the same file was taken before."""
-    earlier, later = content.earlier(connection)
-    if earlier is not None and not later:
-        return earlier
-    table = content.table
-    person, _ = numbers_of(connection, table, add_people=False)
-    table.refuse()
-    absent = np.empty(0, np.int64)
-    if first := not _is_recorded(connection, at):
-        absent = _absent(load_people(connection), person, at)
-        contacted = np.maximum(contacted, 0)
-    news = _news(connection, at, person, contacted, state, absent)
-    if earlier is not None and not again:
-        return replace(earlier, superseded=news.stored)
-    batch = content.new_batch(connection, news.stored, software, at)
-    news.append(connection, batch)
-    recorded = _beside_plan(connection, at, person, contacted, first, len(absent))
-    return Imported(batch, len(table), news.added, news.corrected, False, recorded)
+def close_round(database: Store, software: str, round: int | None = None) -> Imported:
+    """Close a round: who has not been told of was not contacted.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    software
+        Name and version that the batch is stamped with.
+    round
+        Which round. Default: the first that was planned and is open.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such round, or it is over.
+    """
+    with database.writing() as connection:
+        now = take_snapshot(connection)
+        opened = now.open_rounds()
+        if not opened or (round is not None and round not in opened):
+            which = "no planned round is open" if round is None else f"round {round} is not open"
+            raise InvalidInput(f"{which}; see where things stand with: softfair status")
+        at = opened[0] if round is None else round
+        nobody = np.empty(0, np.int64)
+        digest = hashlib.sha256(f"close {at} {now.batch}".encode()).hexdigest()
+        table = Table("", digest, {"id": ([], nobody)}, nobody, [], ReadAs())
+        content = Content(table, "record", {})
+        made = _Made(now, at, nobody, nobody, nobody, None)
+        return made.store(connection, content, software, close=True, order=None)
 
 
-def _round_of(connection: Connection, table: Table, in_rounds: Ints, asked: int | None) -> int:
-    """The round that a record is of, given the rounds in the file and the one asked for."""
-    if len(in_rounds) and in_rounds.min() != in_rounds.max():
-        raise InvalidInput(
-            f"{table.where} is of rounds {in_rounds.min()} to {in_rounds.max()}; "
-            "record one round at a time"
+@dataclass(frozen=True, eq=False)
+class _Made:
+    """A record of a round."""
+
+    now: Snapshot  # what was known before
+    at: int
+    person: Ints  # [rows]
+    contacted: Ints  # [rows]
+    state: Ints  # [rows] reached
+    value: Floats | None  # [rows] that it was made of
+
+    def ask_about_others(self, where: str) -> None:
+        """Ask about a file that tells of more contacts off the list than the list has people."""
+        listed = self.now.rounds.lists.get(self.at, np.empty(0, np.int64))
+        others = np.setdiff1d(self.person[self.contacted == 1], listed)
+        if len(listed) and len(others) > len(listed):
+            raise Unsure(
+                f"{where} tells of {len(others)} people contacted who were not on the list of "
+                f"{len(listed)}"
+            )
+
+    def store(
+        self,
+        connection: Connection,
+        content: Content,
+        software: str,
+        close: bool,
+        order: str | None,
+    ) -> Imported:
+        """Write it as a batch."""
+        news, absent, untold, closed = self.news(connection, close)
+        read_as = replace(content.table.read_as, dates=order)
+        batch = content.new_batch(connection, news.stored, software, self.at, close, read_as)
+        news.append(connection, batch)
+        return Imported(
+            batch,
+            len(content.table),
+            news.added,
+            news.corrected,
+            before=False,
+            recorded=self._beside_plan(untold, len(absent), closed),
+            read_as=read_as,
+            notes=content.table.notes,
         )
-    if len(in_rounds) and asked is not None and in_rounds[0] != asked:
+
+    def news(self, connection: Connection, close: bool) -> tuple[News, Ints, int, bool]:
+        """What is new; who is taken as not contacted; how many are not told of; is it over now?"""
+        now, at = self.now, self.at
+        _, known = now.history.of(at, now.people.n)
+        told = self.contacted >= 0
+        known[self.person[told]] = self.contacted[told]
+        listed = now.rounds.lists.get(at, np.empty(0, np.int64))
+        waiting = np.setdiff1d(listed, now.people.gone(at))
+        untold = int(np.count_nonzero(known[waiting] < 0))
+        complete = close or at in now.rounds.closed or (len(listed) > 0 and not untold)
+        absent = self._in_programme(known < 0) if complete else np.empty(0, np.int64)
+        if absent.size:
+            untold = 0
+        # Contacts during the round and states at the start of the next.
+        rows, unknown = len(self.person), np.full(len(self.person), UNKNOWN)
+        nothing = np.full(len(absent), UNKNOWN)
+        who = np.concatenate([self.person, absent, self.person])
+        when = np.repeat([at, at, at + 1], [rows, len(absent), rows])
+        contacts = np.concatenate([self.contacted, np.zeros(len(absent), np.int64), unknown])
+        states = np.concatenate([unknown, nothing, self.state])
+        values = None
+        if self.value is not None:
+            values = np.concatenate([np.full(rows + len(absent), np.nan), self.value])
+        says = (states >= 0) | (contacts >= 0)
+        news = news_of(
+            connection,
+            who[says],
+            when[says],
+            states[says],
+            contacts[says],
+            None if values is None else values[says],
+        )
+        return news, absent, untold, bool(complete)
+
+    def _in_programme(self, of: NDArray[np.bool_]) -> Ints:
+        """Those of whom a condition [n] holds who are in the programme in the round."""
+        people, at = self.now.people, self.at
+        here = (people.enrolled <= at) & ((people.departed == UNKNOWN) | (people.departed > at))
+        here[people.unnamed] = False
+        return np.flatnonzero(here & of)
+
+    def _beside_plan(self, untold: int, absent: int, closed: bool) -> Recorded:
+        listed = self.now.rounds.lists.get(self.at, np.empty(0, np.int64))
+        reached = self.person[self.contacted == 1]
+        return Recorded(
+            round=self.at,
+            contacted=len(reached),
+            listed=len(listed),
+            not_reached=int(np.isin(self.person[self.contacted == 0], listed).sum()),
+            off_list=int((~np.isin(reached, listed)).sum()),
+            untold=untold,
+            absent=absent,
+            closed=closed,
+            states=int(np.count_nonzero(self.state >= 0)),
+            told=bool((self.contacted >= 0).any()) or absent > 0,
+        )
+
+
+def _ask_about_contacts(table: Table) -> None:
+    """Ask about a file that is not of identifiers alone, and has neither contacts nor states."""
+    if table.ignored and not {"contacted", "state", "value"} & set(table.columns):
+        raise Unsure(
+            f"{table.where} has no column contacted, state or value (but "
+            f"{', '.join(map(repr, table.ignored[:5]))}), so that all {len(table)} in it would be "
+            "taken as contacted; say what a column is with --map, such as "
+            f"--map value='{table.ignored[0]}'"
+        )
+
+
+def _rounds_told(table: Table, now: Snapshot) -> tuple[Ints, str | None]:
+    """The different rounds in the column ``round``, and how its dates were read."""
+    if "round" not in table.columns:
+        return np.empty(0, np.int64), None
+    rounds, _, order = round_column(
+        table, "round", now.settings, table.read_as.dates, optional=True
+    )
+    return np.unique(rounds[rounds >= 0]), order
+
+
+def _round_of(now: Snapshot, table: Table, told: Ints, asked: int | None) -> int:
+    """The round that a record is of, given the rounds in the file and the one asked for."""
+    if len(told) > 1:
         raise InvalidInput(
-            f"{table.where} is of round {in_rounds[0]}, not of round {asked}; "
+            f"{table.where} is of rounds {told[0]} to {told[-1]}; record one round at a time"
+        )
+    if len(told) and asked is not None and told[0] != asked:
+        raise InvalidInput(
+            f"{table.where} is of round {told[0]}, not of round {asked}; "
             "leave --round out, or mend the file"
         )
-    if len(in_rounds):
-        return int(in_rounds[0])
+    if len(told):
+        return int(told[0])
     if asked is not None:
         return asked
-    p, o = store.plan, store.observation
-    planned = (
-        connection.execute(sa.select(p.c.round).distinct().order_by(p.c.round)).scalars().all()
-    )
-    if not planned:
+    if not now.rounds.planned:
         raise InvalidInput(
             "no round has been planned; say which round this was, such as --round 21"
         )
-    recorded = set(
-        connection.execute(
-            sa.select(o.c.round)
-            .where(o.c.round >= planned[0], o.c.contacted.is_not(None))
-            .distinct()
-        ).scalars()
-    )
-    return int(next((r for r in planned if r not in recorded), planned[-1]))
+    return int(next(iter(now.open_rounds()), now.rounds.planned[-1]))
 
 
-def _is_recorded(connection: Connection, at: int) -> bool:
-    """Whether any contact of a round is known."""
-    o = store.observation
-    query = sa.select(o.c.person).where(o.c.round == at, o.c.contacted.is_not(None)).limit(1)
-    return connection.execute(query).first() is not None
-
-
-def _absent(people: People, person: Ints, at: int) -> Ints:
-    """Who is in the programme in a round and not among the given persons."""
-    in_programme = (people.enrolled <= at) & ((people.departed == UNKNOWN) | (people.departed > at))
-    return np.setdiff1d(np.flatnonzero(in_programme), person)
-
-
-def _news(
-    connection: Connection, at: int, person: Ints, contacted: Ints, state: Ints, absent: Ints
-) -> News:
-    """Contacts during the round and states at the start of the next, as far as they are new."""
-    unknown = np.full(len(person), UNKNOWN)
-    nothing = np.full(len(absent), UNKNOWN)
-    who = np.concatenate([person, absent, person])
-    when = np.repeat([at, at, at + 1], [len(person), len(absent), len(person)])
-    contacts = np.concatenate([contacted, np.zeros(len(absent), np.int64), unknown])
-    states = np.concatenate([unknown, nothing, state])
-    known = (states >= 0) | (contacts >= 0)
-    return news_of(connection, who[known], when[known], states[known], contacts[known])
-
-
-def _beside_plan(
-    connection: Connection, at: int, person: Ints, contacted: Ints, first: bool, absent: int
-) -> Recorded:
-    """The contacts of a file beside the plan of the round.
-
-    In the first record of a round who is not named was not reached; in a later one only those count
-    of whom it says so.
-    """
-    r = store.plan_row
-    on_list = sa.select(r.c.person).where(
-        r.c.plan == plan_in_force(connection, at), r.c.listed == 1
-    )
-    listed = set(connection.execute(on_list).scalars())
-    reached = set(person[contacted == 1].tolist())
-    missed = listed - reached if first else listed & set(person[contacted == 0].tolist())
-    return Recorded(
-        round=at,
-        contacted=len(reached),
-        listed=len(listed),
-        not_reached=len(missed),
-        off_list=len(reached - listed),
-        absent=absent,
-    )
+def _ask_about(now: Snapshot, at: int, sure: bool) -> None:
+    """Ask about a round that nobody planned."""
+    if at in now.rounds.lists:
+        return
+    following = now.next_round()
+    if at > following + FAR:
+        raise InvalidInput(
+            f"round {at} is {at - following} rounds after round {following}, the next one; "
+            "mend the round"
+        )
+    if not sure:
+        opened = now.open_rounds() or [following]
+        raise Unsure(
+            f"nobody planned {now.settings.called(at)}; "
+            f"the one that waits for a record is {now.settings.called(opened[0])}"
+            if now.rounds.planned
+            else f"no round has been planned, and this is said to be of {now.settings.called(at)}"
+        )

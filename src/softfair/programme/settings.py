@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import date
 from typing import Any
 
 import sqlalchemy as sa
 
 from ..errors import InvalidInput
+from ..policies import EvenHanded
+from ..solvers.realised import GOALS
 from . import store
-from .store import Connection, Store, c_from_json, c_to_json
+from .dates import Calendar, length_of
+from .luck import SEED_BITS
+from .retractions import retracted_batches
+from .store import Connection, Store, c_from_json, c_to_json, sign
 
-__all__ = ["Settings", "Target", "current_settings", "initialise"]
+__all__ = [
+    "SOFTFAIR",
+    "Evenness",
+    "Settings",
+    "Target",
+    "change_settings",
+    "current_settings",
+    "initialise",
+]
 
+FARTHEST = 10_000  # rounds: a plan holds prices and values for each
+SUREST = 1 - 1e-9  # the level of the widest intervals: beyond, quantiles lose their digits
 MOST = 2**31  # whole numbers in the database are smaller than this
 
-GOALS = {  # what a target may ask for, as a sentence
+TARGETS = {  # what a target may ask for, as a sentence
     "benefit": "keep at least {:.3g} % of the benefit of the most effective plan",
-    "wait": "nobody expected to wait more than {:g} rounds",
+    "wait": "everybody's wait at most {:g} rounds on average over what may come "
+    "(now and then somebody will wait longer)",
     "group": "no {} below {:.3g} % of the average rate",
 }
 
@@ -50,7 +69,7 @@ class Target:
     column: str | None = None
 
     def __post_init__(self) -> None:
-        if self.goal not in GOALS:
+        if self.goal not in TARGETS:
             raise InvalidInput(
                 f"the target is {self.goal!r}; "
                 "choose benefit, wait or a group column, such as region"
@@ -90,8 +109,79 @@ class Target:
 
     def __str__(self) -> str:
         if self.goal == "group":
-            return GOALS["group"].format(self.column, 100 * self.value)
-        return GOALS[self.goal].format(self.value if self.goal == "wait" else 100 * self.value)
+            return TARGETS["group"].format(self.column, 100 * self.value)
+        return TARGETS[self.goal].format(self.value if self.goal == "wait" else 100 * self.value)
+
+
+@dataclass(frozen=True)
+class Evenness:
+    """What makes help more even than gain alone would: the policy of the draws.
+
+    Parameters
+    ----------
+    goal
+        ``mu``, ``entropy``, ``never`` or ``wait``, as in `softfair.EvenHanded`.
+    value
+        Of the goal; mu = 0 is SoftFair.
+
+    Raises
+    ------
+    InvalidInput
+        If the goal is not known, or the value is out of its range.
+    """
+
+    goal: str = "mu"
+    value: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.policy(0.0)
+
+    def policy(self, c: float) -> EvenHanded:
+        """The policy with a multiplier c."""
+        if self.goal not in ("mu", *GOALS):
+            raise InvalidInput(
+                f"EvenHanded has no {self.goal!r}; say EvenHanded:100 (mu), "
+                "EvenHanded:entropy=4, EvenHanded:never=10% or EvenHanded:wait=20"
+            )
+        given: dict[str, Any] = {self.goal: self.value}
+        return EvenHanded(c=c, **given)
+
+    @property
+    def is_softfair(self) -> bool:
+        """Whether chances follow the gain alone."""
+        return self.goal == "mu" and self.value == 0
+
+    @classmethod
+    def parse(cls, text: str) -> Evenness:
+        """What ``SoftFair``, ``EvenHanded:100`` or ``EvenHanded:entropy=4`` asks for.
+
+        Examples
+        --------
+        >>> Evenness.parse("EvenHanded:never=10%")
+        Evenness(goal='never', value=0.1)
+        """
+        name, _, rest = (part.strip() for part in text.partition(":"))
+        if name == "SoftFair" and not rest:
+            return cls()
+        goal, equals, number = (part.strip() for part in rest.rpartition("="))
+        try:
+            value = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+        except ValueError:
+            name = ""
+        if name != "EvenHanded":
+            raise InvalidInput(
+                f"the policy is {text!r}; say SoftFair, EvenHanded:100 (mu), "
+                "EvenHanded:entropy=4, EvenHanded:never=10% or EvenHanded:wait=20"
+            )
+        return cls(goal if equals else "mu", value)
+
+    def __str__(self) -> str:
+        if self.is_softfair:
+            return "SoftFair"
+        return f"EvenHanded ({self.goal} = {self.value:g})"
+
+
+SOFTFAIR = Evenness()
 
 
 @dataclass(frozen=True)
@@ -108,36 +198,49 @@ class Settings:
     # People a round, or that by value of the column ``by``; None: one in ten.
     capacity: int | Mapping[str, int] | None = None
     by: str | None = None  # group column that capacity goes by: site, language, worker
-    horizon: int = 26  # rounds, from the first that is planned
+    horizon: int = 26  # rounds that a plan looks ahead, itself included
+    ends: int | None = None  # the last round of the programme; None: it goes on
+    # Capacities of single rounds: "30", "0", or a share of the usual ones such as "50%".
+    exceptions: Mapping[int, str] = field(default_factory=dict)
+    first_day: str | None = None  # ISO date on which round 1 began; None: rounds have no dates
+    every: int | None = None  # days of a round; None: by the round's name, else 7
+    threshold: str | None = None  # of values: good from it up ("4") or up to it ("<=3")
     states: tuple[str, ...] = ("bad", "good")  # from worst to best
     c: float = 10.0  # how strongly gain counts; inf: the k who gain most
     target: Target | None = None  # instead of c
+    evenness: Evenness = SOFTFAIR  # what is added to the gain, so that help is more even
     cooldown: int = 0  # rounds after a contact in which a person is not drawn again
     # Group column towards whose mean estimates are drawn; None: the first that has few values.
     shrink: str | None = None
     monotone: bool = False  # contact does not harm, the good state persists
     level: float = 0.9  # of intervals
-    seed: int = 0  # from which the seed of every draw follows
+    seed: int = 0  # from which the luck of every draw follows; random in a new programme
 
     def __post_init__(self) -> None:
         self._check_capacity()
         self._check_states()
-        if not 1 <= self.horizon < MOST:
+        self._check_calendar()
+        if not 1 <= self.horizon <= FARTHEST:
             raise InvalidInput(
-                f"the horizon is {self.horizon}; give a number of rounds from 1 to {MOST - 1}"
+                f"the horizon is {self.horizon}; give a number of rounds from 1 to {FARTHEST}"
             )
         if not self.c >= 0:
             raise InvalidInput(
                 f"c is {self.c}; give a number >= 0 (0: a lottery, inf: those who gain most)"
             )
+        if self.target is not None and not self.evenness.is_softfair:
+            raise InvalidInput(
+                f"a target is for SoftFair, and the policy is {self.evenness}; "
+                "say --target none, or --policy SoftFair"
+            )
         if self.cooldown < 0:
             raise InvalidInput(
                 f"the cooldown is {self.cooldown}; give a number of rounds of at least 0"
             )
-        if not 0 < self.level < 1:
+        if not 0 < self.level <= SUREST:
             raise InvalidInput(
                 f"the level of intervals is {self.level}; "
-                "give a number between 0 and 1, such as 0.9"
+                f"give a number above 0 and up to {SUREST}, such as 0.9"
             )
 
     def _check_capacity(self) -> None:
@@ -157,6 +260,30 @@ class Settings:
                 "such as --by region --capacity north=5,south=3"
             )
 
+    def _check_calendar(self) -> None:
+        if self.first_day is not None:
+            try:
+                date.fromisoformat(self.first_day)
+            except ValueError:
+                raise InvalidInput(
+                    f"the first day is {self.first_day!r}; give a date such as 2027-01-04"
+                ) from None
+        if self.every is not None and not 1 <= self.every < 10_000:
+            raise InvalidInput(f"a round lasts {self.every} days; give a number of days from 1")
+        if self.ends is not None and not 0 <= self.ends < MOST:
+            raise InvalidInput(f"the last round is {self.ends}; give a round or its date")
+        for at, k in self.exceptions.items():
+            if not re.fullmatch(r"\d{1,9}|(100|\d{1,2})%", k):
+                raise InvalidInput(
+                    f"the capacity of round {at} is {k!r}; "
+                    "give a number of people such as 30, or a share such as 50%"
+                )
+            if self.by is not None and not k.endswith("%") and int(k):
+                raise InvalidInput(
+                    f"the capacity of round {at} is {k}, but capacities go by {self.by}; "
+                    "give 0 or a share of them, such as 50%"
+                )
+
     def _check_states(self) -> None:
         different = len({name.lower() for name in self.states}) == len(self.states)
         if len(self.states) < 2 or not different or not all(self.states):
@@ -174,6 +301,34 @@ class Settings:
         """How many states there are."""
         return len(self.states)
 
+    @property
+    def length(self) -> tuple[int, int]:
+        """Days and months of a round."""
+        return length_of(self.round, self.every)
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """The days of rounds; None: they are not known."""
+        if self.first_day is None:
+            return None
+        return Calendar(date.fromisoformat(self.first_day), *self.length)
+
+    def called(self, round: int) -> str:
+        """A round as sentences name it: ``round 21``, with its days if they are known."""
+        days = "" if self.calendar is None else f" ({self.calendar.said(round)})"
+        return f"round {round}{days}"
+
+    def capacity_in(self, round: int, usual: int) -> int:
+        """How many of so many people can be helped in a round."""
+        told = self.exceptions.get(round)
+        if told is None:
+            return usual
+        return usual * int(told[:-1]) // 100 if told.endswith("%") else int(told)
+
+    def no_capacity(self, round: int) -> bool:
+        """Whether a round is a holiday."""
+        return self.exceptions.get(round, "").rstrip("%") in ("0", "00")
+
     def to_json(self) -> str:
         """As they are stored; infinite c is the text "inf"."""
         return json.dumps({**asdict(self), "c": c_to_json(self.c)}, sort_keys=True)
@@ -181,11 +336,21 @@ class Settings:
     @classmethod
     def from_json(cls, text: str) -> Settings:
         """The inverse of `to_json`."""
-        fields: dict[str, Any] = json.loads(text)
-        fields["c"] = c_from_json(fields["c"])
-        fields["states"] = tuple(fields["states"])
-        fields["target"] = fields["target"] and Target(**fields["target"])
-        return cls(**fields)
+        stored: dict[str, Any] = json.loads(text)
+        stored["c"] = c_from_json(stored["c"])
+        stored["states"] = tuple(stored["states"])
+        stored["target"] = stored["target"] and Target(**stored["target"])
+        stored["evenness"] = Evenness(**stored.get("evenness", {}))
+        exceptions = stored.get("exceptions", {})
+        stored["exceptions"] = {int(at): k for at, k in exceptions.items()}
+        return cls(**stored)
+
+    def differences(self, before: Settings) -> dict[str, tuple[Any, Any]]:
+        """Name -> (before, now) of each setting that is not as it was."""
+        pairs = {
+            one.name: (getattr(before, one.name), getattr(self, one.name)) for one in fields(self)
+        }
+        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def initialise(database: Store, software: str, **changes: Any) -> tuple[Settings, bool]:
@@ -209,28 +374,41 @@ def initialise(database: Store, software: str, **changes: Any) -> tuple[Settings
     Raises
     ------
     InvalidInput
-        If a setting is wrong, if the seed would change, or if the states would change after
-        something was imported (the stored states are numbers that refer to them).
+        If a setting is wrong, if the seed would change, if the states would change after
+        something was imported (the stored states are numbers that refer to them), or if the days
+        of rounds would change after dates were imported.
     """
     # Wrong settings are refused before a file is made for them.
-    first = None if database.exists() else Settings(**changes)
+    first = None if database.exists() else _first_settings(changes)
     with database.creating() as connection:
         row = connection.execute(
             sa.select(store.setting).order_by(store.setting.c.id.desc()).limit(1)
         ).first()
         before = None if row is None else Settings.from_json(row.content)
         if before is None:
-            after = first or Settings(**changes)
+            after = first or _first_settings(changes)
         else:
             after = replace(before, **changes)
             _refuse_what_is_set_once(connection, before, after)
         if after != before:
-            connection.execute(
-                store.setting.insert().values(
-                    created=store.now(), software=software, content=after.to_json()
-                )
-            )
+            change_settings(connection, after, software)
         return after, before is None
+
+
+def change_settings(connection: Connection, settings: Settings, software: str) -> None:
+    """Put settings in force, within a writing transaction."""
+    key = connection.execute(
+        store.setting.insert().values(
+            created=store.now(), software=software, content=settings.to_json()
+        )
+    ).inserted_primary_key
+    assert key is not None
+    sign(connection, store.setting, int(key[0]))
+
+
+def _first_settings(changes: Mapping[str, Any]) -> Settings:
+    """The settings of a new programme; its seed is random unless it is given."""
+    return Settings(**{"seed": secrets.randbits(SEED_BITS), **changes})
 
 
 def _refuse_what_is_set_once(connection: Connection, before: Settings, after: Settings) -> None:
@@ -239,6 +417,16 @@ def _refuse_what_is_set_once(connection: Connection, before: Settings, after: Se
             "the seed of a programme is set once, so that no list can be drawn until it pleases; "
             "leave --seed out"
         )
+    days_before, days = before.calendar, after.calendar
+    if days_before is not None and days != days_before:
+        b = store.batch
+        dated = sa.select(b.c.id).where(b.c.read_as.contains('"dates"'))
+        used = set(connection.execute(dated).scalars()) - retracted_batches(connection)
+        if used:
+            raise InvalidInput(
+                f"dates of {len(used)} files were taken with round 1 beginning on "
+                f"{days_before.first}; retract those first (softfair log shows them)"
+            )
     if after.states != before.states:
         files = connection.execute(sa.select(sa.func.count()).select_from(store.batch)).scalar_one()
         if files:

@@ -2,13 +2,13 @@
 
 The tables keep every entry that was ever made. What is loaded here is what is in force: for each
 person the facts of the latest batch, for each person and round the latest state and the latest
-contact that are known.
+contact that are known. Batches that were retracted are left out.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import sqlalchemy as sa
@@ -18,6 +18,8 @@ from ..errors import InvalidInput
 from ..progress import say
 from . import store
 from .entries import STRIDE
+from .retractions import retracted_batches
+from .rounds import Rounds, load_rounds
 from .settings import Settings, current_settings
 from .store import MANY, UNKNOWN, Connection, Store, fetch, names_of
 
@@ -26,6 +28,7 @@ __all__ = [
     "People",
     "Snapshot",
     "how_many",
+    "load_details",
     "load_history",
     "load_people",
     "take_snapshot",
@@ -46,11 +49,32 @@ class People:
     departed: Ints  # [n] first round no longer in it; UNKNOWN: not set
     opted_out: Ints  # [n] 1, 0 or UNKNOWN
     reserved: Ints  # [n] round in which a contact is arranged already; UNKNOWN: none
+    # [n], or empty for all: first and last round of an absence; UNKNOWN: none, without an end
+    absent_from: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    absent_to: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    # Numbers of those whom only retracted files name: they are not in the programme.
+    unnamed: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __post_init__(self) -> None:
+        for name in ("absent_from", "absent_to"):
+            if not len(getattr(self, name)):
+                object.__setattr__(self, name, np.full(self.n, UNKNOWN))
 
     @property
     def n(self) -> int:
         """How many people there are."""
         return len(self.names)
+
+    def absent(self, round: int) -> NDArray[np.bool_]:
+        """[n] who is away in a round."""
+        last = np.where(self.absent_to == UNKNOWN, STRIDE, self.absent_to)
+        away: NDArray[np.bool_] = self.absent_from != UNKNOWN
+        return away & (self.absent_from <= round) & (round <= last)
+
+    def gone(self, round: int) -> Ints:
+        """Numbers of those who have opted out, or left by a round, or are not named any more."""
+        left = (self.departed != UNKNOWN) & (self.departed <= round)
+        return np.union1d(np.flatnonzero((self.opted_out == 1) | left), self.unnamed)
 
     def columns(self) -> list[str]:
         """Names of the group columns, in the order they came."""
@@ -81,7 +105,8 @@ class People:
             raise InvalidInput(f"there is no group column {column!r}; known: {known}")
         distinct = {text: json.loads(text).get(column, "") for text in dict.fromkeys(self.groups)}
         values = sorted(set(distinct.values()))
-        place = {text: values.index(value) for text, value in distinct.items()}
+        number = {value: i for i, value in enumerate(values)}
+        place = {text: number[value] for text, value in distinct.items()}
         return values, np.array([place[text] for text in self.groups], dtype=np.int64)
 
 
@@ -117,13 +142,50 @@ class Snapshot:
     batch: int  # the number of the last import or record, 0 if there was none
     people: People
     history: History
+    rounds: Rounds = field(default_factory=Rounds)
+
+    def over(self) -> list[int]:
+        """The rounds that are over, in their order."""
+        known = self.history.contacted >= 0
+        gone = {at: self.people.gone(at) for at in self.rounds.lists}
+        return self.rounds.over(self.history.person[known], self.history.round[known], gone)
+
+    def open_rounds(self) -> list[int]:
+        """The planned rounds that are not over."""
+        over = set(self.over())
+        return [at for at in self.rounds.planned if at not in over]
 
     def next_round(self) -> int:
-        """The first round whose contacts are not known yet."""
+        """The first round that is not over, holidays left out."""
+        over, rounds = self.over(), self.history.round
+        if over:
+            at = over[-1] + 1
+        elif self.rounds.lists:
+            at = self.rounds.planned[0]
+        else:
+            at = int(rounds.max()) if len(rounds) else 1
+        while self.settings.no_capacity(at) and at not in self.rounds.lists:
+            at += 1
+        return at
+
+    def nothing_learnt(self) -> str | None:
+        """Why nothing can be learnt from the history; None: something can."""
         history = self.history
-        if (known := history.round[history.contacted >= 0]).size:
-            return int(known.max()) + 1
-        return int(history.round.max()) if len(history.round) else 1
+        if not len(history.person):
+            return "there is no history yet"
+        if not (history.state >= 0).any():
+            return f"none of the {len(history.person):,} entries of history has a state"
+        if not (history.contacted >= 0).any():
+            return f"none of the {len(history.person):,} entries of history tells of a contact"
+        follows = (np.diff(history.key) == 1) & (np.diff(history.person) == 0)
+        if not follows.any():
+            apart = np.gcd.reduce(np.diff(np.unique(history.round)))
+            days = f"; all its rounds are {apart} apart: are rounds longer?" if apart > 1 else ""
+            return f"nobody's history has two rounds one after the other{days}"
+        known = follows & (history.state[:-1] >= 0) & (history.contacted[:-1] >= 0)
+        if not (known & (history.state[1:] >= 0)).any():
+            return "nobody's state is known before and after a round whose contact is known"
+        return None
 
 
 def take_snapshot(connection: Connection) -> Snapshot:
@@ -143,30 +205,48 @@ def take_snapshot(connection: Connection) -> Snapshot:
         raise InvalidInput(
             "the programme has no people yet; import them with: softfair import people FILE"
         )
-    return Snapshot(number, settings, batch, people, load_history(connection))
+    history, rounds = load_history(connection), load_rounds(connection)
+    return Snapshot(number, settings, batch, people, history, rounds)
 
 
 def how_many(database: Store) -> int:
     """How many people are in the programme."""
     with database.reading() as connection:
-        return int(
-            connection.execute(sa.select(sa.func.count()).select_from(store.person)).scalar_one()
-        )
+        people = load_people(connection)
+        return people.n - len(people.unnamed)
 
 
 def load_people(connection: Connection) -> People:
-    """Everybody, with the facts of the latest batch that has any about them."""
-    names = names_of(connection)
-    f = store.person_fact
+    """Everybody, with the facts of the latest batch in force that has any about them."""
+    names, gone = names_of(connection), retracted_batches(connection)
+    f, p = store.person_fact, store.person
     groups = ["{}"] * len(names)
-    facts = [[UNKNOWN] * 4 for _ in names]
-    rounds_and_flags = (f.c.enrolled, f.c.departed, f.c.opted_out, f.c.reserved)
+    facts_of = ("enrolled", "departed", "opted_out", "reserved", "absent_from", "absent_to")
+    numbers = [f.c[name] for name in facts_of]
+    facts = [[UNKNOWN] * len(numbers) for _ in names]
     query = sa.select(
-        f.c.person, f.c.groups, *(sa.func.coalesce(column, UNKNOWN) for column in rounds_and_flags)
+        f.c.person, f.c.groups, *(sa.func.coalesce(column, UNKNOWN) for column in numbers)
     ).order_by(f.c.batch)  # so that a later batch overwrites an earlier one
+    added = sa.select(p.c.id)
+    if gone:
+        query = query.where(f.c.batch.not_in(list(gone)))
+        added = added.where(p.c.batch.not_in(list(gone)))
+    named = set(connection.execute(added).scalars())
     for person, group, *fact in connection.execute(query):
         groups[person], facts[person] = group, fact
-    return People(names, groups, *np.array(facts, dtype=np.int64).reshape(-1, 4).T.copy())
+        named.add(person)
+    unnamed = np.array(sorted(set(range(len(names))) - named), dtype=np.int64)
+    columns = np.array(facts, dtype=np.int64).reshape(-1, len(numbers)).T.copy()
+    return People(names, groups, unnamed=unnamed, **dict(zip(facts_of, columns, strict=True)))
+
+
+def load_details(connection: Connection) -> dict[int, dict[str, str]]:
+    """What worksheets may show of each person, such as a telephone number."""
+    f, gone = store.person_fact, retracted_batches(connection)
+    query = sa.select(f.c.person, f.c.details).order_by(f.c.batch)
+    if gone:
+        query = query.where(f.c.batch.not_in(list(gone)))
+    return {person: json.loads(text) for person, text in connection.execute(query) if text}
 
 
 def load_history(connection: Connection, first: int = 0, last: int = STRIDE - 1) -> History:
@@ -190,7 +270,10 @@ def load_history(connection: Connection, first: int = 0, last: int = STRIDE - 1)
         + 1
     )
     packed = sa.cast(o.c.batch, sa.BigInteger) * BATCH + state_and_contact
-    rows = fetch(connection, sa.select(key, packed).where(o.c.round.between(first, last)), np.int64)
+    query = sa.select(key, packed).where(o.c.round.between(first, last))
+    if gone := retracted_batches(connection):
+        query = query.where(o.c.batch.not_in(list(gone)))
+    rows = fetch(connection, query, np.int64)
     if not len(rows):
         return History(*np.empty((4, 0), np.int64))
     # By person and round, then by batch. Sorted here: PostgreSQL would sort on disk.

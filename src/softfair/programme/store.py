@@ -6,15 +6,22 @@ the same thing, the one with the highest batch (or version) is in force.
     meta          the version of this schema
     setting       what the programme is: round, capacity, horizon, states, policy
                   (the latest row is in force)
-    batch         one import or record, with the digest of its content
+    batch         one import, record or retraction, with the digest of its content
     person        an identifier and the whole number that stands for it elsewhere
-    person_fact   groups, enrolled, departed, opted out, reserved (latest batch in force)
-    observation   state at the start of a round, contact during it; NULL is unknown
-                  (latest batch in force, column by column)
+    person_fact   groups, enrolled, departed, opted out, reserved, absent, details such as a
+                  telephone number (latest batch in force)
+    observation   state at the start of a round, the value that it was made of, contact during it;
+                  NULL is unknown (latest batch in force, column by column)
     model         estimated transition probabilities, with what they were made from
     plan          one draw: seed, c, capacity, model, software, digest of its whole content
                   (latest version in force)
     plan_row      each person's part in it: state, score, probability, on the list or why not
+    signature     who made a batch, setting, model, plan or commitment
+    commitment    a plan whose luck is still open (see `plans.making`)
+    link          one entry of the log for each transaction: what it added to the tables above
+                  (see `chain`)
+
+A batch that a later one retracts is not in force: see `retractions`.
 
 There is one writer at a time: a writing transaction takes a lock before it reads, so nobody else
 can change what it has read before it commits. A process that is killed leaves nothing of its
@@ -27,22 +34,27 @@ The multiplier c may be infinite, which neither JSON nor every database can stor
 
 from __future__ import annotations
 
-import io
-import itertools
+import getpass
 import math
+import os
+import random
+import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
+from urllib.parse import quote
 
-import numpy as np
 import sqlalchemy as sa
-from numpy.typing import NDArray
 
 from ..errors import StoreError
-from ..progress import track
+from ..progress import say
+from . import chain
+from .bulk import UNKNOWN, append, fetch
 
 __all__ = [
     "DEFAULT",
@@ -56,7 +68,9 @@ __all__ = [
     "batch",
     "c_from_json",
     "c_to_json",
+    "commitment",
     "fetch",
+    "link",
     "meta",
     "model",
     "names_of",
@@ -68,20 +82,19 @@ __all__ = [
     "plan_in_force",
     "plan_row",
     "setting",
+    "sign",
+    "signature",
+    "whole_tables",
 ]
 
 Connection = sa.Connection
-Number = TypeVar("Number", np.int64, np.float64)
 
-VERSION = 2  # of the schema below
+VERSION = 3  # of the schema below
 DEFAULT = "softfair.db"
-UNKNOWN = -1  # NULL in an array: a state or contact that was not observed, a round that is not set
 MANY = 1_000_000  # from this many rows on, work takes seconds and is announced
-# Rows whose first number has the same quotient by this are fetched from PostgreSQL as one value:
-# with keys of person * 2**31 + round, those of 1024 people.
-BUNDLE = 2**41
-CHUNK = 100_000  # rows that are written at a time, after each of which the progress bar moves
 PATIENCE = 600_000  # milliseconds that a writer waits for the one before
+BUSY = 100  # milliseconds of these that a driver waits at a time, during which Ctrl-C does nothing
+SHORT_WAIT = 10  # seconds that a driver waits for anything else, such as the end of a recovery
 LOCK = 0x50F7FA12  # the advisory lock that a writer holds in PostgreSQL
 
 
@@ -129,13 +142,19 @@ batch = sa.Table(
     "batch",
     tables,
     sa.Column("id", whole, primary_key=True),
-    sa.Column("kind", sa.Text, nullable=False),  # people, history, record
+    # people, history, record, threshold (states made anew from values), retraction
+    sa.Column("kind", sa.Text, nullable=False),
     sa.Column("digest", sa.Text, nullable=False, unique=True),
     sa.Column("rows", whole, nullable=False),  # in the file
     sa.Column("stored", whole, nullable=False),  # of these, new or changed
     sa.Column("round", whole),  # for a record
     sa.Column("created", sa.Text, nullable=False),
     sa.Column("software", sa.Text, nullable=False),
+    sa.Column("file", sa.Text),  # its name
+    sa.Column("closes", small),  # 1: with it all is told about the round
+    sa.Column("retracts", whole),  # the batch that is no longer in force
+    sa.Column("reason", sa.Text),  # why it was retracted
+    sa.Column("read_as", sa.Text),  # JSON: see `columns.ReadAs`
 )
 person = sa.Table(
     "person",
@@ -154,6 +173,9 @@ person_fact = sa.Table(
     sa.Column("departed", whole),  # first round no longer in it; NULL: still here
     sa.Column("opted_out", small, nullable=False),
     sa.Column("reserved", whole),  # round in which a contact is arranged already
+    sa.Column("absent_from", whole),  # first and last round of an absence; NULL: none, open
+    sa.Column("absent_to", whole),
+    sa.Column("details", sa.Text),  # JSON: what worksheets may show, such as {"phone": "123"}
     sqlite_with_rowid=False,
 )
 # The two long tables refer to persons, batches and plans without foreign keys: checking each of
@@ -166,7 +188,17 @@ observation = sa.Table(
     sa.Column("batch", whole, primary_key=True, autoincrement=False),
     sa.Column("state", small),
     sa.Column("contacted", small),
+    sa.Column("value", sa.Float(53)),  # that the state was made of; NULL: it came as a state
     sqlite_with_rowid=False,
+)
+signature = sa.Table(
+    "signature",
+    tables,
+    sa.Column("id", whole, primary_key=True),
+    sa.Column("kind", sa.Text, nullable=False),  # batch, setting, model, plan, commitment
+    sa.Column("number", whole, nullable=False),
+    sa.Column("who", sa.Text, nullable=False),
+    sa.UniqueConstraint("kind", "number"),
 )
 model = sa.Table(
     "model",
@@ -193,12 +225,13 @@ plan = sa.Table(
     sa.Column("setting", whole, sa.ForeignKey("setting.id"), nullable=False),
     sa.Column("c", Multiplier, nullable=False),
     sa.Column("horizon", whole, nullable=False),  # rounds looked ahead, this one included
-    sa.Column("seed", sa.Text, nullable=False),  # 16 hexadecimal digits
+    sa.Column("seed", sa.Text, nullable=False),  # hexadecimal: the key of the draw
     sa.Column("sites", sa.Text, nullable=False),  # JSON: [[name, capacity], ...]
     sa.Column("outlook", sa.Text, nullable=False),  # JSON: see outlook.Outlook
     sa.Column("reason", sa.Text),  # why it replaces the version before
-    # Of all of the above, of the rows, of the people's identifiers and of the digest before.
+    # Of all of these, of the rows, of the people's identifiers and of the digest before.
     sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("luck", sa.Text),  # JSON: see luck.Luck; NULL: by position, as older versions drew
     sa.UniqueConstraint("round", "version"),
 )
 plan_row = sa.Table(
@@ -210,13 +243,49 @@ plan_row = sa.Table(
     sa.Column("site", small, nullable=False),  # index into plan.sites; -1: none
     sa.Column("state", small, nullable=False),  # observed now; -1: not seen
     sa.Column("score", sa.Float(53), nullable=False),  # lambda
+    sa.Column("bonus", sa.Float(53), nullable=False),  # what evenness adds to it
     sa.Column("probability", sa.Float(53), nullable=False),
     sa.Column("listed", small, nullable=False),
     sqlite_with_rowid=False,
 )
 
-# The statements that turn a database of one version into the next. Version 1 had no reservations.
-MIGRATIONS: dict[int, Sequence[str]] = {1: ("ALTER TABLE person_fact ADD COLUMN reserved INTEGER",)}
+commitment = sa.Table(
+    "commitment",
+    tables,
+    sa.Column("id", whole, primary_key=True),
+    sa.Column("created", sa.Text, nullable=False),
+    sa.Column("round", whole, nullable=False),
+    sa.Column("beacon", sa.BigInteger, nullable=False),  # the round of the chain of beacons
+    sa.Column("header", sa.Text, nullable=False),  # JSON
+    sa.Column("content", sa.LargeBinary, nullable=False),  # arrays, NumPy's npz
+    sa.Column("digest", sa.Text, nullable=False),
+)
+link = chain.link_table(tables)
+
+# The statements that turn a database of one version into the next; a table stands for its making.
+# Version 1 had no reservations; version 2 had no bonuses, files' names, retractions, absences,
+# details, values, signatures, luck of persons, commitments and log.
+MIGRATIONS: dict[int, Sequence[str | sa.Table]] = {
+    1: ("ALTER TABLE person_fact ADD COLUMN reserved INTEGER",),
+    2: (
+        "ALTER TABLE plan_row ADD COLUMN bonus DOUBLE PRECISION NOT NULL DEFAULT 0",
+        "ALTER TABLE batch ADD COLUMN file TEXT",
+        "ALTER TABLE batch ADD COLUMN closes SMALLINT",
+        "ALTER TABLE batch ADD COLUMN retracts INTEGER",
+        "ALTER TABLE batch ADD COLUMN reason TEXT",
+        "ALTER TABLE batch ADD COLUMN read_as TEXT",
+        "ALTER TABLE person_fact ADD COLUMN absent_from INTEGER",
+        "ALTER TABLE person_fact ADD COLUMN absent_to INTEGER",
+        "ALTER TABLE person_fact ADD COLUMN details TEXT",
+        "ALTER TABLE observation ADD COLUMN value DOUBLE PRECISION",
+        # Until version 2 any record told all about its round.
+        "UPDATE batch SET closes = 1 WHERE kind = 'record'",
+        "ALTER TABLE plan ADD COLUMN luck TEXT",
+        signature,
+        commitment,
+        link,
+    ),
+}
 
 
 def now() -> str:
@@ -231,6 +300,8 @@ class Store:
     ----------
     url
         Path of a SQLite file, or an address such as ``postgresql+psycopg://user@host/name``.
+    who
+        Who signs what is written. Default: the name that the user is logged in with.
 
     Raises
     ------
@@ -238,7 +309,9 @@ class Store:
         If the address cannot be read, or would keep nothing.
     """
 
-    def __init__(self, url: str = DEFAULT) -> None:
+    def __init__(self, url: str = DEFAULT, who: str | None = None) -> None:
+        self.who = _login() if who is None else who
+        _refuse_odd_address(url)
         try:
             self.url = sa.make_url(url) if "://" in url else sa.URL.create("sqlite", database=url)
             self.embedded = self.url.get_backend_name() == "sqlite"
@@ -248,10 +321,7 @@ class Store:
                 raise sa.exc.ArgumentError("nothing would be kept")
             elif not self.embedded:
                 raise sa.exc.ArgumentError(f"{self.url.get_backend_name()} is not known here")
-            arguments = {"timeout": PATIENCE / 1000} if self.embedded else {"connect_timeout": 10}
-            self.engine = sa.create_engine(
-                self.url, poolclass=sa.pool.NullPool, connect_args=arguments
-            )
+            self.engine = self._engine()
         except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ValueError) as error:
             raise StoreError(
                 f"--db {_hidden(url)} cannot be read ({_first_line(error)}); "
@@ -261,9 +331,15 @@ class Store:
             raise StoreError(
                 "PostgreSQL needs the package psycopg; install softfair[postgresql]"
             ) from None
+
+    def _engine(self) -> sa.Engine:
+        arguments = {"timeout": SHORT_WAIT} if self.embedded else {"connect_timeout": 10}
+        engine = sa.create_engine(self.url, poolclass=sa.pool.NullPool, connect_args=arguments)
         if self.embedded:
-            sa.event.listen(self.engine, "connect", _prepare_sqlite)
-        sa.event.listen(self.engine, "begin", _begin)
+            sa.event.listen(engine, "do_connect", _connect_sqlite)
+            sa.event.listen(engine, "connect", _prepare_sqlite)
+        sa.event.listen(engine, "begin", _begin)
+        return engine
 
     @property
     def name(self) -> str:
@@ -290,6 +366,8 @@ class Store:
             self._check()
             with self._transaction(kind) as connection:
                 yield connection
+                if kind == "write" and connection.in_transaction():  # else it was rolled back
+                    chain.seal(connection, tables, now())
 
     def exists(self) -> bool:
         """Whether there is a programme at this address."""
@@ -309,19 +387,34 @@ class Store:
             with self.writing() as connection:
                 yield connection
             return
+        if self.embedded:
+            _make_private(Path(self.name))
         with self._plain_errors(), self._transaction("write") as connection:
             if self._version(connection) is None:  # else another process was first
                 tables.create_all(connection)
                 connection.execute(meta.insert().values(version=VERSION))
             yield connection
+            chain.seal(connection, tables, now())
 
     @contextmanager
     def _transaction(self, kind: str) -> Iterator[Connection]:
         with (
-            self.engine.connect().execution_options(softfair=kind) as connection,
+            self._connected().execution_options(softfair=kind, who=self.who) as connection,
             connection.begin(),
         ):
             yield connection
+
+    def _connected(self) -> Connection:
+        """A connection; a password that the server asks for is asked of who sits at a terminal."""
+        try:
+            return self.engine.connect()
+        except sa.exc.OperationalError as error:
+            asked = "no password supplied" in str(error.orig)
+            if not asked or self.embedded or not sys.stdin.isatty():
+                raise
+        self.url = self.url.set(password=getpass.getpass(f"Password for {self.name}: "))
+        self.engine = self._engine()
+        return self.engine.connect()
 
     def _version(self, connection: Connection) -> int | None:
         names = sa.inspect(connection).get_table_names()
@@ -353,8 +446,12 @@ class Store:
                 )
             for step in range(version, VERSION):
                 for statement in MIGRATIONS[step]:
-                    connection.execute(sa.text(statement))
+                    if isinstance(statement, str):
+                        connection.execute(sa.text(statement))
+                    else:
+                        statement.create(connection)
             connection.execute(meta.update().values(version=VERSION))
+            chain.seal(connection, tables, now())
 
     @contextmanager
     def _plain_errors(self) -> Iterator[None]:
@@ -376,7 +473,13 @@ class Store:
                 (remedy for sign, remedy in REMEDIES.items() if sign in text.lower()),
                 "nothing was changed",
             )
-            raise StoreError(f"{self.name}: {text}; {remedy}") from None
+            raise StoreError(self._without_password(f"{self.name}: {text}; {remedy}")) from None
+
+    def _without_password(self, text: str) -> str:
+        for secret in (self.url.password, self.url.query.get("password")):
+            if isinstance(secret, str) and secret:
+                text = text.replace(secret, "***")
+        return text
 
 
 # What is added to the driver's own message, by a word that occurs in it.
@@ -408,27 +511,122 @@ def _hidden(url: str) -> str:
     return scheme + separator + rest.rpartition("@")[2].partition("?")[0] if separator else url
 
 
+ADDRESS = "give a file, or postgresql+psycopg://user@host/name (the password from PGPASSWORD)"
+
+
+def _refuse_odd_address(url: str) -> None:
+    """Raise for what looks like the address of a server and is none, without repeating it."""
+    if "://" in url:
+        if url.partition("://")[2].partition("?")[0].count("@") > 1:
+            raise StoreError(
+                f"--db has more than one @; write %40 for an @ in a password, or {ADDRESS}"
+            )
+        return
+    path = Path(url)
+    try:
+        if path.exists() or (path.suffix in SUFFIXES and not re.match("[^/]*:[^/]*@", url)):
+            return
+    except (OSError, ValueError):  # too long, or with a zero byte
+        pass
+    if re.search(r"@|\w\s*=|^[a-z+]+:", url) or not url.isprintable():
+        raise StoreError(f"--db is neither a file nor an address that can be read; {ADDRESS}")
+
+
+SUFFIXES = (".db", ".sqlite", ".sqlite3")
+
+
+def _make_private(path: Path) -> None:
+    """Make an empty file that nobody but its owner reads; SQLite gives its other files the same
+    permissions. What cannot be made, SQLite will complain about."""
+    with suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def _may_write(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _connect_sqlite(dialect: Any, record: Any, arguments: Any, options: dict[str, Any]) -> Any:
+    """A connection that only reads, if the file or its folder cannot be written to.
+
+    SQLite needs to write beside a database even to read it, unless it is told that nobody else
+    changes it; that is so if no log of changes stands beside it.
+    """
+    path = Path(arguments[0])
+    if path.exists() and not (_may_write(path) and _may_write(path.parent)):
+        log = path.with_name(path.name + "-wal")
+        alone = not log.exists() or not log.stat().st_size
+        how = "immutable=1" if alone else "mode=ro"
+        arguments[0] = f"file:{quote(str(path.absolute()))}?{how}"
+        options["uri"] = True
+    return None
+
+
 def _prepare_sqlite(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # the driver opens no transaction: `_begin` does
-    for pragma in (
-        f"busy_timeout={PATIENCE}",
-        "foreign_keys=ON",
-        "journal_mode=WAL",
-        "synchronous=FULL",
-        "cache_size=-65536",
-    ):
-        connection.execute(f"PRAGMA {pragma}")
+    for pragma in ("foreign_keys=ON", "journal_mode=WAL", "synchronous=FULL", "cache_size=-65536"):
+        with suppress(sqlite3.OperationalError):  # of a database that cannot be written to
+            connection.execute(f"PRAGMA {pragma}")
 
 
 def _begin(connection: Connection) -> None:
     writes = connection.get_execution_options().get("softfair") == "write"
     if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        if not writes:
+            connection.exec_driver_sql("BEGIN")
+            return
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY}")
+        for last in _waiting():
+            try:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                break
+            except sa.exc.OperationalError as error:
+                if last or "locked" not in str(error.orig):
+                    raise
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * SHORT_WAIT}")
     elif writes:  # READ COMMITTED: statements after the lock see all that was committed before it
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
+        for last in _waiting():
+            if connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(LOCK))).scalar():
+                return
+            if last:
+                raise StoreError("the database is locked; " + REMEDIES["locked"])
     else:
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+
+
+def _login() -> str:
+    """The name by which the system knows who runs the command."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # in a container the user may have no name
+        return f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
+
+
+def sign(connection: Connection, table: sa.Table, number: int) -> None:
+    """Note who made the row of a table that has this number."""
+    who = connection.get_execution_options().get("who", "")
+    connection.execute(signature.insert().values(kind=table.name, number=number, who=who))
+
+
+def whole_tables() -> list[sa.Table]:
+    """All tables of a programme, those that others refer to first."""
+    return tables.sorted_tables
+
+
+def _waiting() -> Iterator[bool]:
+    """Attempts to get the lock of a writer; whether each is the last.
+
+    Between them Python can be interrupted, which it cannot while a driver waits.
+    """
+    begun, told = time.monotonic(), False
+    while (passed := time.monotonic() - begun) < PATIENCE / 1000:
+        if passed > 2 and not told:
+            told = True
+            say("waiting for another command that is writing; Ctrl-C to give up ...")
+        yield False
+        time.sleep(random.uniform(0.005, 0.05))
+    yield True
 
 
 def names_of(connection: Connection) -> list[str]:
@@ -443,107 +641,3 @@ def plan_in_force(connection: Connection, round: int | None) -> int | None:
     )
     number: int | None = connection.execute(query).scalar()
     return number
-
-
-def append(
-    connection: Connection,
-    table: sa.Table,
-    columns: Mapping[str, Any],
-    description: str = "writing",
-) -> None:
-    """Add rows to a table by the fastest way that the driver has.
-
-    Parameters
-    ----------
-    connection
-        Of a writing transaction.
-    table
-        One of the tables of this module.
-    columns
-        Name of a column -> its values, arrays or lists of one length. In an array for a column that
-        may be NULL, UNKNOWN becomes NULL.
-    description
-        What the progress bar says.
-    """
-    count = len(next(iter(columns.values())))
-    chunks = (
-        {
-            name: _as_list(values[first : first + CHUNK], table.c[name])
-            for name, values in columns.items()
-        }
-        for first in track(range(0, count, CHUNK), description)
-    )
-    driver: Any = connection.connection.driver_connection
-    if connection.dialect.name == "sqlite":
-        statement = str(
-            table.insert()
-            .values({name: sa.bindparam(name) for name in columns})
-            .compile(dialect=connection.dialect)
-        )
-        for chunk in chunks:
-            driver.executemany(statement, zip(*chunk.values(), strict=True))
-        return
-    import pyarrow as pa
-    import pyarrow.csv
-
-    quoted = ", ".join(connection.dialect.identifier_preparer.quote(name) for name in columns)
-    with (
-        driver.cursor() as cursor,
-        cursor.copy(f"COPY {table.name} ({quoted}) FROM STDIN (FORMAT csv)") as copy,
-    ):
-        for chunk in chunks:
-            buffer = io.BytesIO()
-            pyarrow.csv.write_csv(
-                pa.table(chunk), buffer, pyarrow.csv.WriteOptions(include_header=False)
-            )
-            copy.write(buffer.getvalue())
-
-
-def _as_list(values: Any, column: sa.Column[Any]) -> list[Any]:
-    if not isinstance(values, np.ndarray):
-        return list(values)
-    plain: list[Any] = values.tolist()
-    if column.nullable and (values == UNKNOWN).any():
-        return [None if value == UNKNOWN else value for value in plain]
-    return plain
-
-
-def fetch(connection: Connection, query: sa.SelectBase, kind: type[Number]) -> NDArray[Number]:
-    """All rows of a query of numbers, by the fastest way that the driver has.
-
-    Parameters
-    ----------
-    connection
-        Of any transaction.
-    query
-        Columns of numbers without NULL; its parameters are whole numbers.
-    kind
-        numpy.int64 or numpy.float64.
-
-    Returns
-    -------
-    numpy.ndarray
-        [rows, columns], rows in any order.
-    """
-    width = len(query.selected_columns)
-    if connection.dialect.name == "sqlite":
-        driver: Any = connection.connection.driver_connection
-        literal = {"literal_binds": True}  # safe: parameters are whole numbers of the package
-        rows = driver.execute(
-            str(query.compile(dialect=connection.dialect, compile_kwargs=literal))
-        )
-        return np.fromiter(itertools.chain.from_iterable(rows), kind).reshape(-1, width)
-    # A row at a time would take ten times as long. The server concatenates thousands of rows, eight
-    # bytes a number, and sends them as one value.
-    named = query.subquery()
-    integers = kind is np.int64
-    send, cast = (sa.func.int8send, sa.BigInteger) if integers else (sa.func.float8send, sa.Double)
-    row: sa.ColumnElement[Any] = send(sa.cast(named.c[0], cast))
-    for column in list(named.c)[1:]:
-        row = row.op("||")(send(sa.cast(column, cast)))
-    bundle = sa.cast(named.c[0], sa.BigInteger).op("/")(BUNDLE)
-    bundles = connection.execute(
-        sa.select(sa.func.string_agg(row, sa.cast(b"", sa.LargeBinary))).group_by(bundle)
-    ).scalars()
-    content = np.frombuffer(b"".join(bundles), ">i8" if integers else ">f8")
-    return content.astype(kind).reshape(-1, width)

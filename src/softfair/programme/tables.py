@@ -1,7 +1,7 @@
-"""Exported tables: CSV, Parquet or JSON, written whole or not at all.
+"""Exported tables: CSV, Excel, Parquet or JSON, written whole or not at all.
 
-In CSV a text that a spreadsheet would run as a formula (it begins with =, +, -, @, a tab or a
-return) gets an apostrophe in front; `record` takes that off again.
+In CSV and Excel a text that a spreadsheet would run as a formula (it begins with =, +, -, @, a tab
+or a return) gets an apostrophe in front; `record` takes that off again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
-from ..files import write_whole
+from ..files import write_private
+from .changes import Since
+from .dates import Calendar
 from .eligibility import Status
 from .models import Model
 from .plans import Plan, explain
@@ -27,7 +29,12 @@ __all__ = ["FORMULA", "audit_columns", "model_columns", "plan_columns", "write_t
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def plan_columns(plan: Plan, everyone: bool) -> dict[str, list[Any]]:
+def plan_columns(
+    plan: Plan,
+    everyone: bool,
+    since: Since | None = None,
+    calendar: Calendar | None = None,
+) -> dict[str, list[Any]]:
     """The columns of a plan, a row a person.
 
     Parameters
@@ -36,6 +43,10 @@ def plan_columns(plan: Plan, everyone: bool) -> dict[str, list[Any]]:
         The plan.
     everyone
         Whether to include those who are not on the list.
+    since
+        What has changed since: who is struck off the list is not on it, and the reason says so.
+    calendar
+        The days of rounds, if they are known: ``date`` is then the first day of the round.
 
     Returns
     -------
@@ -43,14 +54,23 @@ def plan_columns(plan: Plan, everyone: bool) -> dict[str, list[Any]]:
         Name -> values. ``contacted`` and ``state`` are empty, to be filled in and given to
         `record`.
     """
-    rows = [i for i in range(len(plan.person)) if everyone or plan.listed[i]]
+    struck = {} if since is None else since.struck
+    listed = [bool(on) and i not in struck for i, on in zip(plan.person, plan.listed, strict=True)]
+    rows = [i for i in range(len(plan.person)) if everyone or listed[i]]
     sentences = explain(plan)
+    evenness = {"bonus": [float(plan.bonus[i]) for i in rows]} if plan.bonus.any() else {}
+    for i, number in enumerate(plan.person.tolist()):
+        if number in struck:
+            sentences[i] = f"Struck off the list: {struck[number]} since the plan was made."
+    days = {} if calendar is None else {"date": [str(calendar.start(plan.round))] * len(rows)}
     return {
         "id": [plan.names[plan.person[i]] for i in rows],
         "round": [plan.round] * len(rows),
-        "listed": [int(plan.listed[i]) for i in rows],
+        **days,
+        "listed": [int(listed[i]) for i in rows],
         "probability": [float(plan.probability[i]) for i in rows],
         "score": [float(plan.score[i]) for i in rows],
+        **evenness,
         "state_now": [int(plan.state[i]) if plan.state[i] >= 0 else None for i in rows],
         "status": [Status(int(plan.status[i])).name.lower() for i in rows],
         "site": [plan.sites[plan.site[i]][0] if plan.site[i] >= 0 else "" for i in rows],
@@ -122,7 +142,7 @@ def write_table(columns: Mapping[str, list[Any]], out: Path) -> None:
     columns
         Name -> values, all of one length.
     out
-        A path that ends in .csv, .json, .parquet or .pq; ``-`` is CSV on standard output.
+        A path that ends in .csv, .xlsx, .json, .parquet or .pq; ``-`` is CSV on standard output.
 
     Raises
     ------
@@ -133,17 +153,19 @@ def write_table(columns: Mapping[str, list[Any]], out: Path) -> None:
     if str(out) == "-":
         sys.stdout.write(_csv(columns))
     elif kind == ".csv":
-        write_whole(out, _csv(columns).encode())
+        write_private(out, _csv(columns).encode())
+    elif kind == ".xlsx":
+        write_private(out, _workbook(columns))
     elif kind == ".json":
         records = [
             dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
         ]
-        write_whole(out, json.dumps(records, indent=1).encode())
+        write_private(out, json.dumps(records, indent=1).encode())
     elif kind in (".parquet", ".pq"):
-        write_whole(out, _parquet(columns))
+        write_private(out, _parquet(columns))
     else:
         raise InvalidInput(
-            f"cannot tell what {out.name} should be; end it in .csv, .parquet or .json"
+            f"cannot tell what {out.name} should be; end it in .csv, .xlsx, .parquet or .json"
         )
 
 
@@ -154,6 +176,20 @@ def _csv(columns: Mapping[str, list[Any]]) -> str:
     for row in zip(*columns.values(), strict=True):
         writer.writerow([_harmless(value) for value in row])
     return text.getvalue()
+
+
+def _workbook(columns: Mapping[str, list[Any]]) -> bytes:
+    from openpyxl import Workbook
+
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("softfair")
+    sheet.freeze_panes = "A2"
+    sheet.append([_harmless(name) for name in columns])
+    for row in zip(*columns.values(), strict=True):
+        sheet.append([_harmless(value) for value in row])
+    buffer = io.BytesIO()
+    book.save(buffer)
+    return buffer.getvalue()
 
 
 def _parquet(columns: Mapping[str, list[Any]]) -> bytes:

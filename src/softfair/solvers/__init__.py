@@ -4,23 +4,28 @@ Four solvers: the priced dual, the same with a bonus for evenness, the mean fiel
 and Algorithm 1 itself.
 """
 
-from .evenhanded import EvenHandedValues, solve_evenhanded, solve_for_entropy
+from .evenhanded import EvenHandedValues, solve_evenhanded
 from .meanfield import solve_meanfield
 from .paper import solve_paper
 from .priced import solve_priced, upper_bound
+from .promised import PromisedValues, promised_bound, solve_promised
+from .realised import solve_for
 from .tradeoff import TradeoffBound, tradeoff_bound
 from .values import Info, Values
 
 __all__ = [
     "EvenHandedValues",
     "Info",
+    "PromisedValues",
     "TradeoffBound",
     "Values",
+    "promised_bound",
     "solve_evenhanded",
-    "solve_for_entropy",
+    "solve_for",
     "solve_meanfield",
     "solve_paper",
     "solve_priced",
+    "solve_promised",
     "tradeoff_bound",
     "upper_bound",
 ]

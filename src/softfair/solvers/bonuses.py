@@ -32,7 +32,12 @@ Bools = NDArray[np.bool_]
 NEARLY = 1e-5  # a Newton step from a gap of this size leaves one of about its square
 GENTLEST = 1.0  # multiplier, times the range of rewards, below which no search has stalled
 FIRST_STEPS, FIRST_EXCESS = 6, 0.02  # of the search for the common level of all prices
+FLAT_STEPS, FLAT_EXCESS = 12, 0.3  # of the same before any bonus has moved
 MOST_STEPS = 100  # of the search for one bonus; halving alone takes about 60
+# For the welfare min: the least slope of log y by u that counts (an arm that is always helped has
+# none), the share of the worst misfit below which a move of log y is taken to be linear, and how
+# much a unit of u may move log y before the weight is approached through smaller ones.
+FLATTEST, LINEAR, STRONG, WEAKER, ROUGHLY = 1e-3, 0.03, 12.0, 4.0, 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +134,33 @@ class Bonuses:
             self.gap = float(np.max(np.abs(self._misfit(log_y))))
         return self._budgets[0] - 1, self._budgets[1]
 
+    def begin(self) -> Floats:
+        """Rough prices [T] to start from; ``u`` may move as well."""
+        return self.flat()
+
+    def flat(self) -> Floats:
+        """The same theta at every step [T] at which the budgets hold roughly, on average.
+
+        Bonuses stay as they are, so that a step of this search is one pass. From prices at which
+        everybody is helped, or nobody, no other search finds its way.
+        """
+        problem, T = self.problem, len(self.problem.rho)
+        discounts = problem.discounts / problem.discounts.sum()
+        odds = problem.k / (problem.cohort.n - problem.k)
+        level = problem.c * float(np.mean(self.b)) - math.log(odds)
+        low, high = -math.inf, math.inf
+        for _ in range(FLAT_STEPS):
+            active, response = self.sweep(np.full(T, level))[:, :-1] / problem.k
+            total = float(discounts @ active)
+            if abs(math.log(max(total, TINY))) < FLAT_EXCESS:
+                break
+            low, high = (level, high) if total > 1 else (low, level)
+            slope = float(discounts @ response) / max(total, TINY)
+            width = min(high - low, 4 * problem.c + 1)
+            step = math.log(max(total, TINY)) / max(slope, TINY)
+            level += min(max(step, -0.5 * width), 0.5 * width)
+        return np.full(T, level)
+
     def start(self, theta: Floats) -> Floats:
         """These prices, all raised or lowered so far that the budgets hold on average.
 
@@ -137,17 +169,20 @@ class Bonuses:
         """
         best, least = theta, math.inf
         discounts = self.problem.discounts / self.problem.discounts.sum()
+        low, high, shift = (-math.inf, 1.0), (math.inf, -1.0), 0.0  # shift and its excess
         for _ in range(FIRST_STEPS):
-            F, response = self.residual(theta)
+            F, response = self.residual(theta + shift)
             total = 1 + float(discounts @ F)  # expected helps over those allowed
             excess = math.log(max(total, TINY))
+            if abs(excess) < least:
+                best, least = theta + shift, abs(excess)
             slope = self._kept() * float(discounts @ response) / max(total, TINY)
-            if abs(excess) >= least or slope <= 0:  # too far: steeper or flatter than it seemed
+            if least < FIRST_EXCESS or slope <= 0:
                 break
-            best, least = theta, abs(excess)
-            if least < FIRST_EXCESS:
-                break
-            theta = theta + excess / slope
+            low, high = ((shift, excess), high) if excess > 0 else (low, (shift, excess))
+            shift += excess / slope
+            if math.isfinite(high[0] - low[0]):  # it lies between what was tried
+                shift = low[0] + (high[0] - low[0]) * low[1] / (low[1] - high[1])
         return best
 
     def inverse_jacobian(self, theta: Floats) -> Floats:
@@ -235,71 +270,80 @@ class Bonuses:
 class LevelBonuses(Bonuses):
     """The bonuses of the welfare min: at least 0, with mean 1, and 0 for arms above the level.
 
-    The level, log of the least rate, is one unknown more: the last entry of ``theta`` [T + 1]. The
-    last entry of F is 1 - mean(u), which falls as the level rises; where mu is so small that a unit
-    of u moves no rate by much, it is scaled down accordingly.
+    The level, log of the least rate, is that at which the mean of u is 1.
     """
 
     level = 0.0
 
     @property
     def _scale(self) -> float:
-        """How much a unit of u moves the logarithm of a small rate, at most 1."""
-        return min(1.0, self.problem.c * self.problem.mu / self.problem.total)
+        """By how much a unit of u moves the logarithm of a small rate."""
+        return self.problem.c * self.problem.mu / self.problem.total
 
-    def start(self, theta: Floats) -> Floats:
-        """theta and a level at which the mean of u would be 1, were log y linear in u."""
-        self._helps(theta, np.ones(len(self.u), np.bool_))
+    def begin(self) -> Floats:
+        # The larger the weight, the less do bonuses depend on it, but for a constant of all.
+        if self._scale <= STRONG:
+            return self.flat()
+        problem = self.problem
+        weaker = replace(problem, mu=problem.mu / WEAKER)
+        easier = _solve_directly(weaker, ROUGHLY, None, None)
+        self.u = 1 + (easier.bonuses.u - 1) / WEAKER
+        self.passes += easier.passes
+        return easier.theta + problem.c * (problem.mu - weaker.mu) / problem.total
+
+    def _kept(self) -> float:
+        # Arms with a bonus stay at one level. When all theta rise, their bonuses, whose mean is
+        # fixed, can only be shared anew: the level falls by the harmonic mean of their slopes.
         log_y, slope = self._log_rates()
-        slope, share = np.maximum(slope, TINY), self._size / self._size.sum()
-        low, high = float(np.min(log_y - self.u * slope)), float(np.max(log_y))
-        for _ in range(MOST_STEPS):
-            level = 0.5 * (low + high)
-            u = np.maximum(self.u + (level - log_y) / slope, 0.0)
-            low, high = (level, high) if share @ u < 1 else (low, level)
-        return np.append(theta, level)
-
-    def residual(self, theta: Floats) -> tuple[Floats, Floats]:
-        if self.theta is None or not np.array_equal(self.theta, theta):
-            self.level = float(theta[-1])
-            self._settle(theta[:-1])
-            self._budgets = self.sweep(theta[:-1])[:, :-1] / self.problem.k
-            self.theta = theta
-            self.gap = float(np.max(np.abs(self._misfit(self._log_rates()[0]))))
-        mean = float(self._size @ self.u / self._size.sum())
-        gap = self._scale * (1 - mean)
-        return np.append(self._budgets[0] - 1, gap), np.append(self._budgets[1], 1.0)
-
-    def inverse_jacobian(self, theta: Floats) -> Floats:
-        """Rough inverse of -dF/dtheta [T + 1, T + 1].
-
-        Arms with a bonus stay at the level when prices move; their bonuses move instead.
-        """
-        response = np.maximum(self.residual(theta)[1][:-1], 1e-3)
-        log_y, slope = self._log_rates()
-        slope, with_bonus = np.maximum(slope, TINY), self.u > 0
-        share = self._size / self._size.sum()
-        weight = share * np.exp(log_y) * slope
-        kappa = float(np.sum(weight[with_bonus]) / max(np.sum(weight), TINY))
-        u_by_theta = self.problem.total / (self.problem.mu * self.problem.c)
-        by_theta = self.problem.discounts * response
-        by_theta /= by_theta.sum()
-        T = len(response)
-        jacobian = np.empty((T + 1, T + 1))
-        jacobian[:T, :T] = np.diag(response) - kappa * np.outer(response, by_theta)
-        jacobian[:T, T] = -float(np.sum((share * np.exp(log_y))[with_bonus]))
-        jacobian[T, :T] = float(np.sum(share[with_bonus])) * u_by_theta * by_theta
-        jacobian[T, T] = max(float(np.sum((share / slope)[with_bonus])), NEARLY)
-        jacobian[T] *= self._scale
-        return np.asarray(np.linalg.pinv(jacobian), dtype=np.float64)
+        slope, weight = np.maximum(slope, TINY), self._size * np.exp(log_y)
+        with_bonus = self.u > 0
+        size = self._size[with_bonus]
+        fall = float(np.sum(size) / np.sum(size / slope[with_bonus]))
+        kept = np.sum((weight * slope)[~with_bonus]) + fall * np.sum(weight[with_bonus])
+        return min(max(float(kept / np.sum(weight * slope)), NEARLY), 1.0)
 
     def _misfit(self, log_y: Floats) -> Floats:
         misfit = log_y - self.level
         return np.where((self.u <= 0) & (misfit > 0), 0.0, misfit)
 
-    def _steepness(self, slope: Floats) -> Floats:
-        # It is near 0 for an arm that is always helped; steps must not grow without limit.
-        return np.maximum(slope, NEARLY * self._scale)
+    def _settle(self, theta: Floats) -> None:
+        """Newton's method on log y: all bonuses are shared anew as if log y were linear in each.
+
+        A step that leaves the bracket of a unit, or that follows one which did not halve its
+        misfit, is replaced by the middle of the bracket. What hardly moves is not computed anew.
+        """
+        u, moved, before = self.u, np.ones(len(self.u), np.bool_), np.full_like(self.u, np.inf)
+        low, high = (np.full((2, len(u)), end) for end in (-np.inf, np.inf))  # u and log y
+        for _ in range(MOST_STEPS):
+            self._helps(theta, moved)
+            at, (log_y, slope) = self.u, self._log_rates()  # log y is known at these bonuses
+            self.level, u = _shared(at, log_y, slope, self._size)
+            below = log_y < self.level
+            low, high = np.where(below, (at, log_y), low), np.where(below, high, (at, log_y))
+            low[:, low[1] >= self.level], high[:, high[1] < self.level] = -np.inf, np.inf
+            misfit = np.abs(self._misfit(log_y))
+            if (worst := float(misfit.max())) <= NEARLY:
+                break
+            halve = (u <= low[0]) | (u >= high[0]) | (moved & (misfit > 0.5 * before))
+            halve &= np.isfinite(high[0] - low[0]) & (misfit > NEARLY)
+            u[halve] = 0.5 * (low[0] + high[0])[halve]
+            moved = (np.abs(u - at) * self._scale > LINEAR * worst) | ((u <= 0) & (at > 0))
+            before, self.u = misfit, np.where(moved, u, at)
+        self.u = u
+
+
+def _shared(u: Floats, log_y: Floats, slope: Floats, size: Floats) -> tuple[float, Floats]:
+    """The level L and bonuses max(0, u + (L - log y) / slope) whose mean by size is 1."""
+    per_level = 1 / np.maximum(slope, FLATTEST)  # by how much a bonus rises with L
+    none = log_y - u / per_level  # L below which an arm has no bonus
+    order = np.argsort(none, kind="stable")
+    weight = (size * per_level)[order]
+    # With the first j arms of this order at the level, size @ u = sum weight (L - none).
+    total, against = np.cumsum(weight), np.cumsum(weight * none[order])
+    levels = (size.sum() + against) / total
+    j = np.flatnonzero(levels <= np.append(none[order][1:], np.inf))[0]
+    level = float(levels[j])
+    return level, np.maximum((level - none) * per_level, 0.0)
 
 
 def over(kernel: Callable[..., Any], arms: Ints, low: int, high: int, *args: Any) -> Any:
@@ -312,14 +356,9 @@ class Solution:
     """Prices and bonuses of one problem."""
 
     bonuses: Bonuses
-    unknowns: Floats  # theta [T], and what else `Bonuses.start` adds
+    theta: Floats  # [T]: c times the price of help at each step
     residual: float  # the largest relative gap of a budget or of a rate
     passes: float  # over all arms
-
-    @property
-    def theta(self) -> Floats:
-        """c times the price of help at each step [T]."""
-        return self.unknowns[: len(self.bonuses.problem.rho)]
 
 
 def solve(
@@ -334,11 +373,11 @@ def solve(
         return _solve_directly(problem, tolerance, theta, u)
     rough = _solve_directly(sample, max(tolerance, 1e-6), theta, None)
     share = sample.cohort.n / problem.cohort.n
-    F, _ = rough.bonuses.residual(rough.unknowns)
-    inverse = _inverse_jacobian(rough.bonuses.residual, rough.unknowns, F)
+    F, _ = rough.bonuses.residual(rough.theta)
+    inverse = _inverse_jacobian(rough.bonuses.residual, rough.theta, F)
     if inverse is None:
-        inverse = rough.bonuses.inverse_jacobian(rough.unknowns)
-    solution = _search(_bonuses(problem, u), rough.unknowns, inverse, tolerance)
+        inverse = rough.bonuses.inverse_jacobian(rough.theta)
+    solution = _search(_bonuses(problem, u), rough.theta, inverse, tolerance)
     return replace(solution, passes=solution.passes + rough.bonuses.passes * share)
 
 
@@ -346,12 +385,10 @@ def _solve_directly(
     problem: Problem, tolerance: float, theta: Floats | None, u: Floats | None
 ) -> Solution:
     """Without a sample; where the search stalls, through a gentler multiplier."""
+    bonuses = _bonuses(problem, u)
     if theta is None:
-        odds = problem.k / (problem.cohort.n - problem.k)
-        # Everybody's bonus where all is even is charged to everybody.
-        charge = problem.c * problem.mu / problem.total * problem.welfare.even
-        theta = np.full(len(problem.rho), charge - math.log(odds))
-    solution = _search(_bonuses(problem, u), theta, None, tolerance)
+        theta = bonuses.begin()
+    solution = _search(bonuses, theta, None, tolerance)
     if solution.residual <= tolerance or problem.c * np.ptp(problem.cohort.reward_rows) < GENTLEST:
         return solution
     easier = _solve_directly(replace(problem, c=problem.c / GENTLER), 1e-4, None, None)

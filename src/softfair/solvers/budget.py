@@ -22,18 +22,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..cluster import Crew, Spread
 from ..cohort import Cohort
 from ..kernels import recursion
 from ..kernels.rules import RuleCode
 from ..kernels.threads import map_parts
+from ..shards import Arms, ShardedCohort, shards_of
+from .checkpoint import Passes
 
-__all__ = ["SAMPLE", "Balance", "balance", "sample_of", "sweep"]
+__all__ = ["SAMPLE", "Balance", "Sweep", "balance", "sample_of", "sweep"]
 
 Floats = NDArray[np.float64]
 # theta [T] -> (F [T], response of F to -theta at the same step [T])
 Residual = Callable[[Floats], tuple[Floats, Floats]]
+# (arms, theta [T], c, gamma, rule) -> [2, T + 1], see `sweep`
+Sweep = Callable[[Cohort, Floats, float, float, RuleCode], Floats]
 
 SAMPLE = 16384  # arms of the sample on which rough prices are found
+SAMPLED = 4096  # arms from which on there is a sample, at most an eighth of them
 LONGEST_STEP = 4.0  # of any theta at once: beyond it sigmoids saturate and the Jacobian is useless
 DIFFERENCE = 1e-5  # for measuring the Jacobian: half the digits of a residual accurate to 1e-14
 GENTLER = 1.6  # factor between multipliers when a hard problem is approached through easier ones
@@ -75,19 +81,28 @@ class _Search:
         return float(np.abs(self.F).max())
 
 
-def sweep(cohort: Cohort, theta: Floats, c: float, gamma: float, rule: RuleCode) -> Floats:
+def sweep(
+    cohort: Cohort,
+    theta: Floats,
+    c: float,
+    gamma: float,
+    rule: RuleCode,
+    crew: Crew | None = None,
+) -> Floats:
     """One pass over all arms.
 
     Parameters
     ----------
     cohort : Cohort
-        The arms.
+        The arms, in memory or in files.
     theta : ndarray [T]
         One number a step.
     c, gamma : float
         Multiplier and discount.
     rule : RuleCode
         PRICED, JOINT, SUCCESSIVE or HARD, see :mod:`softfair.kernels.recursion`.
+    crew : Crew, optional
+        Who works on the shards; None means this process.
 
     Returns
     -------
@@ -105,24 +120,36 @@ def sweep(cohort: Cohort, theta: Floats, c: float, gamma: float, rule: RuleCode)
     >>> sweep(cohort, np.zeros(3), 0.0, 1.0, RuleCode.JOINT)[0, :3]
     array([5., 5., 5.])
     """
-    kernel = recursion.sweep_two if cohort.S == 2 else recursion.sweep
-    args = (cohort.P, cohort.reward_rows, cohort.start_rows, theta, c, gamma, int(rule))
-    total: Floats = np.sum(map_parts(kernel, cohort.n, recursion.PART, *args), axis=0)
+    total: Floats = Spread(shards_of(cohort), crew).sum(
+        _sweep_shard, theta, c, gamma, int(rule), what=f"a pass over {cohort.n:,} arms"
+    )
     return total
 
 
-def sample_of(cohort: Cohort) -> Cohort:
-    """At most SAMPLE arms, spread evenly over the cohort.
+def _sweep_shard(arms: Arms, theta: Floats, c: float, gamma: float, rule: int) -> Floats:
+    """One pass over the arms of a shard, in parts of a fixed size."""
+    kernel = recursion.sweep_two if arms.P.shape[2] == 2 else recursion.sweep
+    args = (arms.P, arms.reward, arms.start, theta, c, gamma, rule)
+    total: Floats = np.sum(map_parts(kernel, len(arms), recursion.PART, *args), axis=0)
+    return total
+
+
+def sample_of(cohort: Cohort, crew: Crew | None = None, size: int = SAMPLE) -> Cohort:
+    """At most ``size`` arms, spread evenly over the cohort, in memory.
 
     Parameters
     ----------
     cohort : Cohort
-        The arms.
+        The arms, in memory or in files.
+    crew : Crew, optional
+        Who reads files; None means this process.
+    size : int
+        How many arms to take.
 
     Returns
     -------
     Cohort
-        The cohort itself if it has no more than SAMPLE arms.
+        The cohort itself if it has no more arms. Ids and groups of others are left out.
 
     Examples
     --------
@@ -132,7 +159,26 @@ def sample_of(cohort: Cohort) -> Cohort:
     >>> sample_of(cohort) is cohort
     True
     """
-    return cohort if cohort.n <= SAMPLE else cohort.subset(np.arange(SAMPLE) * cohort.n // SAMPLE)
+    if cohort.n <= size:
+        return cohort.loaded if isinstance(cohort, ShardedCohort) else cohort
+    rows = np.arange(size) * cohort.n // size
+    shards = shards_of(cohort)
+    ends = np.searchsorted(rows, [shard.first for shard in shards] + [cohort.n])
+    each = [(rows[ends[i] : ends[i + 1]] - shard.first,) for i, shard in enumerate(shards)]
+    picked = list(Spread(shards, crew).map(_pick, each=each, what="reading a sample"))
+    arms, reward, start = (np.concatenate(column) for column in zip(*picked, strict=True))
+    make = Cohort.two_state if arms.shape[3] == 1 else Cohort
+    return make(arms[..., 0] if arms.shape[3] == 1 else arms, reward=reward, start=start)
+
+
+def _pick(arms: Arms, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
+    """P, reward and start of some arms."""
+    every = np.zeros(len(rows), np.int64)
+    return (
+        arms.P[rows],
+        arms.reward[rows if len(arms.reward) > 1 else every],
+        arms.start[rows if len(arms.start) > 1 else every],
+    )
 
 
 def balance(
@@ -143,6 +189,9 @@ def balance(
     c: float,
     rule: RuleCode,
     tolerance: float,
+    one_pass: Sweep | None = None,
+    gentler: int = 20,
+    crew: Crew | None = None,
 ) -> Balance:
     """Find theta such that k arms are expected to be active at every step.
 
@@ -160,6 +209,13 @@ def balance(
         PRICED, JOINT or SUCCESSIVE.
     tolerance : float
         Residual |F_t| that is accepted at every step.
+    one_pass : callable
+        One pass over all arms, if they do more than `sweep` knows of; None means `sweep`.
+    gentler : int
+        How many smaller multipliers may be tried on the way to a hard problem.
+    crew : Crew, optional
+        Who works on the shards of the cohort; None means this process. The sample is worked on
+        here.
 
     Returns
     -------
@@ -175,30 +231,49 @@ def balance(
     >>> balance(cohort, 10, 20, 1.0, 5.0, RuleCode.PRICED, 1e-8).residual <= 1e-8
     True
     """
-    n, sample = cohort.n, sample_of(cohort)
+    n = cohort.n
+    sample = sample_of(cohort, crew, n if n < SAMPLED else min(SAMPLE, n // 8))
     share = sample.n / n
+    whole = sample.n == n
+    on_sample = sweep if one_pass is None else one_pass
 
     def residual(of: Cohort) -> Residual:
         def F(theta: Floats) -> tuple[Floats, Floats]:
-            active, response = sweep(of, theta, c, gamma, rule)[:, :-1] / (k * of.n / n)
+            active, response = on_sample(of, theta, c, gamma, rule)[:, :-1] / (k * of.n / n)
             return active - 1, response
 
         return F
 
+    def over_all(theta: Floats) -> Floats:
+        if one_pass is None:
+            return sweep(cohort, theta, c, gamma, rule, crew)
+        return one_pass(cohort, theta, c, gamma, rule)
+
+    def residual_of_all(theta: Floats) -> tuple[Floats, Floats]:
+        found = passes_done(theta, lambda: over_all(theta))
+        active, response = found[:, :-1] / k
+        return active - 1, response
+
     flat = np.full(horizon, -math.log(k / (n - k)))
-    rough = tolerance if sample is cohort else max(tolerance, 1e-6)
+    rough = tolerance if whole else max(tolerance, 1e-6)
     best = _broyden(residual(sample), flat, None, rough)
     passes = best.passes * share
-    if best.residual > rough:  # approach it through gentler multipliers
-        easier = balance(sample, k * share, horizon, gamma, c / GENTLER, rule, 1e-4)
+    if best.residual > rough and c > 0 and gentler:  # approach it through gentler multipliers
+        easier = balance(
+            sample, k * share, horizon, gamma, c / GENTLER, rule, 1e-4, one_pass, gentler - 1
+        )
         again = _broyden(residual(sample), easier.theta * GENTLER, None, rough)
         passes += (easier.passes + again.passes) * share
         if again.residual < best.residual:
             best = again
-    if sample is not cohort:
+    if not whole:
         measured = _inverse_jacobian(residual(sample), best.theta, best.F)
         inverse = best.inverse if measured is None else measured
-        best = _broyden(residual(cohort), best.theta, inverse, tolerance)
+        # A pass that does more than `sweep` has the arms in memory, and keeps nothing on disk.
+        setting = (k, horizon, gamma, c, int(rule), tolerance)
+        passes_done = Passes.of(cohort, setting) if one_pass is None else Passes(None)
+        best = _broyden(residual_of_all, best.theta, inverse, tolerance)
+        passes_done.forget()
         passes += horizon * share + best.passes
     return Balance(best.theta, best.residual, math.ceil(passes))
 

@@ -24,23 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cohort import Cohort
-from ..errors import Infeasible, NotConverged, warn
+from ..errors import NotConverged, warn
 from ..kernels import bonus as kernels
 from ..kernels.recursion import PART
-from ..kernels.rules import RuleCode
 from ..kernels.threads import map_parts
 from .bonuses import Bonuses, Problem, over, solve
-from .budget import balance
 from .priced import learning_multiplier, solve_priced
 from .values import Info, Values
-from .welfare import TINY, WELFARES
+from .welfare import WELFARES
 
-__all__ = ["BonusValues", "EvenHandedValues", "solve_evenhanded", "solve_for_entropy"]
+__all__ = ["BonusValues", "EvenHandedValues", "solve_evenhanded"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-ENTROPY_GAP = 1e-3  # of an entropy that is asked for, well below the error of one run
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,116 +213,3 @@ def _evenhanded(problem: Problem, bonuses: Bonuses, theta: Floats, info: Info) -
     b = bonuses.b
     values = BonusValues(problem.cohort, problem.gamma, theta, b, problem.c, info)
     return EvenHandedValues(values, b, bonuses.rates)
-
-
-def solve_for_entropy(
-    cohort: Cohort,
-    k: int,
-    horizon: int,
-    gamma: float,
-    c: float,
-    entropy: float,
-    welfare: str = "entropy",
-) -> tuple[float, EvenHandedValues]:
-    """Find the weight mu at which the counts of one run have a wanted expected entropy.
-
-    Parameters
-    ----------
-    cohort, k, horizon, gamma, c, welfare
-        See :func:`solve_evenhanded`.
-    entropy : float
-        Wanted expected entropy of who is helped in one run, see `BonusValues.count_figures`.
-
-    Returns
-    -------
-    mu : float
-        The weight.
-    solution : EvenHandedValues
-        The solution for it.
-
-    Raises
-    ------
-    Infeasible
-        No weight leads there; the message has the nearest value that can be reached.
-
-    Examples
-    --------
-    >>> import softfair as sf
-    >>> from softfair.solvers.evenhanded import solve_for_entropy
-    >>> cohort = sf.datasets.synthetic(n=20, seed=0)
-    >>> mu, solution = solve_for_entropy(cohort, 2, 20, 1.0, 50.0, entropy=2.6)
-    >>> round(solution.values.count_figures(2)[0], 3)
-    2.6
-    """
-    from scipy.optimize import brentq
-
-    if k in (0, cohort.n) or c == 0:
-        raise Infeasible(
-            f"entropy is {entropy:g}, but with k = {k} of {cohort.n} arms and c = {c:g} everybody "
-            "has the same chance whatever mu is; give mu=0, or 0 < k < n and c > 0"
-        )
-    multiplier = learning_multiplier(cohort, c)
-    rule = WELFARES[welfare]
-    full = Problem(cohort, k, np.ones(horizon), gamma, multiplier, 0.0, rule)
-    search = _EntropySearch(full.sample(), k, cohort.n)
-    lowest = search.entropy(0.0)
-    if entropy <= lowest + ENTROPY_GAP:
-        if entropy < lowest - ENTROPY_GAP:
-            raise Infeasible(
-                f"entropy is {entropy:g}, but c = {c:g} alone spreads help that far; the nearest "
-                f"value that can be reached is {math.ceil(1e4 * lowest) / 1e4:g} (mu = 0), or less "
-                "with a larger c"
-            )
-        return 0.0, solve_evenhanded(cohort, k, horizon, gamma, c, 0.0, welfare)
-    unit = 2.0**-6 * k * horizon * float(np.ptp(cohort.reward_rows, axis=1).max() or 1.0)
-    low, high = 0.0, unit
-    while (reached := search.entropy(high)) < entropy:
-        if high >= 4.0**6 * unit:
-            raise Infeasible(_too_even(entropy, cohort.n, k * horizon, reached, high))
-        low, high = high, 4 * high
-    mu = brentq(lambda mu: search.entropy(mu) - entropy, low, high, rtol=1e-4, xtol=1e-4 * unit)
-    return mu, solve_evenhanded(cohort, k, horizon, gamma, c, mu, welfare)
-
-
-class _EntropySearch:
-    """The entropy of one run's counts as a function of mu, each solved from the one before."""
-
-    def __init__(self, problem: Problem, k: int, n: int) -> None:
-        self._problem, self._k, self._n = problem, k, n
-        self._theta: Floats | None = None
-        self._u: Floats | None = None
-
-    def entropy(self, mu: float) -> float:
-        """For the whole cohort, of which the problem may be a sample."""
-        problem = self._problem
-        b = np.zeros(problem.cohort.n)
-        if mu > 0:
-            solution = solve(replace(problem, mu=mu), ENTROPY_GAP**2, self._theta, self._u)
-            theta, b = solution.theta, solution.bonuses.b
-            self._theta, self._u = theta, solution.bonuses.u
-        else:
-            rule, T = RuleCode.PRICED, len(problem.rho)
-            theta = balance(
-                problem.cohort, problem.k, T, problem.gamma, problem.c, rule, ENTROPY_GAP**2
-            ).theta
-        info = Info("evenhanded", problem.c, 0.0, 0.0, 0)
-        values = BonusValues(problem.cohort, problem.gamma, theta, b, problem.c, info)
-        return values.count_figures(self._k)[0] * self._n / problem.cohort.n
-
-
-def _too_even(entropy: float, n: int, draws: int, reached: float, mu: float) -> str:
-    """Why an entropy cannot be reached, and which can."""
-    whole, rest = divmod(draws, n)  # `rest` arms are helped once more than the others
-    counts = np.array([whole, whole + 1]) / draws
-    most = -float(np.array([n - rest, rest]) @ (counts * np.log(np.maximum(counts, TINY))))
-    if entropy > math.log(n):
-        limit = f"shares of {n} arms have at most log n = {math.log(n):.4f}"
-    elif entropy > most:
-        limit = f"{draws} helps among {n} arms can show at most {most:.4f}"
-    else:
-        limit = "counts of draws by chance are not that even"
-    nearest = math.floor(1e4 * (reached - ENTROPY_GAP)) / 1e4
-    return (
-        f"entropy is {entropy:g}, but {limit}; the nearest value that can be reached is "
-        f"{nearest:g} (mu = {mu:g})"
-    )

@@ -14,6 +14,7 @@ with c_value = 1 and drawing with c, as in Figure 3a of the paper, does not have
 
 from __future__ import annotations
 
+from ..cluster import Crew
 from ..cohort import Cohort
 from ..sampling import Design, design_code
 from .priced import balanced_values, learning_multiplier
@@ -30,6 +31,7 @@ def solve_meanfield(
     c: float,
     design: Design,
     tolerance: float = 1e-8,
+    crew: Crew | None = None,
 ) -> PriceValues:
     """The mean-field fixed point of the design.
 
@@ -49,6 +51,8 @@ def solve_meanfield(
         Sampling design.
     tolerance : float
         Relative gap between expected and allowed active arms that is accepted at every step.
+    crew : Crew, optional
+        Who works on the shards of the cohort; None means this process.
 
     Returns
     -------
@@ -64,4 +68,6 @@ def solve_meanfield(
     True
     """
     multiplier, rule = learning_multiplier(cohort, c), design_code(design)
-    return balanced_values(cohort, k, horizon, gamma, multiplier, rule, tolerance, "meanfield")
+    return balanced_values(
+        cohort, k, horizon, gamma, multiplier, rule, tolerance, "meanfield", crew
+    )

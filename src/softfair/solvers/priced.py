@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..cluster import Crew
 from ..cohort import Cohort
 from ..errors import NotConverged, warn
 from ..kernels.rules import RuleCode
@@ -91,7 +92,13 @@ def learning_multiplier(cohort: Cohort, c: float) -> float:
 
 
 def solve_priced(
-    cohort: Cohort, k: int, horizon: int, gamma: float, c: float, tolerance: float = 1e-8
+    cohort: Cohort,
+    k: int,
+    horizon: int,
+    gamma: float,
+    c: float,
+    tolerance: float = 1e-8,
+    crew: Crew | None = None,
 ) -> PriceValues:
     """Gains at the prices for which k arms are expected to be active at every step.
 
@@ -109,6 +116,8 @@ def solve_priced(
         Multiplier; values are learnt at :func:`learning_multiplier`.
     tolerance : float
         Relative gap between expected and allowed active arms that is accepted at every step.
+    crew : Crew, optional
+        Who works on the shards of the cohort; None means this process.
 
     Returns
     -------
@@ -127,7 +136,7 @@ def solve_priced(
     # As c -> 0 the price and the softness grow without bound, but pi = k/n and the value of that
     # policy are finite.
     rule = RuleCode.PRICED if multiplier > 0 else RuleCode.JOINT
-    return balanced_values(cohort, k, horizon, gamma, multiplier, rule, tolerance, "priced")
+    return balanced_values(cohort, k, horizon, gamma, multiplier, rule, tolerance, "priced", crew)
 
 
 def balanced_values(
@@ -139,12 +148,13 @@ def balanced_values(
     rule: RuleCode,
     tolerance: float,
     solver: str,
+    crew: Crew | None = None,
 ) -> PriceValues:
     """Values at the theta for which k arms are expected to be active at every step.
 
     Parameters
     ----------
-    cohort, k, horizon, gamma, tolerance
+    cohort, k, horizon, gamma, tolerance, crew
         See :func:`solve_priced`.
     c : float
         Multiplier with which values are learnt.
@@ -161,8 +171,8 @@ def balanced_values(
     if k in (0, cohort.n):  # the value of helping nobody, or everybody
         theta = np.full(horizon, ALWAYS if k else NEVER)
         info = Info(solver, c, 0.0, tolerance, 0)
-        return PriceValues(cohort, gamma, theta, 0.0, RuleCode.JOINT, info)
-    solution = balance(cohort, k, horizon, gamma, c, rule, tolerance)
+        return PriceValues(cohort, gamma, theta, 0.0, RuleCode.JOINT, info, crew)
+    solution = balance(cohort, k, horizon, gamma, c, rule, tolerance, crew=crew)
     info = Info(solver, c, solution.residual, tolerance, solution.passes)
     if not info.converged:
         what = (
@@ -175,10 +185,12 @@ def balanced_values(
         if solver != "priced":
             remedy += ", or solver='priced'"
         warn(NotConverged(what, info.residual, tolerance, remedy))
-    return PriceValues(cohort, gamma, solution.theta, c, rule, info)
+    return PriceValues(cohort, gamma, solution.theta, c, rule, info, crew)
 
 
-def upper_bound(cohort: Cohort, k: int, horizon: int, gamma: float) -> float:
+def upper_bound(
+    cohort: Cohort, k: int, horizon: int, gamma: float, crew: Crew | None = None
+) -> float:
     """A total reward that no policy that helps at most k arms a step can expect to exceed.
 
     Parameters
@@ -191,6 +203,8 @@ def upper_bound(cohort: Cohort, k: int, horizon: int, gamma: float) -> float:
         Number of decisions T.
     gamma : float
         Discount.
+    crew : Crew, optional
+        Who works on the shards of the cohort; None means this process.
 
     Returns
     -------
@@ -208,7 +222,7 @@ def upper_bound(cohort: Cohort, k: int, horizon: int, gamma: float) -> float:
     >>> round(upper_bound(cohort, k=1, horizon=10, gamma=1.0), 9)
     6.0
     """
-    sample, c = sample_of(cohort), hard_multiplier(cohort)
+    sample, c = sample_of(cohort, crew), hard_multiplier(cohort)
     price = np.zeros(horizon)
     if k == 0:
         price += 2 * float(np.abs(cohort.reward_rows).max()) * horizon  # more than any gain
@@ -216,5 +230,5 @@ def upper_bound(cohort: Cohort, k: int, horizon: int, gamma: float) -> float:
         k_sample = k * sample.n / cohort.n
         rough = balance(sample, k_sample, horizon, gamma, c, RuleCode.PRICED, 1e-3)
         price = np.maximum(rough.theta / c, 0.0)
-    value = sweep(cohort, price, 1.0, gamma, RuleCode.HARD)[0, -1]
+    value = sweep(cohort, price, 1.0, gamma, RuleCode.HARD, crew)[0, -1]
     return float(value + k * np.sum(gamma ** np.arange(horizon) * price))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..cluster import Crew, Spread
 from ..cohort import Cohort
 from ..kernels import recursion
 from ..kernels.rules import RuleCode
 from ..kernels.threads import map_parts
+from ..shards import Arms, shards_of
 
-__all__ = ["Info", "PriceValues", "TableValues", "Values"]
+__all__ = ["Gains", "Info", "PriceValues", "TableValues", "Values"]
 
 Floats = NDArray[np.float64]
 
@@ -96,6 +99,8 @@ class PriceValues:
         PRICED, JOINT or SUCCESSIVE.
     info : Info
         How the solver fared.
+    crew : Crew, optional
+        Who works on the shards of the cohort; None means this process.
 
     Examples
     --------
@@ -112,15 +117,72 @@ class PriceValues:
     c: float
     rule: RuleCode
     info: Info
+    crew: Crew | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "crew": None}  # a crew belongs to its process
+
+    def saved_fields(self) -> dict[str, Any]:
+        """What a file keeps."""
+        return {name: value for name, value in self.__dict__.items() if name != "crew"}
 
     def rows(self, first: int, count: int) -> Floats:
         """lambda_t(s) [count, n, S] for t = first, ..., first + count - 1."""
         cohort = self.cohort
         out = np.empty((count, cohort.n, cohort.S))
         kernel = recursion.score_rows_two if cohort.S == 2 else recursion.score_rows
-        arms = (cohort.P, cohort.reward_rows)
+        arms = (cohort.arms, cohort.reward_rows)
         rule = (self.theta, self.c, self.gamma, int(self.rule))
         map_parts(kernel, cohort.n, recursion.PART, *arms, *rule, first, out)
+        return out
+
+    def spread(self, t: int, states: NDArray[Any], multiplier: float = 1.0) -> Spread:
+        """multiplier times lambda_t(states[i]) of every arm, computed where the arm's shard is."""
+        shards = shards_of(self.cohort)
+        extras = [states[shard.first : shard.first + shard.count] for shard in shards]
+        recipe = Gains(
+            secrets.token_hex(8),
+            self.theta,
+            self.c,
+            self.gamma,
+            int(self.rule),
+            t,
+            float(multiplier),
+        )
+        return Spread(shards, self.crew).derive(recipe, extras)
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """A recipe for the gains of one decision, see :class:`softfair.cluster.Recipe`.
+
+    Parameters
+    ----------
+    token : str
+        Which making this is.
+    theta, c, gamma, rule
+        As of :class:`PriceValues`.
+    t : int
+        The decision.
+    multiplier : float
+        What the gains are multiplied by.
+    """
+
+    token: str
+    theta: Floats
+    c: float
+    gamma: float
+    rule: int
+    t: int
+    multiplier: float
+
+    def make(self, arms: Arms, extra: NDArray[Any]) -> Floats:
+        """multiplier lambda_t(s) [m] of arms in the states ``extra`` [m]."""
+        out = np.empty(len(arms))
+        kernel = recursion.scores_two if arms.P.shape[2] == 2 else recursion.scores
+        rule = (self.theta, self.c, self.gamma, self.rule, self.t)
+        map_parts(kernel, len(arms), recursion.PART, arms.P, arms.reward, *rule, extra, out)
+        out *= self.multiplier
         return out
 
 

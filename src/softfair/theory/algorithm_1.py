@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from .. import datasets
 from ..cohort import Cohort, Floats
 from . import plain
-from .claim import NOT_SO, ROUNDING, Claim, Search, Sides, Witness
+from .claim import NOT_SO, ROUNDING, Claim, Search, Sides, Witness, as_stated
 from .gains import algorithm_1_gains, algorithm_1_values, stacked
 from .instances import natural
 from .joint import Joint, highest
@@ -113,9 +113,11 @@ def limit_sides(w: Witness, judge: Judge) -> Sides:
     s, n = tuple(w["s"]), len(w["p"])
     best = max(plain.tables(w, plain.best)[0][s].values())
     allowed = 0.0 if w["c"] == "inf" else w["T"] * (n - 1) / (2 + w["c"])
+    left, right = judge(w["mean"], w["standard_error"], best, allowed)
+    if not as_stated(w, left, right):
+        return NOT_SO  # without a run of the algorithm
     V = [plain.algorithm_1(w, w["T"], [w["episodes"]], seed)[0] for seed in range(w["runs"])]
     mean, error = plain.mean_and_error([sum(run[i][s[i]] for i in range(n)) for run in V])
-    left, right = judge(w["mean"], w["standard_error"], best, allowed)
     plain_left, plain_right = judge(mean, error, best, allowed)
     if not _agrees(w, mean, error) or (left > right) != (plain_left > plain_right):
         return NOT_SO
@@ -213,8 +215,11 @@ def search_slower(
 
 def slower_sides(w: Witness) -> Sides:
     """How much nearer to its limit the shorter horizon is, if the plain implementation agrees."""
+    left, right = 0.0, w["mean"] - ERRORS * w["standard_error"]
     if not 1 <= w["few"] < w["episodes"] or not 1 <= w["shorter"] < w["T"]:
         return NOT_SO
+    if not as_stated(w, left, right):
+        return NOT_SO  # without a run of the algorithm
     means, errors = [], []
     for T, limit in zip((w["shorter"], w["T"]), w["limits"], strict=True):
         runs = [
@@ -228,7 +233,6 @@ def slower_sides(w: Witness) -> Sides:
         if abs(reached - limit) > ERRORS * math.sqrt(2) * noise:
             return NOT_SO
     gap, error = means[0] - means[1], math.hypot(*errors)
-    left, right = 0.0, w["mean"] - ERRORS * w["standard_error"]
     if not _agrees(w, gap, error) or (right < 0) != (gap - ERRORS * error < 0):
         return NOT_SO
     return left, right

@@ -17,9 +17,20 @@ from numpy.typing import ArrayLike
 
 from ..cohort import Floats
 from ..errors import InvalidInput
+from ..terminal import as_html
 from .witness import refuse_unusable
 
-__all__ = ["NOT_SO", "ROUNDING", "Claim", "Existence", "Outcome", "Search", "Sides", "Verdict"]
+__all__ = [
+    "NOT_SO",
+    "ROUNDING",
+    "Claim",
+    "Existence",
+    "Outcome",
+    "Search",
+    "Sides",
+    "Verdict",
+    "as_stated",
+]
 
 Outcome = Literal["holds", "fails", "holds under"]
 Witness = Mapping[str, Any]
@@ -75,6 +86,15 @@ class Verdict:
             f"{self.claim}: {self.verdict}{under}, by {self.margin:.3g} {self.measure} "
             f"({self.instances} tried). {self.statement}{instead}"
         )
+
+    def _repr_html_(self) -> str:
+        facts = {"claim": self.statement, "verdict": self.verdict}
+        if self.condition:
+            facts["condition"] = self.condition
+        if self.corrected:
+            facts["instead"] = self.corrected
+        facts["margin"] = f"{self.margin:.3g} {self.measure}, {self.instances:,} tried"
+        return as_html(self.claim, facts)
 
 
 class Search:
@@ -269,14 +289,32 @@ class Claim:
             raise InvalidInput(
                 f"{self.id}: {_why(error)}; give one that softfair verify --json wrote"
             ) from None
-        pairs = (
-            (left, verdict.witness["left"]),
-            (right, verdict.witness["right"]),
-            (abs(right - left), verdict.margin),
+        return (
+            self.kind.refutes(right - left) == (verdict.verdict == "fails")
+            and as_stated(verdict.witness, left, right)
+            and _agree(abs(right - left), verdict.margin)
         )
-        return self.kind.refutes(right - left) == (verdict.verdict == "fails") and all(
-            math.isclose(x, y, rel_tol=AGREEMENT, abs_tol=AGREEMENT) for x, y in pairs
-        )
+
+
+def as_stated(w: Witness, left: float, right: float) -> bool:
+    """Whether these are the sides that the witness states.
+
+    Parameters
+    ----------
+    w : mapping
+        A witness.
+    left, right : float
+        Its sides, computed anew.
+
+    Returns
+    -------
+    bool
+    """
+    return _agree(left, w["left"]) and _agree(right, w["right"])
+
+
+def _agree(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=AGREEMENT, abs_tol=AGREEMENT)
 
 
 def _why(error: Exception) -> str:

@@ -11,10 +11,21 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ..errors import InvalidInput
+from ..terminal import Table, say
+from ..terminal import as_csv as rows_as_csv
+from ..terminal import show as show_table
 from .catalogue import claim_of, recheck, table
 from .claim import Outcome, Verdict
 
-__all__ = ["as_json", "read_verdicts", "recheck_file", "show", "show_rechecked", "summary"]
+__all__ = [
+    "as_csv",
+    "as_json",
+    "read_verdicts",
+    "recheck_file",
+    "show",
+    "show_rechecked",
+    "summary",
+]
 
 _COLOURS = {"holds": "green", "fails": "red", "holds under": "yellow"}
 _REMEDY = "give a file that softfair verify --json wrote"
@@ -64,6 +75,21 @@ def as_json(verdicts: Sequence[Verdict]) -> str:
     return json.dumps([asdict(verdict) for verdict in verdicts], indent=1)
 
 
+def as_csv(verdicts: Sequence[Verdict]) -> str:
+    """Write verdicts as CSV, one row a claim; the witness is JSON in its cell.
+
+    Parameters
+    ----------
+    verdicts : sequence of Verdict
+
+    Returns
+    -------
+    str
+    """
+    rows = [{**asdict(verdict), "witness": json.dumps(verdict.witness)} for verdict in verdicts]
+    return rows_as_csv(rows)
+
+
 def show(verdicts: Sequence[Verdict], witnesses: bool = False) -> None:
     """Print the summary and the table.
 
@@ -73,33 +99,24 @@ def show(verdicts: Sequence[Verdict], witnesses: bool = False) -> None:
     witnesses : bool
         Print each witness below the table.
     """
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    console.print(summary(verdicts), style="bold", markup=False)
-    shown = Table(show_lines=True)
-    shown.add_column("verdict", no_wrap=True)
-    shown.add_column("claim", overflow="fold", max_width=22)
-    shown.add_column("what it says, what holds instead, and by how much")
+    say(summary(verdicts), "bold")
+    rows, styles = [], []
     for verdict, row in zip(verdicts, table(verdicts), strict=True):
-        text = Text(row.statement)
+        said = [row.statement]
         if verdict.condition:
-            text.append(f"\nCondition: {verdict.condition}.", style="yellow")
+            said.append(f"Condition: {verdict.condition}.")
         if row.corrected:
-            text.append(f"\nInstead: {row.corrected}", style="green")
-        text.append(f"\n{row.margin}; {row.instances:,} tried", style="dim")
-        shown.add_row(Text(verdict.verdict, style=_COLOURS[verdict.verdict]), row.claim, text)
-    console.print(shown)
+            said.append(f"Instead: {row.corrected}")
+        said.append(f"[{row.margin}; {row.instances:,} tried]")
+        rows.append([row.claim, verdict.verdict, " ".join(said)])
+        styles.append(_COLOURS[verdict.verdict])
+    headings = ["claim", "verdict", "what it says, what holds instead, and by how much"]
+    show_table(Table(headings, rows, words=set(headings), styles=styles))
     for verdict in verdicts if witnesses else ():
-        line = f"{verdict.claim}: {json.dumps(verdict.witness)}"
-        console.print(line, style="dim", markup=False, soft_wrap=True)
-    console.print(
+        print(f"{verdict.claim}: {json.dumps(verdict.witness)}")
+    say(
         "Witnesses: softfair verify --json > FILE; re-check them: softfair verify --recheck FILE",
-        style="dim",
-        markup=False,
-        soft_wrap=True,
+        "dim",
     )
 
 

@@ -1,7 +1,8 @@
 """How a programme was run: its lists, contacts and outcomes, against what was stated and predicted.
 
 Rooms, each on those before it: ``words`` (how a figure is written), ``plain`` (typed rows as JSON),
-``statistics`` (what chance explains), ``evidence`` (what is read from the database), the measures
+``statistics`` (what chance explains), ``deeds`` (what was done that could bend a list),
+``evidence`` (what is read from the database), the measures
 ``lists``, ``spread``, ``groups``, ``outcomes`` and ``off_policy``, ``result`` (all of it),
 ``findings`` (in sentences), ``tables``, ``pictures`` and ``presentation`` (on a terminal and as a
 page). The equations stand at the top of the room that computes them.
@@ -70,5 +71,9 @@ def audit(database: Store, cs: Sequence[float] = (), names: int = 0) -> Audit:
         drift=drift,
         recent=recent,
         histograms=histograms,
+        deeds=evidence.deeds,
+        entries=evidence.check.entries,
+        wrong=evidence.check.wrong,
+        checkpoint=evidence.check.checkpoint,
     )
     return replace(measured, findings=tuple(findings_of(measured)))

@@ -10,19 +10,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from ...errors import StoreError
 from ...progress import track
-from .. import store
+from .. import chain, store
+from ..checks import Check, check_in
 from ..eligibility import WAITING, Status
 from ..models import Model, load_model
 from ..plans import plan_rows
-from ..settings import Settings, current_settings
+from ..settings import Settings
 from ..snapshot import History, People, load_history, load_people
 from ..store import Connection, Store
+from .deeds import DeedRow, deeds_of
 from .statistics import Draw, design_variance
 
 __all__ = [
@@ -58,12 +62,18 @@ class Planned:
     person: Ints
     status: Ints
     site: Ints
-    score: Floats
+    score: Floats  # gain
+    bonus: Floats  # what evenness adds to it
     probability: Floats
     listed: Ints
     state: Ints  # at the start of the round
     contacted: Ints  # during it
     after: Ints  # state at the start of the next
+
+    @cached_property
+    def drawn_by(self) -> Floats:
+        """What the chances follow: gain, and what evenness adds to it."""
+        return self.score + self.bonus
 
     @cached_property
     def in_draw(self) -> Bools:
@@ -179,7 +189,7 @@ class Predictions:
 
 
 def predictions(
-    planned: Sequence[Planned], model_of: Callable[[int], Model], S: int
+    planned: Sequence[Planned], model_of: Callable[[int], Model | None], S: int
 ) -> Predictions:
     """The law of everybody's next state by the model of each plan.
 
@@ -188,7 +198,7 @@ def predictions(
     planned : sequence of Planned
         The rounds, with what was recorded of them.
     model_of : callable
-        From the number of a model to the model.
+        From the number of a model to the model; None: it cannot be read.
     S : int
         Number of states.
 
@@ -201,7 +211,10 @@ def predictions(
     laws = [np.empty((0, S))]
     for one in planned:
         if len(one.complete):
-            P = model_of(one.model).P  # [n, 2, S, S]
+            model = model_of(one.model)
+            if model is None:
+                continue
+            P = model.P  # [n, 2, S, S]
             rows = one.complete[one.person[one.complete] < len(P)]
             person, action, state = one.person[rows], one.contacted[rows], one.state[rows]
             columns.append((person, np.full(len(rows), one.round), action, state, one.after[rows]))
@@ -221,6 +234,8 @@ class Evidence:
     history: History
     planned: list[Planned]  # in the order of rounds
     predictions: Predictions
+    check: Check  # of the same moment
+    deeds: tuple[DeedRow, ...]
 
 
 def read(database: Store) -> Evidence:
@@ -237,20 +252,60 @@ def read(database: Store) -> Evidence:
         As of one moment.
     """
     with database.reading() as connection:
-        _, settings = current_settings(connection)
-        people, history = load_people(connection), load_history(connection)
-        planned = _plans_in_force(connection, people, history)
-        loaded: dict[int, Model] = {}
+        check = check_in(connection)
+        try:
+            return _evidence(connection, check)
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError):
+            if not check.wrong:
+                raise
+            raise StoreError(
+                f"the database was altered so that it cannot be read: {check.wrong[0]}; "
+                "see: softfair check"
+            ) from None
 
-        def model_of(number: int) -> Model:
-            if number not in loaded:
-                loaded.clear()  # most plans have a model of their own: hold one at a time
-                loaded[number] = load_model(connection, number)
-            return loaded[number]
 
-        return Evidence(
-            settings, people, history, planned, predictions(planned, model_of, settings.S)
-        )
+def _evidence(connection: Connection, check: Check) -> Evidence:
+    """Everything, within a transaction."""
+    settings = _readable_settings(connection)
+    people, history = load_people(connection), load_history(connection)
+    planned = _plans_in_force(connection, people, history)
+    loaded: dict[int, Model | None] = {}
+
+    def model_of(number: int) -> Model | None:
+        if number not in loaded:
+            loaded.clear()  # most plans have a model of their own: hold one at a time
+            loaded[number] = _readable_model(connection, number, settings.S)
+        return loaded[number]
+
+    return Evidence(
+        settings,
+        people,
+        history,
+        planned,
+        predictions(planned, model_of, settings.S),
+        check,
+        deeds_of(connection, chain.entries_of(connection, store.tables)),
+    )
+
+
+def _readable_settings(connection: Connection) -> Settings:
+    """The latest settings that can be read; the check tells of those that cannot."""
+    s = store.setting
+    for content in connection.execute(sa.select(s.c.content).order_by(s.c.id.desc())).scalars():
+        try:
+            return Settings.from_json(content)
+        except (ValueError, KeyError, TypeError):
+            continue
+    return Settings()
+
+
+def _readable_model(connection: Connection, number: int, S: int) -> Model | None:
+    """A model; None if it is gone or garbled, of which the check tells."""
+    try:
+        model = load_model(connection, number)
+        return model if model.P.shape[1:] == (2, S, S) else None
+    except (sa.exc.NoResultFound, ValueError, KeyError, TypeError, OSError, EOFError, BadZipFile):
+        return None
 
 
 def _plans_in_force(connection: Connection, people: People, history: History) -> list[Planned]:
@@ -283,6 +338,7 @@ def _plans_in_force(connection: Connection, people: People, history: History) ->
                 status=columns.status,
                 site=columns.site,
                 score=columns.score,
+                bonus=columns.bonus,
                 probability=columns.probability,
                 listed=columns.listed,
                 state=state[person],

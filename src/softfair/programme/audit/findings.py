@@ -19,7 +19,7 @@ from .words import chance, count, points
 __all__ = ["LOOK", "findings_of"]
 
 LOOK = "Look:"
-REPLAY = "replay the draws with: softfair plan --verify"
+REPLAY = "see: softfair check"
 LISTS_SIGNIFICANT = SIGNIFICANT / 5  # one in a hundred honest programmes would be accused
 MOST_NAMED = 5  # rounds in one sentence
 
@@ -44,6 +44,62 @@ def findings_of(audit: Audit) -> Iterator[str]:
     else:
         for finding in FINDINGS:
             yield from finding(audit)
+
+
+def checked(audit: Audit) -> Iterator[str]:
+    """Whether the database is what was committed, entry by entry."""
+    if audit.wrong:
+        things = count(len(audit.wrong), "thing")
+        yield f"{LOOK} {things} not as committed, the first: {audit.wrong[0]}; {REPLAY}."
+    elif audit.entries:
+        entries = count(audit.entries, "entry", "entries")
+        yield (
+            f"Checked with this audit: every row is what the log says ({entries}), "
+            "and every draw replays."
+        )
+
+
+def luck(audit: Audit) -> Iterator[str]:
+    """Where the luck of the lists came from, and so who could have known it."""
+    own = [row for row in audit.deeds if row.luck in ("programme", "position")]
+    if own:
+        which = _rounds([str(row.round) for row in own])
+        yield (
+            f"Drawn with the programme's own luck, which who holds the database could have known: "
+            f"round {which} ({len(own)} of {len(audit.deeds)}); "
+            "to leave it to others: softfair plan --commit."
+        )
+    elif audit.deeds:
+        yield "All lists were drawn with luck that came from outside, after a commitment."
+
+
+def deeds(audit: Audit) -> Iterator[str]:
+    """What was done between the last record and the plan, and how often a plan was made."""
+    for row in audit.deeds:
+        changes = [
+            count(row.eligibility, "person", "people") + " with changed facts"
+            if row.eligibility
+            else "",
+            f"{count(row.corrected, 'correction')} of what was recorded" if row.corrected else "",
+        ]
+        if any(changes):
+            yield (
+                f"{LOOK} round {row.round}: between the last record and the plan, "
+                f"{' and '.join(filter(None, changes))} (by {_rounds(list(row.by))})."
+            )
+        if row.exchanged:
+            yield (
+                f"{LOOK} round {row.round}: {count(row.exchanged, 'name')} of its first list "
+                "not on the list in force."
+            )
+        if row.commitments:
+            commitments = count(row.commitments, "commitment")
+            yield f"{LOOK} round {row.round}: {commitments} never drawn."
+
+
+def _rounds(names: list[str]) -> str:
+    """Several names in one sentence, or the first of them."""
+    return ", ".join([*names[:MOST_NAMED], "..."] if len(names) > MOST_NAMED else names)
 
 
 def impossible_lists(audit: Audit) -> Iterator[str]:
@@ -72,8 +128,7 @@ def plans_made_anew(audit: Audit) -> Iterator[str]:
     """Which rounds were planned more than once. The reasons are not told: they may name people."""
     anew = [row for row in audit.rounds if row.version > 1]
     if anew:
-        rounds = [f"{row.round} ({row.version} versions)" for row in anew[:MOST_NAMED]]
-        which = ", ".join([*rounds, "..."] if len(anew) > MOST_NAMED else rounds)
+        which = _rounds([f"{row.round} ({row.version} versions)" for row in anew])
         yield f"{LOOK} planned more than once, each time for a reason that is kept: round {which}."
 
 
@@ -90,6 +145,14 @@ def contacts(audit: Audit) -> Iterator[str]:
     share = f" ({reached / known:.0%})" if known else ""
     off_list = count(sum(row.off_list for row in audit.rounds), "contact")
     yield f"Of {known} listed and recorded, {reached} were reached{share}; {off_list} off the list."
+    untold = [row for row in audit.rounds if row.recorded and row.not_recorded]
+    if untold:
+        many = sum(row.not_recorded for row in untold)
+        rounds = ", ".join(str(row.round) for row in untold[:MOST_NAMED])
+        yield (
+            f"{LOOK} nothing is told of {count(many, 'person', 'people')} on the lists of "
+            f"recorded rounds ({rounds}{', ...' if len(untold) > MOST_NAMED else ''})."
+        )
     if opted_out := sum(row.opted_out_contacted for row in audit.rounds):
         yield f"{LOOK} {count(opted_out, 'contact')} with people who had opted out."
 
@@ -123,15 +186,37 @@ def waits(audit: Audit) -> Iterator[str]:
 
 def soft_fairness(audit: Audit) -> Iterator[str]:
     """Whether anybody was favoured over someone who would gain more."""
+    evened = [row.for_evenness for row in audit.fairness if row.for_evenness is not None]
     if unfair := sum(row.unfair_pairs for row in audit.fairness):
         largest = max(row.largest_difference for row in audit.fairness)
+        what = "for whom gain and evenness count less" if evened else "who would gain less"
+        yield f"{LOOK} in {unfair} pairs {what} had the higher probability, by up to {largest:.2g}."
+    elif evened:
         yield (
-            f"{LOOK} in {unfair} pairs who would gain less had the higher probability, "
-            f"by up to {largest:.2g}."
+            "Nobody had a lower probability than someone for whom gain and evenness together "
+            f"count less. In {sum(evened)} pairs who would gain less had the higher probability, "
+            "for evenness: EvenHanded is fair in that sense, and not in that of gain alone."
         )
     elif any(row.pairs for row in audit.fairness):
+        across = sum(row.unfair_across for row in audit.fairness)
+        within = " of the same site" if any(row.sites > 1 for row in audit.fairness) else ""
         yield (
-            "Soft fairness holds: nobody had a lower probability than someone who would gain less."
+            f"Soft fairness holds: nobody had a lower probability than someone{within} who would "
+            "gain less."
+        )
+        if across:
+            yield (
+                f"Across sites it does not: in {across:,} pairs who would gain less had the higher "
+                "probability, because each site has a capacity of its own."
+            )
+
+
+def without_site(audit: Audit) -> Iterator[str]:
+    """How many people no capacity is set for."""
+    if many := audit.rounds[-1].no_site:
+        yield (
+            f"{LOOK} {count(many, 'person', 'people')} had no chance in round "
+            f"{audit.rounds[-1].round}: no capacity is set for their group."
         )
 
 
@@ -194,6 +279,9 @@ def drift(audit: Audit) -> Iterator[str]:
 
 
 FINDINGS: tuple[Callable[[Audit], Iterator[str]], ...] = (
+    checked,
+    luck,
+    deeds,
     impossible_lists,
     honest_lists,
     plans_made_anew,
@@ -201,6 +289,7 @@ FINDINGS: tuple[Callable[[Audit], Iterator[str]], ...] = (
     never_listed,
     waits,
     soft_fairness,
+    without_site,
     groups,
     engagement,
     lottery,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import metrics
+from ..eligibility import Status
 from .evidence import Planned, draws
 from .statistics import JointTest, Tally, joint_test, two_sided, wilson
 
@@ -48,6 +49,7 @@ class RoundRow:
     off_list: int  # contacted, neither listed nor arranged
     arranged: int
     opted_out_contacted: int
+    no_site: int = 0  # without a chance: no capacity is set for their group
 
 
 def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
@@ -80,6 +82,7 @@ def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
                 not_reached=int((listed & known & ~contacted).sum()),
                 not_recorded=int((listed & ~known).sum()),
                 off_list=int((contacted & ~listed & ~one.reserved).sum()),
+                no_site=int((one.status == Status.NO_SITE).sum()),
                 arranged=int((contacted & one.reserved).sum()),
                 opted_out_contacted=int((contacted & one.opted_out).sum()),
             )
@@ -199,8 +202,13 @@ class FairnessRow:
 
     round: int
     pairs: int  # of people in the same draw
-    unfair_pairs: int  # in which who would gain less had the higher probability
+    unfair_pairs: int  # in which who counts less had the higher probability
     largest_difference: float  # between their probabilities
+    # Pairs in which who would gain less had the higher probability because evenness counts too;
+    # None where it does not.
+    for_evenness: int | None = None
+    sites: int = 1  # with a draw of their own
+    unfair_across: int = 0  # pairs of people of different sites of whom the same is so
 
 
 def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
@@ -218,9 +226,10 @@ def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
     """
     rows = []
     for one in planned:
-        pairs, unfair, largest = 0, 0, 0.0
+        pairs, unfair, largest, less_gain = 0, 0, 0.0, 0
         for draw, _ in one.site_draws():
-            score, p = one.score[draw], one.probability[draw]
+            score, p = one.drawn_by[draw], one.probability[draw]
+            less_gain += int(metrics.unfair_pairs(p, one.score[draw]))
             pairs += len(draw) * (len(draw) - 1) // 2
             unfair_here = int(metrics.unfair_pairs(p, score))
             unfair += unfair_here
@@ -229,5 +238,11 @@ def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
                 # sets nobody against another with the same score.
                 ordered = p[np.lexsort((p, score))]
                 largest = max(largest, float(np.max(np.maximum.accumulate(ordered) - ordered)))
-        rows.append(FairnessRow(one.round, pairs, unfair, largest))
+        for_evenness = less_gain if one.bonus.any() else None
+        sites = sum(1 for _ in one.site_draws())
+        across = 0
+        if sites > 1:
+            all_ = one.in_draw
+            across = int(metrics.unfair_pairs(one.probability[all_], one.drawn_by[all_])) - unfair
+        rows.append(FairnessRow(one.round, pairs, unfair, largest, for_evenness, sites, across))
     return tuple(rows)

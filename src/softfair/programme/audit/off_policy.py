@@ -43,10 +43,14 @@ NOTHING = 1e-9  # a sum of probabilities below this share of the rounds is round
 
 @dataclass(frozen=True)
 class Policy:
-    """A way to draw lists: scores [m] of a draw, its places k and the plan's c to q [m]."""
+    """A way to draw lists: scores [m] of a draw, its places k and the plan's c to q [m].
+
+    ``scores`` of a plan are those that its own draw followed, or gains alone.
+    """
 
     name: str
     inclusion: Callable[[Floats, int, float], Floats]
+    scores: Callable[[Planned], Floats] = lambda one: one.drawn_by
 
 
 def _softmax(c: float, score: Floats, k: int) -> Floats:
@@ -60,7 +64,9 @@ def _softmax_of(c: float) -> Policy:
 AS_DRAWN = Policy("as drawn", lambda score, k, c: _softmax(c, score, k))
 LOTTERY = Policy("Random", lambda score, k, c: np.full(len(score), k / len(score)))
 NOBODY = Policy("nobody listed", lambda score, k, c: np.zeros(len(score)))
-MOST_EFFECTIVE = Policy("most effective", lambda score, k, c: _softmax(math.inf, score, k))
+MOST_EFFECTIVE = Policy(
+    "most effective", lambda score, k, c: _softmax(math.inf, score, k), lambda one: one.score
+)
 HALF = Policy("half of c", lambda score, k, c: _softmax(c / 2, score, k))
 TWICE = Policy("twice c", lambda score, k, c: _softmax(2 * c, score, k))
 
@@ -181,7 +187,7 @@ def off_policy_of(
             rounds += np.bincount(seen.person, minlength=n)
             reward += np.bincount(seen.person, seen.Y, n)
             for policy, total in zip(policies, sums, strict=True):
-                total.add(seen, policy.inclusion(one.score[draw], k, one.c)[known])
+                total.add(seen, policy.inclusion(policy.scores(one)[draw], k, one.c)[known])
     if not rounds.any():
         return ()
     return tuple(

@@ -2,51 +2,42 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TextIO
 
-from ...files import write_whole
+from ...errors import InvalidInput
+from ...files import write_private
 from ...page import bullets, heading, image, page, section, table
+from ...terminal import Table, say
+from ...terminal import show as show_table
 from .findings import LOOK
 from .pictures import pictures
 from .result import Audit
 from .tables import Section, sections
 from .words import count
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 __all__ = ["show", "write_page"]
 
 
-def show(audit: Audit, console: Console) -> None:
+def show(audit: Audit, file: TextIO | None = None) -> None:
     """What stands out and every table, on a terminal.
 
     Parameters
     ----------
     audit : Audit
         What was found.
-    console : rich.console.Console
-        Where it is written.
+    file : file, optional
+        Where it is written; default standard output.
     """
-    from rich.table import Table
-    from rich.text import Text
-
     for sentence in audit.findings:
-        console.print(Text(f"· {sentence}", style="bold" if sentence.startswith(LOOK) else ""))
+        say(f"\u00b7 {sentence}", "bold" if sentence.startswith(LOOK) else "", file)
+    elsewhere = "--html FILE and --json have them all"
     for part in sections(audit):
-        shown = Table(
-            *part.headings,
-            title=part.title,
-            caption=part.lead,
-            title_justify="left",
-            caption_justify="left",
-        )
-        for column in shown.columns[1:]:
-            column.justify = "right"
-        for row in part.rows:
-            shown.add_row(*map(Text, row))  # as it is: a group's name may look like markup
-        console.print(shown)
+        say("", file=file)
+        table = Table(part.headings, part.rows, part.title, [part.lead], elsewhere=elsewhere)
+        show_table(table, file)
+    say(audit.checkpoint, file=file)
 
 
 def write_page(audit: Audit, path: str | Path) -> Path:
@@ -74,8 +65,11 @@ def write_page(audit: Audit, path: str | Path) -> Path:
     ]
     nobody = "" if audit.spread.waiting_people is not None else "Nobody is named here. "
     marks = "(!) marks what chance does not explain, the rows of its table taken together."
+    marks += f"<pre>{escape(audit.checkpoint)}</pre>"
     target = Path(path)
-    write_whole(target, page("softfair: audit", "\n".join(body), nobody + marks))
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise InvalidInput(f"{target.name} is to be a page; end it in .html")
+    write_private(target, page("softfair: audit", "\n".join(body), nobody + marks))
     return target
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from .deeds import DeedRow
 from .groups import GroupRow
 from .lists import FairnessRow, ListsRow, ListsTest, RoundRow
 from .off_policy import OffPolicyRow
@@ -43,6 +44,14 @@ class Audit:
         The rounds that ``drift`` is about.
     histograms : Histograms
         People by times listed, times contacted and rounds waited.
+    deeds : tuple of DeedRow
+        What was done around each plan that could bend a list.
+    entries : int
+        Of the log that everything was checked against.
+    wrong : tuple of str
+        What the check found: rows that are not what was committed, draws that do not replay.
+    checkpoint : str
+        The head of the log.
     """
 
     people: int
@@ -63,6 +72,10 @@ class Audit:
     drift: tuple[DriftRow, ...]
     recent: Span
     histograms: Histograms
+    deeds: tuple[DeedRow, ...] = ()
+    entries: int = 0
+    wrong: tuple[str, ...] = ()
+    checkpoint: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON.

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from .shared import Database, Json, commands, open_store, software
+from .shared import Database, Json, commands, examples, open_store, software
 
 if TYPE_CHECKING:
     from ..models import Model
     from ..settings import Settings
 
 
-@commands.command()
+@commands.command(epilog=examples("softfair fit", "softfair fit --json"))
 def fit(db: Database = "softfair.db", as_json: Json = False) -> None:
     """Estimate each person's transition probabilities from the history."""
     from dataclasses import asdict
 
     from ..models import fit as estimate
+    from ..ordering import ordering
     from ..settings import current_settings
 
     database = open_store(db)
@@ -28,6 +29,16 @@ def fit(db: Database = "softfair.db", as_json: Json = False) -> None:
     with database.reading() as connection:
         _, settings = current_settings(connection)
     _show_model(model, new, settings)
+    found = ordering(database)
+    if found.doubtful:
+        print(
+            "Look: states seem to be those after the contacts of their round, not before. "
+            f"As imported, a contact changes the share of {settings.states[-1]} by "
+            f"{found.before.difference:+.3f} (standard error {found.before.error:.3f}); "
+            f"if states came after the contacts, by {found.after.difference:+.3f} "
+            f"({found.after.error:.3f}). If so: softfair retract the history, and import it with "
+            "--states-after."
+        )
 
 
 def _show_model(model: Model, new: bool, settings: Settings) -> None:
@@ -40,18 +51,78 @@ def _show_model(model: Model, new: bool, settings: Settings) -> None:
         f"  {summary.without_history:,} without any transition of their own "
         "have the estimate of their group"
     )
+    for line in _said(model, settings):
+        print(f"  {line}")
+
+
+def _said(model: Model, settings: Settings) -> list[str]:
+    """What a model says of everybody together, in sentences."""
+    summary, level, best = model.summary, f"{settings.level:.0%}", settings.states[-1]
+    lines = []
     if summary.monotone_bound:
-        print(
-            f"  for {summary.monotone_bound:,} people the estimate was moved "
+        lines.append(
+            f"for {summary.monotone_bound:,} people the estimate was moved "
             "so that contact does not harm and the good state persists"
         )
     width = (model.high - model.low)[..., -1].mean(axis=0)  # [2, S]
     for a, contact in enumerate(("not contacted", "contacted")):
         for s, state in enumerate(settings.states):
             chance = model.P[:, a, s, -1]
-            print(
-                f"  {state}, {contact}: next {settings.states[-1]} "
-                f"with chance {chance.mean():.2f} on average "
+            lines.append(
+                f"{state}, {contact}: next {best} with chance {chance.mean():.2f} on average "
                 f"(people differ from {chance.min():.2f} to {chance.max():.2f}; "
-                f"{settings.level:.0%} interval of one person {width[a, s]:.2f} wide)"
+                f"{level} interval of one person {width[a, s]:.2f} wide)"
             )
+    for state, (value, low, high) in zip(settings.states, summary.effect, strict=False):
+        told = (
+            f"a contact changes the chance of {best} next by {value:+.2f} on average"
+            if low > 0 or high < 0
+            else f"no effect of a contact on the chance of {best} next can be told yet"
+        )
+        lines.append(f"{state}: {told} ({level} interval {low:+.2f} to {high:+.2f})")
+    lines += _said_of_gaps(model, settings)
+    lines += _said_of_columns(model, level, best)
+    if summary.classes:
+        kinds = ", ".join(
+            f"{K} ({chance:.0%})" for K, chance in enumerate(summary.classes, 1) if chance > 0.005
+        )
+        lines.append(f"kinds of people, averaged over by their probability: {kinds}")
+    return lines
+
+
+def _said_of_gaps(model: Model, settings: Settings) -> list[str]:
+    """Whether a state that was not recorded was more likely one than another."""
+    summary = model.summary
+    if not summary.hides or summary.hides[1] <= 0 <= summary.hides[2]:
+        return []
+    chances = ", ".join(
+        f"{state} {value:.0%}"
+        for state, (value, _, _) in zip(settings.states, summary.seen_chance, strict=True)
+    )
+    return [
+        "whether a state is recorded depends on it: it is recorded with chance "
+        f"{chances}; the estimates allow for that"
+    ]
+
+
+def _said_of_columns(model: Model, level: str, best: str) -> list[str]:
+    """Which columns matter for what."""
+    lines = list(model.summary.left_out)
+    silent = dict.fromkeys(model.summary.columns)
+    for column, value, without, effect in model.summary.told:
+        name = f"{column} {value}" if value else f"a higher {column}"
+        for what, (_, low, high) in (
+            (f"{best} next without a contact", without),
+            ("that a contact helps", effect),
+        ):
+            if low > 0 or high < 0:
+                more = "more" if low > 0 else "less"
+                lines.append(f"{name} goes with {more} chance {_of(what)} ({level} interval)")
+                silent.pop(column, None)
+    if silent:
+        lines.append(f"nothing can be told by {', '.join(silent)}")
+    return lines
+
+
+def _of(what: str) -> str:
+    return what if what.startswith("that") else f"of {what}"

@@ -5,20 +5,59 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ...errors import InvalidInput
 from .planning import plan_json
-from .shared import LATEST, Database, Json, commands, open_store
+from .shared import (
+    ROUND_HELP,
+    Csv,
+    Database,
+    Json,
+    commands,
+    examples,
+    open_store,
+    settings_of,
+    which_round,
+)
+
+if TYPE_CHECKING:
+    from ..plans import Plan
+    from ..store import Store
 
 
-@commands.command()
+# Options of worksheets.
+By = Annotated[
+    str | None,
+    typer.Option(
+        help="For worksheets: the column that has the worker or site.",
+        show_default="one worksheet for all",
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        help="For worksheets: what else to show, such as name,phone.", show_default="nothing"
+    ),
+]
+Kind = Annotated[
+    Literal["csv", "xlsx", "html"],
+    typer.Option("--format", help="Of worksheets; html is a page to print."),
+]
+
+
+@commands.command(epilog=examples("softfair audit", "softfair audit --html audit.html"))
 def audit(
     db: Database = "softfair.db",
     as_json: Json = False,
+    as_csv: Csv = False,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write a self-contained page with histograms.")
+        Path | None,
+        typer.Option(
+            "--html", help="Write a self-contained page with histograms.", show_default="none"
+        ),
     ] = None,
 ) -> None:
     """Check what was done against what was stated: fairness, calibration, groups, and what another
@@ -32,54 +71,125 @@ def audit(
         print(html, file=sys.stderr)
     if as_json:
         print(json.dumps(result.to_dict(), indent=1))
-        return
-    from rich.console import Console
+    elif as_csv:
+        from ..tables import audit_columns, write_table
 
-    show(result, Console())
+        write_table(audit_columns(result.to_dict()), Path("-"))
+    else:
+        show(result)
 
 
-@commands.command()
+@commands.command(
+    epilog=examples(
+        "softfair export plan --out list.xlsx",
+        "softfair export worksheets --out sheets --by worker --columns name,phone --format html",
+        "softfair export model --out model.csv",
+    )
+)
 def export(
     what: Annotated[
-        Literal["plan", "audit", "model"], typer.Argument(help="plan, audit or model.")
+        Literal["plan", "worksheets", "audit", "model"],
+        typer.Argument(help="plan, worksheets, audit or model."),
     ],
     out: Annotated[
         Path,
         typer.Option(
-            "--out", help="File ending in .csv, .parquet or .json; - for CSV on standard output."
+            "--out",
+            help="File ending in .csv, .xlsx, .parquet or .json; - for CSV on standard output; "
+            "for worksheets a folder.",
         ),
     ] = Path("-"),
     db: Database = "softfair.db",
     round: Annotated[
-        int | None,
-        typer.Option("--round", min=0, max=LATEST, help="Which plan.  [default: the last]"),
+        str | None, typer.Option("--round", help=ROUND_HELP, show_default="the last planned")
     ] = None,
     everyone: Annotated[
         bool, typer.Option("--all", help="Everybody, not only those on the list.")
     ] = False,
+    by: By = None,
+    columns: Columns = None,
+    kind: Kind = "xlsx",
 ) -> None:
-    """Write a plan (a worksheet that `record` reads back once filled in), the audit's figures or
-    everybody's estimates to a file."""
-    from ..tables import audit_columns, model_columns, plan_columns, write_table
+    """Write a plan (a worksheet that `record` reads back once filled in), a worksheet for each
+    worker, the audit's figures or everybody's estimates to a file."""
+    from ..checks import head
+    from ..plans import plan_of
+    from ..tables import audit_columns, model_columns, write_table
 
     database = open_store(db)
-    if what == "plan":
-        from ..plans import plan_of
-
-        made = plan_of(database, round)
-        if out.suffix.lower() == ".json":
-            from ...files import write_whole
-
-            write_whole(out, json.dumps(plan_json(made, everyone), indent=1).encode())
-        else:
-            write_table(plan_columns(made, everyone), out)
-    elif what == "model":
+    checkpoint = head(database)
+    if what in ("plan", "worksheets"):
+        made = plan_of(database, which_round(settings_of(database), round))
+        if what == "plan":
+            _export_plan(database, made, out, everyone, checkpoint)
+            return
+        if str(out) == "-":
+            raise InvalidInput("worksheets go to a folder; say which, such as --out sheets")
+        _export_worksheets(database, made, out, by, columns, kind)
+        return
+    if what == "model":
         from ..models import latest_model
 
-        write_table(model_columns(*latest_model(database)), out)
+        write_table(_with_head(model_columns(*latest_model(database)), checkpoint), out)
     else:
         from ..audit import audit as examine
 
         write_table(audit_columns(examine(database).to_dict()), out)
     if str(out) != "-":
         print(out, file=sys.stderr)
+
+
+def _export_plan(database: Store, plan: Plan, out: Path, everyone: bool, checkpoint: str) -> None:
+    """Write a plan; who is struck off the list is left out of the list, and told."""
+    from ..changes import since_plan
+    from ..tables import plan_columns, write_table
+
+    since = since_plan(database, plan)
+    if out.suffix.lower() == ".json":
+        from ...files import write_private
+
+        content = plan_json(plan, everyone, checkpoint, since)
+        write_private(out, json.dumps(content, indent=1).encode())
+    else:
+        calendar = settings_of(database).calendar
+        write_table(_with_head(plan_columns(plan, everyone, since, calendar), checkpoint), out)
+    if since:
+        print(
+            f"Since round {plan.round} was planned: {since}. Who is struck off is left out; "
+            f"to fill their places: softfair plan --round {plan.round} --replan '{since}'",
+            file=sys.stderr,
+        )
+    if str(out) != "-":
+        print(out, file=sys.stderr)
+
+
+def _export_worksheets(
+    database: Store,
+    plan: Plan,
+    out: Path,
+    by: str | None,
+    columns: str | None,
+    kind: Literal["csv", "xlsx", "html"],
+) -> None:
+    from ..worksheets import write_worksheets
+
+    shown = tuple(name.strip() for name in columns.split(",")) if columns else ()
+    made = write_worksheets(database, plan, out, by, shown, kind)
+    for path in made.files:
+        print(path)
+    if made.struck:
+        print(f"Left out, since the plan was made: {made.struck}.", file=sys.stderr)
+
+
+def _with_head(columns: dict[str, list[Any]], checkpoint: str) -> dict[str, list[Any]]:
+    """The columns of an export with the head of the log, on one line, in every row.
+
+    It stands before what is to be filled in.
+    """
+    empty: dict[str, list[Any]] = {
+        name: columns.pop(name)
+        for name in ("contacted", "state", "value", "comment")
+        if name in columns
+    }
+    count = len(next(iter(columns.values())))
+    return {**columns, "checkpoint": [" ".join(checkpoint.split())] * count, **empty}

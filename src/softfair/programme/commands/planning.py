@@ -3,85 +3,220 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...errors import InvalidInput
-from .shared import LATEST, Database, Json, commands, open_store, software
+from .shared import (
+    ROUND_HELP,
+    Csv,
+    Database,
+    Json,
+    Yes,
+    ask,
+    commands,
+    examples,
+    open_store,
+    settings_of,
+    software,
+    which_round,
+)
 
 if TYPE_CHECKING:
-    from ..plans import Plan
+    from ..changes import Since
+    from ..plans import Commitment, Plan
+    from ..settings import Evenness, Settings, Target
     from ..store import Store
 
+# Options of commit, then draw.
+Commit = Annotated[
+    bool,
+    typer.Option(
+        "--commit", help="Freeze the plan all but its luck, and print a code to give away."
+    ),
+]
+LuckText = Annotated[
+    str | None,
+    typer.Option(
+        "--luck", help="Draw what is committed with this: dice, tonight's lottery numbers."
+    ),
+]
+BeaconFile = Annotated[
+    Path | None,
+    typer.Option("--beacon", help="Draw what is committed with the drand round in this file."),
+]
 
-@commands.command()
+
+@commands.command(
+    epilog=examples(
+        "softfair plan",
+        "softfair plan --target wait=8",
+        "softfair plan --replan 'two opted out'",
+        "softfair plan --commit",
+        "softfair plan --luck 'dice: 4 2 6 1 3'",
+    )
+)
 def plan(
     db: Database = "softfair.db",
     round: Annotated[
-        int | None,
-        typer.Option("--round", min=0, max=LATEST, help="Which round.  [default: the next]"),
+        str | None, typer.Option("--round", help=ROUND_HELP, show_default="the next")
     ] = None,
     replan: Annotated[
         str | None,
         typer.Option(
-            "--replan", help="Why the plan of this round must be made anew; the old one is kept."
+            "--replan",
+            help="Why the plan of this round must be made anew; the old one is kept.",
+            show_default="it is not",
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="For this plan: benefit=95%, wait=8, or region=0.5.")
+        str | None,
+        typer.Option(
+            help="For this plan: benefit=95%, wait=8, or region=0.5.",
+            show_default="the programme's",
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(help="For this plan: SoftFair, EvenHanded:100 (mu), EvenHanded:entropy=4."),
     ] = None,
     everyone: Annotated[
         bool, typer.Option("--all", help="Show everybody, not only those on the list.")
     ] = False,
-    check: Annotated[
-        bool,
-        typer.Option("--verify", help="Replay all draws from what is stored, and plan nothing."),
-    ] = False,
+    commit: Commit = False,
+    luck: LuckText = None,
+    beacon: BeaconFile = None,
+    yes: Yes = False,
     as_json: Json = False,
+    as_csv: Csv = False,
 ) -> None:
     """Draw the list for the next round; the same round again gives the same list."""
-    from ..plans import make_plan
-    from ..settings import Target
+    from ..changes import since_plan
+    from ..checks import head
+    from ..settings import Evenness, Target
 
     database = open_store(db)
-    if check:
-        _verify(database, as_json)
-        return
     asked = None if target is None else Target.parse(target)
-    made, new = make_plan(database, software(), round, replan, asked)
-    if as_json:
-        print(json.dumps(plan_json(made, everyone), indent=1))
-        return
-    _show_plan(made, new, everyone)
-
-
-def _verify(database: Store, as_json: bool) -> None:
-    from ..plans import verify
-
-    verdicts = verify(database)
-    if as_json:
-        print(json.dumps([verdict._asdict() for verdict in verdicts], indent=1))
-    else:
-        same = "the same list and probabilities from the stored seed and scores"
-        for verdict in verdicts:
-            answer = "; ".join(verdict.wrong) or same
-            print(f"round {verdict.round}, version {verdict.version}: {answer}")
-        if not verdicts:
-            print("There is no plan yet.")
-    if bad := [verdict for verdict in verdicts if verdict.wrong]:
+    evenness = None if policy is None else Evenness.parse(policy)
+    settings = settings_of(database)
+    at = which_round(settings, round)
+    if commit + (luck is not None) + (beacon is not None) > 1:
         raise InvalidInput(
-            f"{len(bad)} of {len(verdicts)} plans do not follow from what is stored; "
-            f"the first is of round {bad[0].round}"
+            "--commit comes first, --luck or --beacon later, in another command; give one of them"
         )
+    if commit:
+        _commit(database, at, replan, asked, evenness, yes, as_json)
+        return
+    drawn = None
+    if replan is None and asked is None and evenness is None:
+        drawn = _drawn_with_luck(database, at, luck, beacon)
+    elif luck is not None or beacon is not None:
+        raise InvalidInput(
+            "a committed plan is drawn as it is; give --replan, --target and --policy with --commit"
+        )
+    made, new = (drawn, True) if drawn else _planned(database, at, replan, asked, evenness, yes)
+    since = None if new else since_plan(database, made)
+    if as_json:
+        print(json.dumps(plan_json(made, everyone, head(database), since), indent=1))
+    elif as_csv:
+        from ..tables import plan_columns, write_table
+
+        write_table(plan_columns(made, everyone, since, settings.calendar), Path("-"))
+    else:
+        _show_plan(made, since, everyone, settings)
+        print(f"\n{head(database)}", end="")
 
 
-def plan_json(plan: Plan, everyone: bool) -> dict[str, Any]:
-    """A plan as it is printed and exported in JSON."""
+def _planned(
+    database: Store,
+    at: int | None,
+    replan: str | None,
+    target: Target | None,
+    evenness: Evenness | None,
+    yes: bool,
+) -> tuple[Plan, bool]:
+    from ..plans import make_plan
+
+    return ask(
+        lambda sure: make_plan(database, software(), at, replan, target, evenness, sure), yes
+    )
+
+
+def _commit(
+    database: Store,
+    at: int | None,
+    replan: str | None,
+    target: Target | None,
+    evenness: Evenness | None,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    from ..plans import commit_plan
+
+    committed, new = ask(
+        lambda sure: commit_plan(database, software(), at, replan, target, evenness, sure), yes
+    )
+    _show_commitment(committed, new, as_json)
+
+
+def _drawn_with_luck(
+    database: Store, round: int | None, text: str | None, beacon: Path | None
+) -> Plan | None:
+    """The plan drawn from an open commitment; None if there is none and no luck was given."""
+    from ..luck import QUICKNET, Source, read_beacon
+    from ..plans import draw_plan, open_commitment
+
+    if text is not None:
+        return draw_plan(database, text, Source.TEXT, round)
+    if beacon is not None:
+        return draw_plan(database, read_beacon(beacon, QUICKNET), round=round)
+    committed = open_commitment(database, round)
+    if committed is None or not sys.stdin.isatty():
+        return None  # a committed round is then refused, with what to give
+    word = typer.prompt(
+        f"Round {committed.round} is committed ({committed.code}). "
+        "A second person's word, that nobody could foresee",
+        err=True,
+    )
+    return draw_plan(database, word, Source.WORD, committed.round)
+
+
+def _show_commitment(committed: Commitment, new: bool, as_json: bool) -> None:
+    from datetime import UTC, datetime
+
+    from ..luck import QUICKNET
+
+    moment = datetime.fromtimestamp(QUICKNET.time_of(committed.beacon), UTC)
+    if as_json:
+        shown = {
+            "round": committed.round,
+            "code": committed.code,
+            "created": committed.created,
+            "beacon": committed.beacon,
+            "beacon_time": moment.isoformat(),
+        }
+        print(json.dumps(shown, indent=1))
+        return
+    again = "" if new else " (as committed before)"
+    print(f"Round {committed.round} is committed{again}. Code: {committed.code}")
+    print("  Give the code away now; nothing of the plan can change without changing it.")
+    print(
+        f"  Then draw: softfair plan --luck TEXT (what witnesses saw), or --beacon FILE "
+        f"({QUICKNET.name}, round {committed.beacon}, of {moment:%Y-%m-%d %H:%M:%S} UTC)"
+    )
+
+
+def plan_json(
+    plan: Plan, everyone: bool, checkpoint: str, since: Since | None = None
+) -> dict[str, Any]:
+    """A plan as it is printed and exported in JSON, with the head of the log."""
     from ..store import c_to_json
     from ..tables import plan_columns
 
-    columns = plan_columns(plan, everyone)
+    columns = plan_columns(plan, everyone, since)
     people = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     header = {
         "round": plan.round,
@@ -92,63 +227,130 @@ def plan_json(plan: Plan, everyone: bool) -> dict[str, Any]:
         "c": c_to_json(plan.c),
         "horizon": plan.horizon,
         "seed": plan.seed,
+        "luck": luck_sentence(plan),
         "sites": [{"name": name, "capacity": k} for name, k in plan.sites],
         "outlook": plan.outlook.to_json(),
         "reason": plan.reason,
         "digest": plan.digest,
+        "since": "" if since is None else str(since),
+        "checkpoint": checkpoint,
     }
     return {**header, "people": people}
 
 
-def _show_plan(plan: Plan, new: bool, everyone: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+def _show_plan(plan: Plan, since: Since | None, everyone: bool, settings: Settings) -> None:
+    """Print a plan; ``since`` None: it was made now."""
+    from ...terminal import Table, say, show
     from ..plans import explain
+    from ..words import percent
 
-    # An identifier or a group may look like markup.
-    console = Console(markup=False, highlight=False)
-    again = "" if new else " (as planned before)"
+    again = "" if since is None else " (as planned before)"
     version_ = f", version {plan.version}" if plan.version > 1 else ""
-    console.print(
-        f"Round {plan.round}{version_}{again}: "
+    say(
+        f"{settings.called(plan.round).capitalize()}{version_}{again}: "
         f"{int(plan.listed.sum())} of {int((plan.status == 0).sum())} people in the draw, "
-        f"c = {plan.c:.3g}, model {plan.model}, seed {plan.seed}",
-        style="bold",
+        f"c = {plan.c:.3g}, model {plan.model}, seed {plan.seed[:16]}",
+        "bold",
     )
-    for line in _outlook_lines(plan):
-        console.print(line)
+    say(luck_sentence(plan))
+    struck = since.struck if since else {}
+    if since:
+        say(
+            f"Planned before; since then {since}. Do not call who is struck off. "
+            f"Make the list anew with: softfair plan --replan '{since}'",
+            "bold red",
+        )
+    for line in _outlook_lines(plan, settings):
+        say(line)
     sentences = explain(plan)
-    shown = Table("id", "chance", "why", title=None if everyone else "On the list")
-    shown.columns[1].justify = "right"
+    rows, styles = [], []
     for i, number in enumerate(plan.person.tolist()):
         if everyone or plan.listed[i]:
-            shown.add_row(
-                Text(plan.names[number]), f"{plan.probability[i]:.1%}", Text(sentences[i])
-            )
-    console.print(shown)
+            why = sentences[i]
+            if number in struck:
+                why = f"Struck off: {struck[number]} since the plan was made."
+            rows.append([plan.names[number], percent(plan.probability[i]), why])
+            styles.append("red" if number in struck else "")
+    title = "" if everyone else "On the list"
+    show(Table(["id", "chance", "why"], rows, title, words={"why"}, styles=styles))
 
 
-def _outlook_lines(plan: Plan) -> list[str]:
+def luck_sentence(plan: Plan) -> str:
+    """Where the luck of a plan came from."""
+    if plan.luck is None:
+        return "Drawn with the programme's own luck, by position in the draw."
+    return str(plan.luck)
+
+
+def _outlook_lines(plan: Plan, settings: Settings) -> list[str]:
     """What is expected of a plan, in sentences."""
     outlook = plan.outlook
     lines = [] if outlook.target is None else [f"Target met: {outlook.target}."]
-    wait = f"the longest expected wait is {outlook.wait:.1f} rounds"
+    wait = f"the longest expected wait is {outlook.wait:.1f} rounds, an average over what may come"
     if outlook.wait > plan.horizon:
         wait = (
             "somebody is expected to wait longer than that "
             "(a target such as wait=20 says how long at most)"
         )
+    lines.append(f"{_gain(plan)}; {wait}.")
     lines.append(
-        f"Expected over the {plan.horizon} rounds left: "
-        f"{outlook.gained:.1f} good rounds more than without contacts, "
-        f"{outlook.benefit:.1%} of the most effective plan "
-        f"(fairness costs {1 - outlook.benefit:.1%}); {wait}."
+        f"Of what the most effective plan is expected to gain it has {outlook.benefit:.1%} "
+        f"(fairness costs {1 - outlook.benefit:.1%})."
     )
+    if not outlook.evenness.is_softfair:
+        weights = ", ".join(f"{mu:.3g}" for mu in outlook.mu)
+        lines.append(
+            f"Drawn by {outlook.evenness}, weight of evenness mu = {weights}: the chance follows "
+            "what a contact brings plus what evenness is worth. Nobody has a lower chance than "
+            "someone with a smaller sum; someone who would gain less can have the better chance."
+        )
     if (lowest := outlook.lowest) is not None:
         lines.append(
             f"Lowest {lowest.column}: {lowest.value or '(none given)'} "
             f"at {lowest.share:.0%} of the average rate."
         )
+    ahead = range(plan.round, plan.round + plan.horizon)
+    if special := [at for at in settings.exceptions if at in ahead]:
+        lines.append(
+            f"That takes the usual capacity in all rounds; {len(special)} of them have another."
+        )
+    return [*lines, *_site_lines(plan, settings)]
+
+
+def _site_lines(plan: Plan, settings: Settings) -> list[str]:
+    """Within what a plan with several sites is fair, and who has no chance at all."""
+    from ..eligibility import Status
+
+    lines = []
+    if len(plan.sites) > 1:
+        lines.append(
+            f"Chances follow gains within each {settings.by}, not across: "
+            "each has a capacity of its own."
+            + (
+                ""
+                if plan.outlook.sites_cost is None
+                else f" That costs {plan.outlook.sites_cost:.1%} of what the most effective plan "
+                "with the same capacity for all would gain."
+            )
+        )
+    if without := int((plan.status == Status.NO_SITE).sum()):
+        lines.append(
+            f"Look: {without} people have no chance: no capacity is set for their {settings.by}."
+        )
     return lines
+
+
+def _gain(plan: Plan) -> str:
+    """What a plan is expected to gain, as far as the history can tell."""
+    outlook, gain = plan.outlook, plan.outlook.gain
+    left = f"over the {plan.horizon} rounds left"
+    more = "good rounds more than without contacts"
+    if gain is None:
+        return f"Expected {left}: {outlook.gained:.1f} {more}"
+    reached = (
+        "" if outlook.reached is None else f", if {outlook.reached:.0%} of the listed are reached"
+    )
+    interval = f"{plan.level:.0%} interval {gain.low:.1f} to {gain.high:.1f}"
+    if not gain.told:
+        return f"No effect can be told from this history yet: {left} {more}: {interval}{reached}"
+    return f"Expected {left}: {gain.value:.1f} {more} ({interval}){reached}"

@@ -1,0 +1,204 @@
+"""The demonstration: which policy at what price, and a programme from first import to audit.
+
+Every policy on the synthetic and the CPAP cohort as a table, what fairness costs and who is ever
+helped as pictures; and the commands of an officer over four weeks, as they are typed and answered.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import datasets
+from .cohort import Cohort
+from .comparison import compare, frontier, limit
+from .errors import NotConverged
+from .policies import (
+    EvenHanded,
+    FairMyopic,
+    FaWT,
+    Myopic,
+    NoIntervention,
+    Oracle,
+    Policy,
+    ProbFair,
+    Random,
+    RoundRobin,
+    SoftFair,
+    ThresholdWhittle,
+    Whittle,
+)
+from .programme import sample
+from .simulation import simulate
+from .terminal import Table, show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["run_a_programme", "show_policies"]
+
+N, K, HORIZON, RUNS = 100, 10, 50, 50
+MANY = 400  # runs of each point of the picture, whose standard errors are then below half a point
+POLICIES: Sequence[Policy] = [
+    NoIntervention(),
+    Random(),
+    RoundRobin(),
+    Myopic(),
+    FairMyopic(),
+    Oracle(),
+    Whittle("infinite"),
+    Whittle("finite"),
+    ThresholdWhittle(),
+    FaWT(window=20),
+    ProbFair(low=0.02),
+    SoftFair(c=5, solver="paper", design="successive", episodes=6 * HORIZON),
+    SoftFair(c=5, solver="meanfield", design="successive"),
+    SoftFair(c=10, c_value=1, solver="meanfield", design="successive"),
+    SoftFair(c=5),
+    SoftFair(c=10),
+    SoftFair(c=20),
+    EvenHanded(mu=40),
+    EvenHanded(mu=100),
+    EvenHanded(mu=400),
+]
+MARKED: Sequence[Policy] = [Random(), Myopic(), Oracle(), FaWT(window=20), ProbFair(low=0.02)]
+COLUMNS = {  # narrow enough for a terminal of 80 columns
+    "benefit": ("benefit %", "{:.0f}±{:.0f}"),
+    "of_bound": ("bound %", "{:.0f}"),
+    "entropy": ("entropy", "{:.2f}"),
+    "never_selected": ("never", "{:.0%}"),
+    "longest_wait": ("wait", "{:.0f}"),
+}
+
+
+def _show(name: str, cohort: Cohort) -> None:
+    """Print a table of all policies on one cohort."""
+    figures = compare(POLICIES, cohort, K, HORIZON, runs=RUNS)
+    rows = []
+    for _, row in figures.iterrows():
+        cells = [
+            text.format(row[column], row[f"{column}_sd"] if "±" in text else 0)
+            for column, (_, text) in COLUMNS.items()
+        ]
+        rows.append([row["policy"] if row["converged"] else f"{row['policy']}*", *cells])
+    title = f"{name}: n = {N}, k = {K}, {HORIZON} decisions, {RUNS} runs (± sd over runs)"
+    notes = [
+        "benefit: % of what the Oracle adds; bound: % of the most that any policy can add; "
+        "never: share of people never helped; wait: longest of anybody, in decisions"
+    ]
+    notes += [] if figures["converged"].all() else ["* values had not settled"]
+    show(Table(["policy", *(heading for heading, _ in COLUMNS.values())], rows, title, notes))
+    print()
+
+
+def _trace(cohort: Cohort, policy: SoftFair, cs: Sequence[float] | None = None) -> pd.DataFrame:
+    """The curve over c."""
+    return frontier(cohort, K, HORIZON, cs=cs, policy=policy, runs=MANY)
+
+
+def _trace_even(cohort: Cohort, mus: Sequence[float] = (10, 40, 100, 200, 400)) -> pd.DataFrame:
+    """The curve of EvenHanded over mu."""
+    policies = [EvenHanded(mu=mu) for mu in mus]
+    return compare(policies, cohort, K, HORIZON, runs=MANY).assign(mu=mus)
+
+
+def _draw_cost(out: Path) -> None:
+    """What fairness costs on two cohorts, and where no policy can be."""
+    from .figures import draw_frontier, new_figure
+
+    figure, axes = new_figure(columns=2, height=5.0)
+    cohorts = {
+        "synthetic": datasets.synthetic(N, seed=0),
+        "CPAP": datasets.cpap(N, seed=0),
+    }
+    for ax, (name, cohort) in zip(axes, cohorts.items(), strict=True):
+        _show(name, cohort)
+        one_c = SoftFair(solver="meanfield", design="successive")
+        few = (0, 1, 2, 3, 5, 7, 9)
+        curves = {
+            "EvenHanded over \u03bc": _trace_even(cohort),
+            "SoftFair over c, values by prices": _trace(cohort, SoftFair()),
+            "SoftFair, values with c = 1": _trace(
+                cohort, dataclasses.replace(one_c, c_value=1), few
+            ),
+            "SoftFair, one c for values and draws": _trace(cohort, one_c, few),
+        }
+        marks = compare(MARKED, cohort, K, HORIZON, runs=MANY)
+        ax.set_title(f"{name} cohort")
+        draw_frontier(ax, curves, marks, bound=limit(cohort, K, HORIZON, runs=MANY))
+    figure.savefig(out / "frontier.png", dpi=150)
+
+
+def _draw_starved(out: Path) -> None:
+    """Figure 1 of the paper (n = 100, k = 10, T = 100): who is ever helped in one run."""
+    from .figures import draw_histograms, new_figure
+
+    cohort = datasets.synthetic(N, seed=0)
+    policies = {
+        "Threshold Whittle": ThresholdWhittle(),
+        "SoftFair, c = 2": SoftFair(c=2),
+    }
+    counts = {
+        label: simulate(policy.fit(cohort, k=K, horizon=100), runs=1).counts[0]
+        for label, policy in policies.items()
+    }
+    figure, axes = new_figure(columns=2, height=3.2)
+    draw_histograms(axes, counts)
+    figure.savefig(out / "selections.png", dpi=150)
+
+
+def show_policies(out: Path) -> None:
+    """Print every policy on two cohorts, and draw what fairness costs and who is ever helped.
+
+    Parameters
+    ----------
+    out
+        Folder for the pictures.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)  # the table and the picture say where
+        _draw_cost(out)
+        _draw_starved(out)
+    print(
+        f"Pictures: {out / 'frontier.png'} (what fairness costs), "
+        f"{out / 'selections.png'} (who is ever helped)"
+    )
+
+
+def run_a_programme(folder: Path) -> None:
+    """Run a programme from its first import to the audit of four rounds, by the commands.
+
+    Parameters
+    ----------
+    folder
+        For its files and the audit's page; a programme that is there already is replaced.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("softfair.db*"):
+        old.unlink()
+    (folder / "people.csv").write_bytes(sample.people_file())
+    (folder / "history.csv").write_bytes(sample.history_file())
+    options = "--capacity 12 --target benefit=80% --cooldown 1 --seed 0 --first-day 2027-01-04"
+    _type_in(folder, "init", *options.split())
+    _type_in(folder, "import", "people", "people.csv")
+    _type_in(folder, "import", "history", "history.csv")
+    _type_in(folder, "fit")
+    for shown in (True, False, False, False):
+        _type_in(folder, "plan", shown=shown)
+        _type_in(folder, "record", "--sample")
+    _type_in(folder, "status")
+    _type_in(folder, "plan", "--verify")
+    _type_in(folder, "audit", "--html", "audit.html")
+
+
+def _type_in(folder: Path, *words: str, shown: bool = True) -> None:
+    """Run a command in the folder as if it were typed there."""
+    print(f"\n$ softfair {' '.join(words)}", flush=True)
+    command = [sys.executable, "-c", "from softfair.cli import main; main()", *words]
+    subprocess.run(command, cwd=folder, check=True, stdout=None if shown else subprocess.DEVNULL)

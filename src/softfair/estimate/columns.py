@@ -1,0 +1,105 @@
+"""What is known of people besides their history, as numbers that a regression can use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import InvalidInput
+from .border import Floats
+
+__all__ = ["MISSING_VALUE", "Design", "design_of"]
+
+#: What a missing value is called where columns are named.
+MISSING_VALUE = "(missing)"
+LIKE_NAMES = 20  # people with different whole numbers: a telephone number, not an age
+LEAST_WITH_VALUE = 5  # people whom a value must have to be told apart from the rest
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """The columns of n people as numbers of mean 0 and standard deviation 1."""
+
+    X: Floats  # [n, c]
+    column: tuple[str, ...]  # [c] the column that each came from
+    value: tuple[str, ...]  # [c] the value that it stands for; "": it is the number itself
+    left_out: tuple[str, ...]  # why a column is not used, a sentence for each
+
+    def of(self, who: NDArray[np.int64]) -> Design:
+        """The numbers of these people."""
+        X = np.ascontiguousarray(self.X[who])
+        return Design(X, self.column, self.value, self.left_out)
+
+    def keep(self, which: NDArray[np.int64]) -> Design:
+        """Some of the numbers only."""
+        return Design(
+            np.ascontiguousarray(self.X[:, which]),
+            tuple(self.column[j] for j in which),
+            tuple(self.value[j] for j in which),
+            self.left_out,
+        )
+
+
+def design_of(columns: Mapping[str, ArrayLike], n: int) -> Design:
+    """Numbers from columns; a missing value gets the mean, and a column of its own says so.
+
+    Raises
+    ------
+    InvalidInput
+        If a column does not have one entry a person.
+    """
+    made: list[tuple[Floats, str, str]] = []
+    left_out = []
+    for name, given in columns.items():
+        values = np.asarray(given)
+        if values.shape != (n,):
+            raise InvalidInput(
+                f"the column {name!r} has shape {values.shape}, the history is about {n} people; "
+                "give one entry a person"
+            )
+        parts = _numbers(values) if values.dtype.kind in "fiub" else _categories(values)
+        if isinstance(parts, str):
+            left_out.append(f"{name} is not used: {parts}")
+            continue
+        made += [(part, name, value) for value, part in parts.items()]
+    X = np.empty((n, len(made)))
+    for j, (part, _, _) in enumerate(made):
+        X[:, j] = (part - part.mean()) / part.std()
+    return Design(
+        X, tuple(name for _, name, _ in made), tuple(v for *_, v in made), tuple(left_out)
+    )
+
+
+def _numbers(values: NDArray[np.generic]) -> dict[str, Floats] | str:
+    """A column of numbers, and where it is missing; or why it cannot be used."""
+    numbers = values.astype(np.float64)
+    known = np.isfinite(numbers)
+    distinct = len(np.unique(numbers[known]))
+    if distinct < 2:
+        return "it is the same for everybody"
+    if LIKE_NAMES <= distinct == known.sum() and (numbers[known] % 1 == 0).all():
+        return "everybody has a whole number of their own, like a name"
+    filled = np.where(known, numbers, numbers[known].mean())
+    # Far-away values would move everything; beyond four standard deviations they are cut.
+    apart = (filled - filled.mean()) / filled.std()
+    parts = {"": np.clip(apart, -4, 4)}
+    if min(known.sum(), (~known).sum()) >= LEAST_WITH_VALUE:
+        parts[MISSING_VALUE] = (~known).astype(np.float64)
+    return parts
+
+
+def _categories(values: NDArray[np.generic]) -> dict[str, Floats] | str:
+    """A column a value that enough people have; or why it cannot be used."""
+    texts = np.array([MISSING_VALUE if v is None or v == "" else str(v) for v in values])
+    names, code, count = np.unique(texts, return_inverse=True, return_counts=True)
+    if len(names) < 2:
+        return "it is the same for everybody"
+    if len(names) > len(texts) / 2:
+        return "nearly everybody has a value of their own"
+    often = np.flatnonzero((count >= LEAST_WITH_VALUE) & (count <= len(texts) - 1))
+    if not len(often):
+        return "no value is shared by enough people"
+    return {str(names[j]): (code == j).astype(np.float64) for j in often}

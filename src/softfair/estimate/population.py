@@ -1,0 +1,322 @@
+"""The law that people's logits come from: its parameters, and how well they fit histories.
+
+The parameters are written as phi = mean + sd z, so that the prior of every z is standard normal.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from scipy.special import expit, log_softmax, softmax
+from scipy.stats import norm, qmc
+
+from ..kernels.chains import person_likelihoods
+from ..kernels.threads import map_parts
+from .border import Floats
+from .histories import Histories
+
+__all__ = ["Fit", "Form", "Law", "law_at", "normal_points"]
+
+# Pieces of the work, whatever the number of threads, so that sums do not depend on it.
+PARTS, LEAST_PART = 8, 64
+STEP = 0.02  # in standard deviations of the prior, and in logits, for second derivatives
+WIDEST, NARROWEST = 4.0, -12.0  # log spreads are cut here: no chance would change beyond
+
+
+@lru_cache(maxsize=256)
+def normal_points(D: int, M: int, seed: int) -> Floats:
+    """M points [D, M] that fill a standard normal law evenly (Sobol's, scrambled)."""
+    points = qmc.Sobol(D, scramble=True, seed=seed).random(M)
+    return np.ascontiguousarray(norm.ppf(np.clip(points, 1e-6, 1 - 1e-6)).T)
+
+
+@dataclass(frozen=True)
+class Form:
+    """Which parameters a population has: S states, K classes, c numbers about each person."""
+
+    S: int
+    K: int
+    effect: bool  # a contact may change something
+    gaps: bool  # whether a state is seen may depend on it
+    scales: tuple[tuple[float, float], ...] = ()  # [c] prior sd of what a number does: (P, effect)
+
+    @property
+    def c(self) -> int:
+        """Numbers about each person."""
+        return len(self.scales)
+
+    @property
+    def half(self) -> int:
+        """Logits of people who are not contacted."""
+        return self.S * (self.S - 1)
+
+    @property
+    def D(self) -> int:
+        """Logits in all: the effects of a contact are the second half."""
+        return 2 * self.half
+
+    @property
+    def free(self) -> int:
+        """Logits that are not 0 by assumption."""
+        return self.D if self.effect else self.half
+
+    @cached_property
+    def couples(self) -> list[tuple[int, int]]:
+        """The pairs (j, l), j > l, of logits that may go together within a class.
+
+        With two states all of them; with more, an effect and what it is an effect on, because the
+        number of pairs grows with the fourth power of S. Classes connect the others.
+        """
+        if self.S == 2:
+            return [(j, other) for j in range(self.free) for other in range(j)]
+        return [(self.half + j, j) for j in range(self.free - self.half)]
+
+    @cached_property
+    def parts(self) -> dict[str, tuple[slice, tuple[int, ...]]]:
+        """By name: where the parameters are, and their shape."""
+        K, h, d = self.K, self.half, self.free - self.half
+        shapes: dict[str, tuple[int, ...]] = {
+            "share": (K,),  # of the classes, as logits
+            "passive": (K, h),
+            "effect": (d,),  # common to all classes
+            "apart": (K, d),  # of each class
+            "spread": (K, h),  # logs of standard deviations within the class
+            "effect_spread": (K, d),
+            "couple": (K, len(self.couples)),
+            "settled": (1,),
+            "coin": (self.S - 1,),
+            "seen": (self.S if self.gaps else 0,),
+            "by_column": (self.free, self.c),
+        }
+        parts, at = {}, 0
+        for name, shape in shapes.items():
+            parts[name] = slice(at, at + math.prod(shape)), shape
+            at += math.prod(shape)
+        return parts
+
+    @cached_property
+    def size(self) -> int:
+        """How many parameters there are."""
+        return sum(math.prod(shape) for _, shape in self.parts.values())
+
+    @cached_property
+    def prior(self) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of each parameter, in logits.
+
+        A class of chances between .01 and .99 is within two standard deviations. People of a class
+        differ by half a logit, give or take a factor of e; effects of a contact are about one logit
+        at most, and differ between people less than people do.
+        """
+        mean, sd = np.zeros(self.size), np.empty(self.size)
+        widths = {
+            "share": 1.0,
+            "passive": 2.5,
+            "effect": 0.8,
+            "apart": 1.0,
+            "spread": 1.0,
+            "effect_spread": 1.0,
+            "couple": 1.0,
+            "settled": 2.0,
+            "coin": 1.5,
+            "seen": 1.5,
+        }
+        for name, width in widths.items():
+            sd[self.parts[name][0]] = width
+        by_column = np.empty((self.free, self.c))
+        by_column[: self.half] = [scale for scale, _ in self.scales]
+        by_column[self.half :] = [scale for _, scale in self.scales]
+        sd[self.parts["by_column"][0]] = by_column.ravel()
+        mean[self.parts["spread"][0]] = math.log(0.5)
+        mean[self.parts["effect_spread"][0]] = math.log(0.3)
+        mean[self.parts["seen"][0]] = 1.0
+        return mean, sd
+
+    def of(self, phi: Floats, name: str) -> Floats:
+        """The parameters of a name, in their shape; a view."""
+        where, shape = self.parts[name]
+        return phi[where].reshape(shape)
+
+    def scale(self, phi: Floats) -> Floats:
+        """Standard deviations within each class [K, D], before logits are coupled."""
+        logs = np.zeros((self.K, self.D))
+        logs[:, : self.half] = self.of(phi, "spread")
+        logs[:, self.half : self.free] = self.of(phi, "effect_spread")
+        return np.exp(np.clip(logs, NARROWEST, WIDEST))
+
+    def mixed(self, phi: Floats, k: int, points: Floats) -> Floats:
+        """The points [D, M] with the logits of class k coupled."""
+        mixed = points.copy()
+        for value, (j, other) in zip(self.of(phi, "couple")[k], self.couples, strict=True):
+            mixed[j] += value * points[other]
+        return mixed
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """The law at given parameters, as the kernels take it."""
+
+    atoms: Floats  # [D, K M]
+    log_weight: Floats  # [K M]
+    settled: float  # chance that the first state is that of somebody long left alone
+    coin: Floats  # [S] law of the first state otherwise
+    unseen: Floats  # [S] chance that a state is not seen
+    by_column: Floats  # [D, c]
+
+
+def law_at(form: Form, phi: Floats, points: Floats) -> Law:
+    """The law with parameters phi on the points [D, M] of a standard normal law."""
+    M, h = points.shape[1], form.half
+    atoms = np.zeros((form.D, form.K, M))
+    scale = form.scale(phi)
+    for k in range(form.K):
+        spread = scale[k][:, None] * form.mixed(phi, k, points)
+        atoms[: form.free, k] = spread[: form.free]
+        atoms[:h, k] += form.of(phi, "passive")[k][:, None]
+        atoms[h : form.free, k] += (form.of(phi, "effect") + form.of(phi, "apart")[k])[:, None]
+    by_column = np.zeros((form.D, form.c))
+    by_column[: form.free] = form.of(phi, "by_column")
+    return Law(
+        atoms=atoms.reshape(form.D, -1),
+        log_weight=np.repeat(log_softmax(form.of(phi, "share")) - math.log(M), M),
+        settled=float(expit(form.of(phi, "settled")[0])),
+        coin=softmax(np.append(0.0, form.of(phi, "coin"))),
+        unseen=1 - expit(form.of(phi, "seen")) if form.gaps else np.ones(form.S),
+        by_column=by_column,
+    )
+
+
+class Fit:
+    """The log posterior density of z given histories, with its gradient.
+
+    Parameters
+    ----------
+    form
+        Which parameters there are.
+    histories
+        Of m kinds of people, sorted by X.
+    people
+        How many people are of each kind [m].
+    X
+        Numbers about each kind [m, c].
+    share
+        Share of rounds with a contact, for rounds where it is not known.
+    points
+        Of a standard normal law [D, M].
+    """
+
+    def __init__(
+        self,
+        form: Form,
+        histories: Histories,
+        people: Floats,
+        X: Floats,
+        share: float,
+        points: Floats,
+    ) -> None:
+        self.form, self.people, self.X, self.share, self.points = form, people, X, share, points
+        self._histories, self._n = histories, histories.n
+        self._data, self._longest = histories.kernel_data(), histories.longest
+        self._seen = people @ histories.seen  # [S]
+
+    def under(self, form: Form, X: Floats) -> Fit:
+        """The same histories under another form."""
+        return Fit(form, self._histories, self.people, X, self.share, self.points)
+
+    def __call__(self, z: Floats) -> tuple[float, Floats]:
+        """log p(z, histories) and its gradient."""
+        value, gradient, _ = self._slopes(z)
+        return value, gradient
+
+    def curvature(self, z: Floats) -> Floats:
+        """Minus the second derivatives of log p(z, histories), by differences of the gradient.
+
+        What numbers about people do acts through people's shifts alone. So their block takes one
+        difference a logit, not one a parameter: with H_i the second derivatives by the shift of
+        person i, it is the sum of H_i times X_i X_i'.
+        """
+        form = self.form
+        _, level, by_shift = self._slopes(z)
+        by_column, others = form.parts["by_column"][0], form.size - form.free * form.c
+        second = np.zeros((form.size, form.size))
+        for j in range(others):
+            moved = z.copy()
+            moved[j] += STEP
+            second[j] = (level - self(moved)[1]) / STEP
+        second[:others, :others] = (second[:others, :others] + second[:others, :others].T) / 2
+        second[by_column, :others] = second[:others, by_column].T
+        if form.c:
+            block = np.empty((form.free, form.c, form.free, form.c))
+            for d in range(form.free):
+                move = np.zeros(form.D)
+                move[d] = STEP
+                apart = (by_shift - self._slopes(z, move)[2])[:, : form.free] / STEP  # [m, free]
+                for e in range(form.free):
+                    block[d, :, e] = (self.X * apart[:, e, None]).T @ self.X
+            flat = block.reshape(form.free * form.c, -1)
+            sd = form.prior[1][by_column]
+            second[by_column, by_column] = np.eye(len(sd)) + (flat + flat.T) / 2 * np.outer(sd, sd)
+        return second
+
+    def _slopes(self, z: Floats, move: Floats | None = None) -> tuple[float, Floats, Floats]:
+        """The value, its gradient, and that by people's shifts [m, D]; with everybody moved."""
+        form = self.form
+        mean, sd = form.prior
+        phi = mean + sd * z
+        law = law_at(form, phi, self.points)
+        logs, by_shift = np.empty(self._n), np.empty((self._n, form.D))
+        shift = self.X @ law.by_column.T
+        parts = map_parts(
+            person_likelihoods,
+            self._n,
+            max(LEAST_PART, -(-self._n // PARTS)),
+            self._data,
+            self._longest,
+            law.atoms,
+            law.log_weight,
+            shift if move is None else shift + move,
+            law.settled,
+            law.coin,
+            law.unseen,
+            self.share,
+            self.people,
+            logs,
+            by_shift,
+        )
+        by_atom, by_weight, by_start, hidden = (
+            np.sum(arrays, axis=0) for arrays in zip(*parts, strict=True)
+        )
+        gradient = np.zeros(form.size)
+        self._by_atoms(phi, by_atom, gradient)
+        members = by_weight.reshape(form.K, -1).sum(axis=1)
+        form.of(gradient, "share")[:] = members - members.sum() * softmax(form.of(phi, "share"))
+        form.of(gradient, "settled")[:] = by_start[0] - by_start.sum() * law.settled
+        coins = by_start[1:]
+        form.of(gradient, "coin")[:] = (coins - coins.sum() * law.coin)[1:]
+        form.of(gradient, "by_column")[:] = (by_shift.T @ self.X)[: form.free]
+        value = float(self.people @ logs)
+        if form.gaps:
+            form.of(gradient, "seen")[:] = self._seen * law.unseen - hidden * (1 - law.unseen)
+            value += float(self._seen @ np.log1p(-law.unseen))
+        value -= float(z @ z) / 2 + form.size / 2 * math.log(2 * math.pi)
+        return value, gradient * sd - z, by_shift
+
+    def _by_atoms(self, phi: Floats, by_atom: Floats, gradient: Floats) -> None:
+        """Fill the gradient by what moves the atoms, given that by the atoms [D, K M]."""
+        form, h = self.form, self.form.half
+        by_class = by_atom.reshape(form.D, form.K, -1)
+        total = by_class.sum(axis=2)  # [D, K]
+        form.of(gradient, "passive")[:] = total[:h].T
+        form.of(gradient, "apart")[:] = total[h : form.free].T
+        form.of(gradient, "effect")[:] = total[h : form.free].sum(axis=1)
+        scale = form.scale(phi)
+        for k in range(form.K):
+            mine = by_class[:, k]  # [D, M]
+            spread = (mine * form.mixed(phi, k, self.points)).sum(axis=1) * scale[k]
+            form.of(gradient, "spread")[k] = spread[:h]
+            form.of(gradient, "effect_spread")[k] = spread[h : form.free]
+            form.of(gradient, "couple")[k] = [
+                scale[k, j] * (mine[j] @ self.points[other]) for j, other in form.couples
+            ]

@@ -1,0 +1,178 @@
+"""How far policies are from the limit that none can exceed, on both data sets.
+
+Each cohort j has a concave limit l_j(h): the most that any policy with an expected entropy of h can
+add, in % of the most that help can add at all. The means over cohorts of a policy's entropies h_j
+and figures f_j obey every line that is the mean of lines of the same slope, each a limit of its
+cohort. So the least of such lines is a limit for the means; the mean of the limits themselves would
+be none.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..comparison import mean_interval
+from ..figures import AXIS_LABELS, COLOURS, INK, MARKERS, draw_limit, new_figure
+from ..solvers import TradeoffBound, tradeoff_bound, upper_bound
+from .catalogue import EXPERIMENTS
+from .intervals import FEWEST_COHORTS, cohort_means, summarise
+from .running import Outcome
+from .sections import Judgement, Results, Section, describe, parts, unsettled_note
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["LIMIT_SECTION"]
+
+Floats = NDArray[np.float64]
+
+FIGURE = "limit"
+SLOPES = np.append(0.0, np.geomspace(0.1, 1e5, 240))  # % a unit of entropy
+NAMES = {"synthetic": "synthetic cohorts", "cpap": "CPAP cohorts"}
+MARKS = {"Random": "v", "Oracle": "x", "FaWT": "P", "ProbFair": "X"}  # single points
+
+
+@cache
+def _bounds(name: str, seed: int, cohorts: int) -> tuple[tuple[TradeoffBound, float, float], ...]:
+    """Of each cohort: its bound, the reward without help and the most that help can add."""
+    experiment = EXPERIMENTS[name]
+    found = []
+    for j in range(cohorts):
+        cohort = experiment.cohort(1000 * seed + j)
+        k, T = experiment.k, experiment.horizon
+        none, most = (upper_bound(cohort, helped, T, 1.0) for helped in (0, k))
+        found.append((tradeoff_bound(cohort, k, T), none, most - none))
+    return tuple(found)
+
+
+def limits(outcome: Outcome, entropies: Floats) -> Floats:
+    """l_j at the j-th entropies: [cohorts, ...] of entropies [cohorts, ...]."""
+    bounds = _bounds(outcome.experiment.id, outcome.seed, outcome.cohorts)
+    return np.array(
+        [
+            100 * (bound(at) - none) / headroom
+            for (bound, none, headroom), at in zip(bounds, entropies, strict=True)
+        ]
+    )
+
+
+def mean_limit(outcome: Outcome, at: Floats) -> Floats:
+    """The limit of means over cohorts, at entropies [m]."""
+    heights = []  # of each cohort: those of its lines at log n, by slope
+    for bound, none, headroom in _bounds(outcome.experiment.id, outcome.seed, outcome.cohorts):
+        order = np.argsort(bound.slope)
+        slope, height = 100 * bound.slope[order], 100 * (bound.intercept[order] - none)
+        # What lies between two lines that are limits is one too.
+        heights.append(np.interp(SLOPES, slope / headroom, height / headroom))
+    lack = math.log(outcome.experiment.n) - at
+    lines = np.mean(heights, axis=0)[:, None] + SLOPES[:, None] * lack
+    least: Floats = lines.min(axis=0)
+    return least
+
+
+def _families(outcome: Outcome) -> dict[str, list[str]]:
+    """The policies by what stands before the comma of their labels: a curve or a point each."""
+    families: dict[str, list[str]] = {}
+    for label in outcome.experiment.policies:
+        families.setdefault(label.partition(",")[0], []).append(label)
+    return families
+
+
+def draw_limits(results: Results) -> Figure:
+    """Benefit against entropy, one data set below the other, with the limit shaded."""
+    outcomes = parts(results, FIGURE)
+    figure, axes = new_figure(rows=len(outcomes), width=4.6, height=4.0)
+    for ax, outcome in zip(axes, outcomes, strict=True):
+        _draw_families(ax, outcome)
+        at = np.linspace(0, math.log(outcome.experiment.n), 400)
+        draw_limit(ax, at, mean_limit(outcome, at))
+        ax.set_title(NAMES[outcome.experiment.dataset], fontsize=10, loc="left")
+        ax.set_ylabel("% of the most that help can add")
+    axes[-1].set_xlabel(AXIS_LABELS["entropy"])
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False, fontsize=8)
+    return figure
+
+
+def _draw_families(ax: Axes, outcome: Outcome) -> None:
+    styles = iter(zip(COLOURS, MARKERS, strict=True))
+    for family, labels in _families(outcome).items():
+        x = [summarise(outcome.rows, label, "entropy").mean for label in labels]
+        found = [summarise(outcome.rows, label, "of_bound") for label in labels]
+        y = [summary.mean for summary in found]
+        if family in MARKS:
+            ax.plot(x, y, MARKS[family], color=INK, linestyle="", label=family)
+            continue
+        colour, marker = next(styles)
+        name = family if all(summary.settled for summary in found) else f"{family}*"
+        ax.plot(x, y, color=colour, marker=marker, markersize=5, label=name)
+        rough = [i for i, summary in enumerate(found) if not summary.settled]
+        hollow: dict[str, Any] = {
+            "color": colour,
+            "marker": marker,
+            "markerfacecolor": "white",
+            "markersize": 5,
+        }
+        ax.plot([x[i] for i in rough], [y[i] for i in rough], linestyle="", **hollow)
+
+
+def caption(results: Results) -> str:
+    """What is drawn, and what the shade means."""
+    outcomes = parts(results, FIGURE)
+    said = " ".join(f"{NAMES[one.experiment.dataset]}: {describe([one])}." for one in outcomes)
+    return (
+        f"{said} Means. Shaded: where the means of no policy can be, whatever it remembers "
+        "(docs/evenness.md has the proof). Points are means of a few runs: one in the shade is "
+        "there by chance. SoftFair over c, EvenHanded over mu." + unsettled_note(outcomes)
+    )
+
+
+def judge_limits(results: Results) -> list[Judgement]:
+    """How near each kind of policy comes to the limit, and whether any is above."""
+    judgements = []
+    for outcome in parts(results, FIGURE):
+        gaps = {label: _gaps(outcome, label) for label in outcome.experiment.policies}
+        said, above = [], []
+        for labels in _families(outcome).values():
+            nearest = min(labels, key=lambda label: float(gaps[label].mean()))
+            found = mean_interval(gaps[nearest])
+            said.append(f"{nearest} {found.mean:.1f} [{found.low:.1f}, {found.high:.1f}]")
+            above += [label for label in labels if mean_interval(gaps[label]).high < 0]
+        verdict = (
+            "no policy is above the limit beyond chance"
+            if not above
+            else f"above it: {', '.join(above)}"
+        )
+        if outcome.cohorts < FEWEST_COHORTS:
+            verdict = "too few cohorts to say"
+        judgements.append(
+            Judgement(
+                "says nothing of the best possible trade-off",
+                f"{NAMES[outcome.experiment.dataset]}, points below the limit at a policy's own "
+                f"entropy, the nearest of each kind: {'; '.join(said)}",
+                f"{verdict[0].upper()}{verdict[1:]}.",
+            )
+        )
+    return judgements
+
+
+def _gaps(outcome: Outcome, label: str) -> Floats:
+    """By how much a policy is below the limit of each cohort at its mean entropy there."""
+    entropy = cohort_means(outcome.rows, label, "entropy")
+    return limits(outcome, entropy) - cohort_means(outcome.rows, label, "of_bound")
+
+
+LIMIT_SECTION = Section(
+    "limit",
+    "Beyond the paper: the limit that no policy can exceed",
+    (FIGURE,),
+    caption,
+    draw_limits,
+    judge_limits,
+)

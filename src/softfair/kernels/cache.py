@@ -1,0 +1,73 @@
+"""Where compiled kernels are kept on disk, and when they are compiled anew.
+
+numba keeps a compiled function beside its source, or in the user's cache if that cannot be written
+to, and compiles it anew when the file of the function changes. A kernel that calls another one
+contains that one's code too. So here the content of all kernels together is what counts: after an
+upgrade or an edit anywhere, nothing old is used. Where nothing can be written, kernels are compiled
+in each process, and a warning says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from numba.core import caching
+
+from ..errors import warn
+
+__all__ = ["CACHED"]
+
+HERE = Path(__file__).parent
+
+
+def _content() -> str:
+    """SHA-256 of the source of all kernels."""
+    digest = hashlib.sha256()
+    for file in sorted(HERE.glob("*.py")):
+        digest.update(f"{file.name}\0".encode() + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+class _OfKernels:
+    """What makes one of numba's locators one for the kernels of this package."""
+
+    STAMP = _content()
+
+    def get_source_stamp(self) -> str:
+        return self.STAMP
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Any:
+        if Path(py_file).parent != HERE:
+            return None
+        return super().from_function(py_func, py_file)  # type: ignore[misc]
+
+
+class _Given(_OfKernels, caching.UserProvidedCacheLocator):  # type: ignore[misc,unused-ignore]
+    pass
+
+
+class _Beside(_OfKernels, caching.InTreeCacheLocator):  # type: ignore[misc,unused-ignore]
+    pass
+
+
+class _OfUser(_OfKernels, caching.UserWideCacheLocator):  # type: ignore[misc,unused-ignore]
+    pass
+
+
+def _register() -> bool:
+    """Let numba ask these locators first; whether any of them has a place to write to."""
+    ours = [_Given, _Beside, _OfUser]
+    caching.CacheImpl._locator_classes = [*ours, *caching.CacheImpl._locator_classes]
+    if any(one.from_function(_content, __file__) is not None for one in ours):
+        return True
+    warn(
+        "compiled kernels cannot be kept: neither the package nor the user's cache can be written "
+        "to, so every start takes up to a minute longer; set NUMBA_CACHE_DIR to a writable folder"
+    )
+    return False
+
+
+CACHED = _register()

@@ -1,0 +1,107 @@
+"""Chances of the arms of a block whose count has a law and a weight: see `softfair.quotas`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .convolution import count_law
+from .elementary import COMPILE
+from .weights import coin
+
+__all__ = ["block_chances", "block_law", "find_shifts"]
+
+DUST = 1e-25  # a row of the law of a count that holds less is dropped
+CLOSE = 0.05  # how far outside its bounds the expected count of independent arms may be
+
+
+@njit(**COMPILE)
+def block_law(x):
+    """(low, law, q, r): law[j] = Pr(low + j of the arms are in), each in with q = sigmoid(x).
+
+    r = 1 - q to its own relative precision.
+    """
+    n = len(x)
+    q, r, law = np.empty(n), np.empty(n), np.empty(n + 4)
+    for i in range(n):
+        q[i], r[i] = coin(x[i])
+    low, high, _ = count_law(q, r, DUST, law)
+    return low - 1, law[low : high + 1].copy(), q, r
+
+
+@njit(**COMPILE)
+def block_chances(q, r, law, outside, out):
+    """Fill out with Pr(arm is in), if a count of law's row j has the further weight outside[j].
+
+    outside has one row more than law, for the arm itself. An arm is divided out of the law from the
+    side on which the divisor is at least 1/2, so that errors fade from row to row. With rest the
+    law of the others, the arm is in with weight q sum_j rest[j] outside[j + 1], and out with weight
+    (1 - q) sum_j rest[j] outside[j].
+    """
+    rows = len(law)
+    for i in range(len(q)):
+        inside, left, rest = 0.0, 0.0, 0.0
+        if q[i] <= 0.5:  # law[j] = r rest[j] + q rest[j - 1]
+            for j in range(rows):
+                rest = max(0.0, (law[j] - q[i] * rest) / r[i])
+                inside += rest * outside[j + 1]
+                left += rest * outside[j]
+        else:  # law[j + 1] = r rest[j + 1] + q rest[j]
+            for j in range(rows - 1, -1, -1):
+                rest = max(0.0, (law[j] - r[i] * rest) / q[i])
+                # This is rest[j - 1].
+                inside += rest * outside[j]
+                left += rest * (outside[j - 1] if j > 0 else 0.0)
+        inside, left = q[i] * inside, r[i] * left
+        out[i] = inside / (inside + left)
+
+
+@njit(**COMPILE)
+def _expected(x, begin, first, node, parent, least, most, shift, held):
+    """Expected count of a node of independent arms, each in with sigmoid(x + shift).
+
+    The counts of the nodes below are kept within their bounds. Nodes first .. node are the branch,
+    each after those below it; arms begin[j] .. begin[j + 1] - 1 are node j's own. held is scratch.
+    """
+    for j in range(first, node + 1):
+        held[j] = 0.0
+    for j in range(first, node + 1):
+        for i in range(begin[j], begin[j + 1]):
+            held[j] += coin(x[i] + shift)[0]
+        if j < node:
+            held[parent[j]] += min(max(held[j], least[j]), most[j])
+    return held[node]
+
+
+@njit(**COMPILE)
+def find_shifts(x, begin, first, parent, least, most, shifts):
+    """Fill shifts [nodes] with what to add to the log-weights x of each node's own arms.
+
+    Independent arms of chance sigmoid(x + shift) then keep all bounds in expectation, roughly. This
+    is the solution of a convex problem: the shift of a node is that of its parent, if its count is
+    within its bounds there, and the one at which its count is at a bound otherwise. So, from the
+    root down, one search along a line for each node.
+    """
+    nodes = len(first)
+    held = np.empty(nodes)
+    for j in range(nodes - 1, -1, -1):
+        shift = shifts[parent[j]] if j < nodes - 1 else 0.0
+        count = _expected(x, begin, first[j], j, parent, least, most, shift, held)
+        goal = min(max(count, least[j]), most[j])
+        if abs(count - goal) > CLOSE:
+            up = count < goal
+            step, near, far = 1.0, shift, np.nan  # far: beyond the goal, once it is known
+            for _ in range(300):
+                if np.isnan(far):
+                    shift = near + step if up else near - step
+                    step *= 2.0
+                else:
+                    shift = 0.5 * (near + far)
+                count = _expected(x, begin, first[j], j, parent, least, most, shift, held)
+                if abs(count - goal) <= CLOSE:
+                    break
+                if (count < goal) == up:
+                    near = shift
+                else:
+                    far = shift
+        shifts[j] = shift

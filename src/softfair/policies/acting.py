@@ -1,0 +1,114 @@
+"""SoftFair ready to act, on all arms at once or in shards."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..cluster import Spread
+from ..cohort import Floats, Ints
+from ..sampling import draw_spread, inclusion_spread, new_key
+from ..shards import ShardedCohort, shards_of
+from ..solvers import upper_bound
+from ..solvers.values import PriceValues
+from .base import SINGLE, Fitted, defined_at
+
+__all__ = ["FittedSoftFair"]
+
+SMALL_TABLE = 2**24  # bytes of a table of all decisions that costs nobody anything
+
+
+class FittedSoftFair(Fitted):
+    """SoftFair ready to act; ``scores`` are the gains lambda_t(s).
+
+    Where the cohort is in files, has more than one shard, or was fitted ``on`` a crew, the gains of
+    a decision are computed in shards, by those who have them.
+    """
+
+    _asked = -2  # the decision asked for last
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether a subclass has calls for a single run; those below agree with all others."""
+        own = defined_at(type(self), SINGLE) < type(self).__mro__.index(FittedSoftFair)
+        return own and super().one_by_one
+
+    def defines(self, name: str) -> bool:
+        """Whether a call for a single run is a subclass's own."""
+        return self.one_by_one and getattr(type(self), name) is not getattr(FittedSoftFair, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_asked"}
+
+    def scores(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
+        spread = self._spread(t, states, 1.0)
+        return super().scores(t, states, memory) if spread is None else spread.gather()
+
+    def inclusion(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
+        spread = self._spread(t, states, self._weight)
+        if spread is None:
+            return super().inclusion(t, states, memory)
+        return inclusion_spread(spread, self.k, self.rule.code)
+
+    def draw(self, t: int, states: ArrayLike, rng: np.random.Generator, memory: Any = None) -> Ints:
+        spread = self._spread(t, states, self._weight)
+        if spread is None:
+            return super().draw(t, states, rng, memory)
+        return draw_spread(spread, self.k, self.rule.code, new_key(rng))
+
+    def allocate(
+        self, t: int, states: ArrayLike, rng: np.random.Generator
+    ) -> tuple[Floats, Floats, Ints]:
+        """Scores, chances and a list of one decision.
+
+        Parameters are those of :meth:`draw`.
+
+        Returns
+        -------
+        (ndarray [n], ndarray [n], ndarray [k])
+            What :meth:`scores`, :meth:`inclusion` and :meth:`draw` give.
+        """
+        spread = self._spread(t, states, self._weight)
+        if spread is None:
+            known = self._states(states)
+            return self.scores(t, known), self.inclusion(t, known), self.draw(t, known, rng)
+        chances = inclusion_spread(spread, self.k, self.rule.code)
+        arms = draw_spread(spread, self.k, self.rule.code, new_key(rng))
+        del spread
+        return self.scores(t, states), chances, arms
+
+    @property
+    def _weight(self) -> float:
+        """What gains are multiplied by before arms are chosen; the k highest need nothing."""
+        return self.rule.c if math.isfinite(self.rule.c) else 1.0
+
+    def _spread(self, t: int, states: ArrayLike, multiplier: float) -> Spread | None:
+        """The gains in shards; None where the table of :class:`Fitted` serves better."""
+        values = self._scorer
+        if not isinstance(values, PriceValues) or self.one_by_one:
+            return None
+        alone = values.crew is None and not isinstance(self.cohort, ShardedCohort)
+        if alone and len(shards_of(self.cohort)) == 1 and self._table_serves(t):
+            return None
+        known = self._known_states(states)
+        # One byte an arm, as long as that is enough: states are sent to workers.
+        small = known.astype(np.int8 if self.cohort.S <= 127 else np.int64, copy=False)
+        return values.spread(self._step(t), small, multiplier)
+
+    def _table_serves(self, t: int) -> bool:
+        """Whether rows of a table are there, small, or wanted by a caller who walks on."""
+        asked, self._asked = self._asked, t
+        start, count, rows = self._window
+        held = rows is not None and start <= t < start + count
+        small = 8 * self.cohort.n * self.cohort.S * self.horizon <= SMALL_TABLE
+        return held or small or t == asked + 1
+
+    @cached_property
+    def upper_bound(self) -> float:
+        """The total reward that no policy which helps at most k arms a step can exceed."""
+        crew = self._scorer.crew if isinstance(self._scorer, PriceValues) else None
+        return upper_bound(self.cohort, self.k, self.horizon, self.gamma, crew)

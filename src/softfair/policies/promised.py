@@ -1,0 +1,294 @@
+"""SoftFair with a promise: a longest wait, or a least chance, kept for certain.
+
+The longest wait W
+    Every arm has d decisions left, this one included, in which it must be helped. Let A(d) be the
+    arms with at most d left. The promise can be kept for ever if and only if |A(d)| <= k d for
+    every d, because d decisions bring k d helps and the earliest deadline first uses them all
+    (:mod:`softfair.policies.fawt` has the proof). That holds after this decision if and only if at
+    least need(d) = |A(d)| - k (d - 1) arms of A(d) are helped now. The sets A(d) are nested, so
+    :mod:`softfair.quotas` draws by the softmax over all sets of k arms with which the promise can
+    still be kept, with exact chances. Whoever has one decision left is helped with chance 1.
+
+    In which sense it is fair: of two sets of arms after which the promise can be kept, none is
+    favoured over one with a larger sum of gains. An arm with at least the gain of another and no
+    more time left has at least its chance (in a set that keeps the promise the one can take the
+    place of the other).
+
+The least chance f
+    Gains below a level are raised to it, and arms are drawn by the joint design from the gains so
+    raised. The level is the one at which the least chance is f. Of all laws of a draw of k arms in
+    which every arm has a chance of at least f, this is the one with the greatest expected gain plus
+    entropy over c: its weights are exp(c (gain + nu_i)) with nu_i > 0 for arms at the floor alone,
+    and arms with the same chance have the same weight.
+
+    In which sense it is fair: no arm has a lower chance than an arm with a smaller gain.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import quotas
+from ..cohort import Cohort
+from ..errors import Infeasible
+from ..quotas import Quota
+from ..sampling import inclusion, multiplier
+from ..solvers import PromisedValues, promised_bound
+from .acting import FittedSoftFair
+from .base import Floats, Ints, Policy, Rule
+
+__all__ = ["FittedPromise", "check_promise", "deadline_quotas", "raised"]
+
+MARGIN = 1e-9  # by which the floor is exceeded, as a part of it, so that rounding cannot break it
+DECIDED = 1e3  # log-weights that differ by as much leave nothing to chance
+
+
+def check_promise(n: int, k: int, W: int, floor: float) -> None:
+    """Refuse a promise that cannot be kept.
+
+    Parameters
+    ----------
+    n, k : int
+        Arms, and arms helped at each decision.
+    W : int
+        The longest wait; 0 if none is promised.
+    floor : float
+        The least chance; 0 if none is promised.
+
+    Raises
+    ------
+    Infeasible
+        n > k W, or n floor > k.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.policies.promised import check_promise
+    >>> try:
+    ...     check_promise(100, 10, 9, 0.0)
+    ... except sf.Infeasible as error:
+    ...     print(str(error).split(";")[0])
+    a wait of at most 9 for each of 100 arms needs n <= k max_wait, but 100 > 90
+    """
+    if W and n > k * W:
+        longer = f", or max_wait={-(-n // k)} or more" if k else ""
+        raise Infeasible(
+            f"a wait of at most {W} for each of {n} arms needs n <= k max_wait, "
+            f"but {n} > {k * W}; take k={-(-n // W)} or more{longer}"
+        )
+    if n * floor > k * (1 + 1e-12):  # 1e-12: floor=k/n is not refused for its rounding
+        raise Infeasible(
+            f"chances sum to k, so n floor <= k, but {n} * {floor:g} > {k}; "
+            f"take floor={k / n:g} or less, or k={math.ceil(n * floor)} or more"
+        )
+
+
+def deadline_quotas(left: Ints, k: int) -> tuple[NDArray[np.bool_], list[Quota]]:
+    """Who must be helped now, and what else keeps the promise possible.
+
+    Parameters
+    ----------
+    left : ndarray [n]
+        Decisions that each arm has left, this one included; below 1 counts as 1.
+    k : int
+        Arms helped at each decision.
+
+    Returns
+    -------
+    now : ndarray [n] of bool
+        Arms that are helped whatever the others do, at most k.
+    quotas : list of Quota
+        Least numbers among the other arms, numbered as they stand.
+
+    Notes
+    -----
+    If the promise is already broken, by a memory that this policy did not write, as many of those
+    who are late are helped as there are places.
+
+    Examples
+    --------
+    Arms 0 and 1 have one and two decisions left. With one place a decision nothing is left open.
+
+    >>> import numpy as np
+    >>> from softfair.policies.promised import deadline_quotas
+    >>> now, more = deadline_quotas(np.array([1, 2, 9]), 1)
+    >>> now.tolist(), more
+    ([True, False, False], [])
+
+    Had arm 1 come first, there would be two for the next decision's one place:
+
+    >>> deadline_quotas(np.array([2, 2, 9]), 1)[1][0].arms.tolist()
+    [0, 1]
+    """
+    n = len(left)
+    reach = max(1, (n - 1) // k) if k else 1  # beyond, any k arms meet the need
+    due = np.clip(left, 1, reach + 1)
+    size = np.cumsum(np.bincount(due, minlength=reach + 2))[1 : reach + 1]  # |A(1)|, |A(2)|, ...
+    need = np.minimum(size - k * np.arange(reach), k)
+    now = (due == 1) & bool(size[0] <= k)
+    others = np.flatnonzero(~now)
+    held = int(now.sum())
+    wanted = np.flatnonzero(need > held)
+    more = [
+        Quota(np.flatnonzero(due[others] <= d + 1), int(need[d]) - held, name=f"due within {d + 1}")
+        for d in wanted
+    ]
+    return now, more
+
+
+def raised(log_weights: Floats, k: int, floor: float) -> Floats:
+    """Log-weights with which nobody's chance in the joint design is below the floor.
+
+    Parameters
+    ----------
+    log_weights : ndarray [n]
+        Finite log-weights.
+    k : int
+        Arms drawn, n floor <= k.
+    floor : float
+        The least chance.
+
+    Returns
+    -------
+    ndarray [n]
+        max(log-weight, level); the level is the lowest at which the floor holds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import softfair as sf
+    >>> from softfair.policies.promised import raised
+    >>> z = raised(np.array([0.0, 1.0, 5.0]), 1, 0.1)
+    >>> sf.sampling.inclusion(z, 1, "joint").round(6)
+    array([0.1, 0.1, 0.8])
+    """
+    from scipy.optimize import brentq
+
+    aim = floor * (1 + MARGIN)
+
+    def excess(level: float) -> float:
+        up = np.maximum(log_weights, level)
+        return float(inclusion(up, k, "joint")[np.argmin(up)]) - aim
+
+    low, high = float(log_weights.min()), float(log_weights.max())
+    if excess(low) >= 0:
+        return log_weights
+    # At the highest level all are alike: k / n is the most that can be promised.
+    level = high if excess(high) <= 0 else brentq(excess, low, high, xtol=1e-12)
+    return np.maximum(log_weights, level)
+
+
+class FittedPromise(FittedSoftFair):
+    """SoftFair with a promise, ready to act.
+
+    With a longest wait it remembers how many decisions each arm has left, memory [runs, n]. Scores
+    are the gains lambda_t(d, s); that of an arm that must be helped now is 0, and plays no part.
+
+    Parameters
+    ----------
+    policy : Policy
+        What was fitted.
+    cohort, k, horizon, gamma
+        The setting, see :meth:`softfair.Policy.fit`.
+    c : float
+        Multiplier of the gains when arms are drawn.
+    values : PromisedValues
+        The gains.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        cohort: Cohort,
+        k: int,
+        horizon: int,
+        gamma: float,
+        c: float,
+        values: PromisedValues,
+    ) -> None:
+        rule = Rule.softmax(c, "joint")
+        super().__init__(policy, cohort, k, horizon, gamma, rule, values, values.info)
+        self._promise = values
+        self._columns = cohort.S * max(1, values.W)
+
+    @cached_property
+    def promised_bound(self) -> float:
+        """The total reward that no policy which keeps the same promise can expect to exceed."""
+        promise = self._promise
+        return promised_bound(
+            self.cohort, self.k, self.horizon, self.gamma, promise.W, promise.floor
+        )
+
+    def inclusion(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
+        left = self._left(memory)
+        scores = self.scores(t, states, memory)
+        now, more = deadline_quotas(left, self.k)
+        chance = np.ones(self.cohort.n)
+        if not now.all():
+            places = self.k - int(now.sum())
+            chance[~now] = quotas.inclusion(self._log_weights(scores[~now], places), places, more)
+        if math.isinf(self.rule.c):  # what is below e^-1000 is nothing
+            chance[chance < 1e-200] = 0.0
+        return chance
+
+    def draw(self, t: int, states: ArrayLike, rng: np.random.Generator, memory: Any = None) -> Ints:
+        return self._draw(self.scores(t, states, memory), self._left(memory), rng)
+
+    def memory(self, runs: int = 1) -> Any:
+        W = self._promise.W
+        return np.full((runs, self.cohort.n), W) if W else None
+
+    def scores_by_run(self, t: int, states: NDArray[Any], memory: Any) -> Floats:
+        layer = 0 if memory is None else (np.clip(memory, 1, self._promise.W) - 1) * self.cohort.S
+        return super().scores_by_run(t, states + layer, memory)
+
+    def window(self, t: int, states: NDArray[Any], memory: Any) -> tuple[Floats, int]:
+        return self.scores_by_run(t, states, memory)[:, None, :, None], 1
+
+    def choose_by_run(
+        self, t: int, states: NDArray[Any], memory: Any, keys: NDArray[Any]
+    ) -> NDArray[np.uint8]:
+        chosen = np.zeros(states.shape, np.uint8)
+        scores = self.scores_by_run(t, states, memory)
+        for run, key in enumerate(keys.tolist()):
+            left = self._left(None if memory is None else memory[run : run + 1])
+            chosen[run, self._draw(scores[run], left, np.random.default_rng([key, t]))] = 1
+        return chosen
+
+    def remember_by_run(
+        self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
+    ) -> Any:
+        if memory is None:
+            return None
+        return np.where(helped != 0, self._promise.W, memory - 1)
+
+    def _left(self, memory: Any) -> Ints:
+        """Decisions left for each arm [n]; more than any deadline reaches if none is promised."""
+        if self._promise.W == 0:
+            return np.full(self.cohort.n, self.cohort.n + 1)
+        known = self.memory() if memory is None else memory
+        left: Ints = known[0]
+        return left
+
+    def _draw(self, scores: Floats, left: Ints, rng: np.random.Generator) -> Ints:
+        now, more = deadline_quotas(left, self.k)
+        others, sure = np.flatnonzero(~now), np.flatnonzero(now)
+        if not len(others):
+            return sure
+        places = self.k - len(sure)
+        arms = quotas.draw(self._log_weights(scores[others], places), places, more, rng)
+        return np.sort(np.concatenate([sure, others[arms]]))
+
+    def _log_weights(self, scores: Floats, places: int) -> Floats:
+        """Log-weights of the joint design: by rank for c = inf, raised to the floor."""
+        c, floor = multiplier(self.rule.c), self._promise.floor
+        if math.isinf(c):
+            z: Floats = DECIDED * np.unique(scores, return_inverse=True)[1].astype(np.float64)
+        else:
+            z = c * scores
+        return raised(z, places, floor) if floor > 0 else z

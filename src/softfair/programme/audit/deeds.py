@@ -1,0 +1,151 @@
+"""What somebody with access could have done to bend a list, and what was done.
+
+Three things are looked at in each planned round: where the luck of the draw came from, how often
+the plan was made and how many names that exchanged, and what was changed between the last record
+and the plan (who may be drawn, and what was recorded before), by whom and when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from .. import store
+from ..chain import Entry
+from ..luck import Luck, Source
+from ..store import Connection
+
+__all__ = ["DeedRow", "deeds_of"]
+
+
+@dataclass(frozen=True)
+class DeedRow:
+    """What was done around the plan of one round.
+
+    Attributes
+    ----------
+    round : int
+        Which round.
+    luck : str
+        Where the luck of the plan in force came from: programme, text, word, beacon, or position.
+    versions : int
+        How many plans were made.
+    exchanged : int
+        Names of the first version that are not on the list in force.
+    commitments : int
+        Commitments that were never drawn.
+    eligibility : int
+        People whose facts were changed between the last record and the plan.
+    corrected : int
+        States and contacts known before that were changed in that time.
+    by : tuple of str
+        Who made these changes, and when.
+    """
+
+    round: int
+    luck: str
+    versions: int
+    exchanged: int
+    commitments: int
+    eligibility: int
+    corrected: int
+    by: tuple[str, ...]
+
+
+def deeds_of(connection: Connection, entries: Sequence[Entry]) -> tuple[DeedRow, ...]:
+    """What was done around each plan in force, in the order of rounds.
+
+    Parameters
+    ----------
+    connection : Connection
+        Of a reading transaction.
+    entries : sequence of Entry
+        The log, which knows who wrote each batch.
+    """
+    p = store.plan
+    columns = (p.c.id, p.c.round, p.c.version, p.c.batch, p.c.luck)
+    plans: dict[int, list[Any]] = {}
+    for row in connection.execute(sa.select(*columns).order_by(p.c.round, p.c.version)).all():
+        plans.setdefault(row.round, []).append(row)
+    return tuple(_deed(connection, versions, entries) for _, versions in sorted(plans.items()))
+
+
+def _deed(
+    connection: Connection,
+    versions: Sequence[Any],  # rows of the table of plans
+    entries: Sequence[Entry],
+) -> DeedRow:
+    first, last = versions[0], versions[-1]
+    lucks = [_luck(row.luck) for row in versions]
+    drawn = {luck.commitment for luck in lucks if luck is not None}
+    t, b = store.commitment, store.batch
+    committed = connection.execute(sa.select(t.c.id).where(t.c.round == last.round)).scalars()
+    before = connection.execute(
+        sa.select(sa.func.max(b.c.id)).where(b.c.kind == "record", b.c.round < last.round)
+    ).scalar()
+    eligibility, corrected, batches = _changes(connection, before, last.batch)
+    source = lucks[-1].source if lucks[-1] is not None else "position"
+    return DeedRow(
+        round=last.round,
+        luck=str(source),
+        versions=len(versions),
+        exchanged=len(_listed(connection, first.id) - _listed(connection, last.id)),
+        commitments=len(set(committed) - drawn),
+        eligibility=eligibility,
+        corrected=corrected,
+        by=tuple(dict.fromkeys(_writer(entries, number) for number in batches)),
+    )
+
+
+def _luck(text: str | None) -> Luck | None:
+    try:
+        return None if text is None else Luck.from_json(text)
+    except (ValueError, KeyError, TypeError):  # the check tells
+        return Luck(Source.PROGRAMME)
+
+
+def _listed(connection: Connection, plan: int) -> set[int]:
+    r = store.plan_row
+    rows = sa.select(r.c.person).where(r.c.plan == plan, r.c.listed == 1)
+    return set(connection.execute(rows).scalars())
+
+
+def _changes(connection: Connection, before: int | None, upto: int) -> tuple[int, int, list[int]]:
+    """People and observations changed by batches after one and up to another; these batches."""
+    if before is None or before >= upto:  # nothing had been recorded yet: the programme was set up
+        return 0, 0, []
+    f, o = store.person_fact, store.observation
+    earlier = f.alias()
+    facts = sa.select(f.c.person, f.c.batch).where(
+        f.c.batch > before,
+        f.c.batch <= upto,
+        sa.exists().where(earlier.c.person == f.c.person, earlier.c.batch <= before),
+    )
+    people = connection.execute(facts).all()
+    known = o.alias()
+    seen = sa.select(o.c.batch).where(
+        o.c.batch > before,
+        o.c.batch <= upto,
+        sa.exists().where(
+            known.c.person == o.c.person,
+            known.c.round == o.c.round,
+            known.c.batch <= before,
+        ),
+    )
+    corrections = list(connection.execute(seen).scalars())
+    batches = sorted({row.batch for row in people} | set(corrections))
+    return len({row.person for row in people}), len(corrections), batches
+
+
+def _writer(entries: Sequence[Entry], batch: int) -> str:
+    """Who wrote a batch, and when, as the log says."""
+    for entry in entries:
+        try:
+            if entry.parts()[1].get("batch", -1) >= batch:
+                return f"{entry.who()} on {entry.created}"
+        except ValueError:
+            break
+    return "somebody whom the log does not tell of"

@@ -1,0 +1,167 @@
+"""One person: what is known of them, what is estimated, and why they were listed or not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import sqlalchemy as sa
+
+from ..errors import InvalidInput
+from . import store
+from .batches import spelling
+from .models import load_model
+from .plans import explain, load_plan
+from .settings import Settings
+from .snapshot import load_details, take_snapshot
+from .store import UNKNOWN, Connection, Store, plan_in_force
+
+__all__ = ["Biography", "Estimate", "InPlan", "Seen", "biography"]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One round of a person's history; None: not known."""
+
+    round: int
+    state: str | None
+    contacted: bool | None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The chance of the best state next, and how many moves of their own it rests on."""
+
+    contacted: bool
+    state: str
+    chance: float
+    low: float
+    high: float
+    moves: int
+
+
+@dataclass(frozen=True)
+class InPlan:
+    """A person's part in a plan."""
+
+    round: int
+    version: int
+    listed: bool
+    probability: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Biography:
+    """Everything that a programme has about one person."""
+
+    name: str
+    settings: Settings
+    facts: dict[str, str | int]  # groups, details, enrolled, left, ...
+    history: tuple[Seen, ...]
+    estimates: tuple[Estimate, ...]  # of the last model; empty: there is none
+    plans: tuple[InPlan, ...]
+
+
+def biography(database: Store, name: str) -> Biography:
+    """What a programme has about one person; nothing is written.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    name
+        Their identifier; leading zeros and case may be missing where that leaves one person.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such person, or more than one.
+    """
+    with database.reading() as connection:
+        now = take_snapshot(connection)
+        people, settings, history = now.people, now.settings, now.history
+        i = _find(people.names, name)
+        facts: dict[str, str | int] = {
+            **json.loads(people.groups[i]),
+            **load_details(connection).get(i, {}),
+        }
+        for label, column in (
+            ("enrolled", people.enrolled),
+            ("left", people.departed),
+            ("reserved", people.reserved),
+            ("absent from", people.absent_from),
+            ("absent to", people.absent_to),
+        ):
+            if column[i] != UNKNOWN:
+                facts[label] = settings.called(int(column[i]))
+        if people.opted_out[i] == 1:
+            facts["opted out"] = "yes"
+        if i in people.unnamed:
+            facts["retracted"] = "the file that named them was retracted"
+        rows = np.flatnonzero(history.person == i)
+        seen = tuple(
+            Seen(
+                int(history.round[j]),
+                None if history.state[j] < 0 else settings.states[history.state[j]],
+                None if history.contacted[j] < 0 else bool(history.contacted[j]),
+            )
+            for j in rows
+        )
+        return Biography(
+            people.names[i],
+            settings,
+            facts,
+            seen,
+            _estimates(connection, settings, i),
+            _plans(connection, i, now.rounds.planned),
+        )
+
+
+def _find(names: list[str], name: str) -> int:
+    if name in names:
+        return names.index(name)
+    alike = [i for i, other in enumerate(names) if spelling(other) == spelling(name)]
+    if len(alike) != 1:
+        what = f"{len(alike)} people may be meant by" if alike else "there is no person"
+        raise InvalidInput(f"{what} {name!r}; give an identifier as it stands in the people's file")
+    return alike[0]
+
+
+def _estimates(connection: Connection, settings: Settings, i: int) -> tuple[Estimate, ...]:
+    number = connection.execute(sa.select(sa.func.max(store.model.c.id))).scalar()
+    if number is None:
+        return ()
+    model = load_model(connection, number)
+    if i >= len(model.P):
+        return ()
+    return tuple(
+        Estimate(
+            bool(a),
+            state,
+            float(model.P[i, a, s, -1]),
+            float(model.low[i, a, s, -1]),
+            float(model.high[i, a, s, -1]),
+            int(model.seen[i, a, s]),
+        )
+        for a in (0, 1)
+        for s, state in enumerate(settings.states)
+    )
+
+
+def _plans(connection: Connection, i: int, rounds: list[int]) -> tuple[InPlan, ...]:
+    found = []
+    for at in rounds:
+        plan = load_plan(connection, plan_in_force(connection, at) or 0)
+        for row in np.flatnonzero(plan.person == i):
+            found.append(
+                InPlan(
+                    at,
+                    plan.version,
+                    bool(plan.listed[row]),
+                    float(plan.probability[row]),
+                    explain(plan)[row],
+                )
+            )
+    return tuple(found)

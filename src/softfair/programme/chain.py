@@ -1,0 +1,526 @@
+"""The log of a database: one entry for each transaction, and a head that stands for all of them.
+
+Tables only grow, each by one column (`grows_by`): its number, or that of the batch or plan that a
+row came with. When a transaction ends, `seal` adds an entry: for each table that grew, how far it
+grew, how many rows came and the SHA-256 of their content. The entries are the leaves of a Merkle
+tree as in RFC 6962. Its head, a checkpoint in the format of C2SP (tlog-checkpoint, and signed-note
+if it is signed), is a few lines of text:
+
+    softfair/<hash of the programme's seed>
+    <number of entries>
+    <root of the tree, base64>
+    tables <name>:<first digits of the digest of all that the log says of it> ...
+
+Whoever keeps such a text can tell later that what stood in the database then still stands there
+(`compare`), even if somebody has written all entries anew. Each entry has a salt, so that nobody
+can try what might have been in a table until the head agrees.
+
+A new table joins by itself, if `grows_by` can tell its column.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from ..errors import InvalidInput
+from .bulk import UNKNOWN, appended, fetch
+
+__all__ = [
+    "Checkpoint",
+    "Entry",
+    "checkpoint_of",
+    "compare",
+    "entries_of",
+    "faults_of",
+    "grows_by",
+    "link_table",
+    "seal",
+]
+
+Connection = sa.Connection
+
+LINK = "link"
+OUTSIDE = ("meta", LINK)  # the version of the schema changes with the software; the log itself
+PARENTS = ("batch", "plan")  # tables whose numbers order the rows of others
+MANY = 10_000  # rows from which on they are not read back to be digested
+BUNDLE = 4096  # persons whose rows PostgreSQL sends as one value
+SHORT = 8  # digits of a table's digest in a checkpoint; the root stands for all of them
+
+Floats = NDArray[np.float64]
+Marks = dict[str, int]
+Watch = Callable[[sa.Table, dict[str, Any]], None]
+
+
+def link_table(tables: sa.MetaData) -> sa.Table:
+    """The table of the log's entries."""
+    return sa.Table(
+        LINK,
+        tables,
+        sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),  # 0, 1, 2, ...
+        sa.Column("created", sa.Text, nullable=False),
+        sa.Column("content", sa.Text, nullable=False),  # JSON: salt, who, marks, added
+        sa.Column("leaf", sa.Text, nullable=False),  # SHA-256 of all of these, hexadecimal
+    )
+
+
+def grows_by(table: sa.Table) -> sa.Column[Any]:
+    """The column by which a table grows: rows that come later have a higher number in it.
+
+    It is the only column of the primary key, or the one named after a batch or a plan, or what the
+    table itself says by ``info={"grows_by": name}``.
+
+    Raises
+    ------
+    TypeError
+        If there is no such column; the table needs one to be part of the log.
+    """
+    named = table.info.get("grows_by")
+    if named is not None:
+        return table.c[named]
+    key = list(table.primary_key.columns)
+    if len(key) == 1:
+        return key[0]
+    for name in PARENTS:
+        if name in table.primary_key.columns:
+            return table.c[name]
+    raise TypeError(
+        f"table {table.name}: say by which column it grows, with info={{'grows_by': …}}"
+    )
+
+
+def _logged(tables: sa.MetaData) -> list[sa.Table]:
+    """The tables that are part of the log, in the order of their names."""
+    return [tables.tables[name] for name in sorted(tables.tables) if name not in OUTSIDE]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the log."""
+
+    number: int
+    created: str
+    content: str
+    stored_leaf: str  # what stands in the table
+
+    @property
+    def leaf(self) -> bytes:
+        """Its hash in the tree."""
+        text = f"{self.number}\n{self.created}\n{self.content}"
+        return hashlib.sha256(b"\0" + text.encode("utf-8", "surrogatepass")).digest()
+
+    def parts(self) -> tuple[str, Marks, dict[str, tuple[int, str]]]:
+        """Salt, how far each table goes, and the rows added: their number and their digest.
+
+        Raises
+        ------
+        ValueError
+            If the content cannot be read.
+        """
+        try:
+            parts = json.loads(self.content)
+            marks = {str(name): int(mark) for name, mark in parts["marks"].items()}
+            added = {
+                str(name): (int(n), str(digest)) for name, (n, digest) in parts["added"].items()
+            }
+            return str(parts["salt"]), marks, added
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ValueError("garbled") from None
+
+    def who(self) -> str:
+        """Who ran the command, as the system knew them."""
+        self.parts()  # garbled content is refused there
+        return str(json.loads(self.content).get("who", "unknown"))
+
+
+def seal(connection: Connection, tables: sa.MetaData, moment: str) -> None:
+    """Add an entry for what a transaction has added, if it has added anything."""
+    link = tables.tables[LINK]
+    last = connection.execute(sa.select(link).order_by(link.c.id.desc()).limit(1)).first()
+    try:
+        before = {} if last is None else Entry(*last).parts()[1]
+    except ValueError:
+        raise InvalidInput(
+            f"entry {last.id if last else 0} of the log is garbled, somebody has altered it; "
+            "nothing was changed; see: softfair check"
+        ) from None
+    marks, added = _marks(connection, tables), {}
+    for table in _logged(tables):
+        low, high = before.get(table.name, -1), marks[table.name]
+        if high > low:
+            count, digest = _digest(_new_rows(connection, table, low, high))
+            if count:
+                added[table.name] = (count, digest)
+    if not added:
+        return
+    content = {
+        "salt": secrets.token_hex(16),
+        "who": connection.get_execution_options().get("who", ""),
+        "marks": marks,
+        "added": added,
+    }
+    number = 0 if last is None else last.id + 1
+    entry = Entry(number, moment, json.dumps(content, sort_keys=True), "")
+    row = {"id": number, "created": moment, "content": entry.content, "leaf": entry.leaf.hex()}
+    connection.execute(link.insert().values(row))
+
+
+def _marks(connection: Connection, tables: sa.MetaData) -> Marks:
+    """How far each table goes now: its highest number, or that of its parent; -1: nowhere."""
+    highest: Marks = {}
+    for table in _logged(tables):
+        column = grows_by(table)
+        own = len(table.primary_key.columns) == 1
+        parent = table if own else tables.tables.get(column.name, table)
+        number = grows_by(parent)
+        mark = connection.execute(sa.select(sa.func.max(number))).scalar()
+        highest[table.name] = -1 if mark is None else int(mark)
+    return highest
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Rows of a table, in the order of its key."""
+
+    names: list[str]  # of the columns
+    columns: list[Any]  # arrays of numbers, or lists
+
+    @property
+    def count(self) -> int:
+        return len(self.columns[0])
+
+    def cut(self, low: int, high: int) -> _Part:
+        return _Part(self.names, [column[low:high] for column in self.columns])
+
+
+def _is_numeric(table: sa.Table) -> bool:
+    return all(isinstance(column.type, (sa.Integer, sa.Float)) for column in table.c)
+
+
+def _read(connection: Connection, table: sa.Table, low: int | None, high: int | None) -> _Part:
+    """Rows whose number is above ``low`` and at most ``high``; None: no such limit.
+
+    Numbers are read as float64, which holds every whole number of a database exactly and shows a
+    fraction where there should be none.
+    """
+    column = grows_by(table)
+    rows_of: sa.ColumnElement[bool] = sa.true()
+    if low is not None:
+        rows_of = sa.and_(rows_of, column > low)
+    if high is not None:
+        rows_of = sa.and_(rows_of, column <= high)
+    if not _is_numeric(table):
+        raw: list[Any] = [sa.column(other.name) for other in table.c]  # as it is stored
+        query = sa.select(*raw).select_from(table).where(rows_of)
+        rows = connection.execute(query.order_by(column, *table.primary_key.columns)).all()
+        return _Part(
+            [other.name for other in table.c],
+            [list(values) for values in zip(*rows, strict=True)] or [[] for _ in table.c],
+        )
+    key, names = _layout(table)
+    absent: sa.ColumnElement[Any] = sa.literal_column("0")
+    for bit, other in enumerate(_nullable(table)):
+        absent = absent + sa.case((other.is_(None), sa.literal_column(str(2**bit))), else_=0)
+    picked = [
+        sa.func.coalesce(table.c[name], 0) if table.c[name].nullable else table.c[name]
+        for name in names[:-1]
+    ]
+    labelled = (one.label(name) for one, name in zip([*picked, absent], names, strict=True))
+    found = fetch(connection, sa.select(*labelled).where(rows_of), np.float64, BUNDLE)
+    return _sorted(_Part(names, list(found.T)), key)
+
+
+def _new_rows(connection: Connection, table: sa.Table, low: int, high: int) -> _Part:
+    """As `_read`, of rows that this transaction has added.
+
+    To read millions of rows back would take half as long as to write them. Where all of them were
+    appended in bulk they are at hand.
+    """
+    calls = appended(connection, table)
+    rows = sum(len(next(iter(call.values()))) for call in calls)
+    if rows < MANY or not _is_numeric(table):
+        return _read(connection, table, low, high)
+    column = grows_by(table)
+    query = sa.select(sa.func.count()).select_from(table).where(column > low, column <= high)
+    if connection.execute(query).scalar_one() != rows:
+        return _read(connection, table, low, high)
+    key, names = _layout(table)
+    columns = {
+        one.name: np.concatenate([_as_appended(call, one) for call in calls]) for one in table.c
+    }
+    absent = np.zeros(rows)
+    for bit, one in enumerate(_nullable(table)):
+        unknown = np.isnan(columns[one.name])
+        absent += unknown * 2.0**bit
+        columns[one.name][unknown] = 0
+    columns["absent"] = absent
+    return _sorted(_Part(names, [columns[name] for name in names]), key)
+
+
+def _as_appended(call: Mapping[str, Any], column: sa.Column[Any]) -> Floats:
+    """The values of a column in a call of `append`, NaN where NULL was written."""
+    values = call.get(column.name)
+    if values is None:
+        return np.full(len(next(iter(call.values()))), np.nan)
+    numbers = np.array(values, np.float64)  # a copy; None becomes NaN
+    if column.nullable and isinstance(values, np.ndarray):
+        numbers[values == UNKNOWN] = np.nan
+    return numbers
+
+
+def _layout(table: sa.Table) -> tuple[list[str], list[str]]:
+    """The key of a table of numbers, the column it grows by first, and its columns as digested."""
+    column = grows_by(table)
+    key = [column, *(other for other in table.primary_key.columns if other is not column)]
+    first = key[-1]  # PostgreSQL sends rows in bundles by it
+    names = [first.name, *(other.name for other in table.c if other is not first), "absent"]
+    return [one.name for one in key], names
+
+
+def _nullable(table: sa.Table) -> list[sa.Column[Any]]:
+    return [column for column in table.c if column.nullable]
+
+
+def _sorted(part: _Part, key: list[str]) -> _Part:
+    """The same rows in the order of their key."""
+    columns = [part.columns[part.names.index(name)] for name in key]
+    above = np.zeros(max(part.count - 1, 0), bool)
+    equal = ~above
+    for values in columns:
+        step = np.diff(values)
+        above |= equal & (step > 0)
+        equal &= step == 0
+    if above.all():
+        return part
+    order = np.lexsort(columns[::-1])
+    return _Part(part.names, [values[order] for values in part.columns])
+
+
+def _digest(part: _Part) -> tuple[int, str]:
+    """How many rows there are, and the SHA-256 of their content."""
+    digest = hashlib.sha256(json.dumps([part.names, part.count]).encode())
+    for values in part.columns:
+        if isinstance(values, np.ndarray):
+            # The sum turns -0 into 0, as SQLite does.
+            digest.update(np.ascontiguousarray(values + 0.0, "<f8").tobytes())
+        else:
+            plain = [
+                {"sha256": hashlib.sha256(value).hexdigest()}
+                if isinstance(value, (bytes, memoryview))
+                else value
+                for value in values
+            ]
+            digest.update(json.dumps(plain).encode())
+    return part.count, digest.hexdigest()
+
+
+def entries_of(connection: Connection, tables: sa.MetaData) -> list[Entry]:
+    """All entries of the log, in their order."""
+    link = tables.tables[LINK]
+    rows = connection.execute(sa.select(link).order_by(link.c.id)).all()
+    return [Entry(*row) for row in rows]
+
+
+class _Growth(NamedTuple):
+    """The rows of one table that came with an entry: numbers above low and up to high."""
+
+    entry: Entry
+    low: int
+    high: int
+    rows: int
+    digest: str
+
+
+def faults_of(
+    connection: Connection,
+    tables: sa.MetaData,
+    entries: Sequence[Entry],
+    watch: Watch | None = None,
+) -> Iterator[str]:
+    """What stands in the tables and is not what the entries say, in sentences.
+
+    ``watch`` is called with each table and the rows of each entry, by column, as they are read.
+    """
+    grown: dict[str, list[_Growth]] = {}
+    before: Marks = {}
+    for place, entry in enumerate(entries):
+        if entry.number != place:
+            yield f"the log: entry {place} is missing, {entry.number} stands in its place"
+            return
+        try:
+            _, now, added = entry.parts()
+            if entry.leaf.hex() != entry.stored_leaf:
+                raise ValueError("altered")
+        except ValueError as error:
+            yield f"the log: entry {place}, of {entry.created}, is {error}"
+            return
+        for name, (count, digest) in added.items():
+            one = _Growth(entry, before.get(name, -1), now.get(name, -1), count, digest)
+            grown.setdefault(name, []).append(one)
+        before = now
+    for table in _logged(tables):
+        yield from _table_faults(connection, table, grown.get(table.name, []), watch)
+    for name in sorted(set(grown) - set(tables.tables)):
+        yield f"{name}: the log tells of such a table, there is none"
+
+
+def _table_faults(
+    connection: Connection, table: sa.Table, grown: Sequence[_Growth], watch: Watch | None
+) -> Iterator[str]:
+    """Where the rows of one table are not what its entries say."""
+    told = 0
+    try:
+        for one, part in zip(grown, _parts(connection, table, grown), strict=True):
+            now, digest = _digest(part)
+            told += now
+            if watch is not None:
+                watch(table, dict(zip(part.names, part.columns, strict=True)))
+            if digest != one.digest:
+                yield f"{table.name}: entry {one.entry.number}, of {one.entry.created}: " + (
+                    f"{one.rows - now:,} of its {one.rows:,} rows are gone"
+                    if now < one.rows
+                    else f"{now - one.rows:,} rows were put among its {one.rows:,}"
+                    if now > one.rows
+                    else f"of its {one.rows:,} rows some were altered"
+                )
+    except (ValueError, TypeError, OverflowError):
+        yield f"{table.name}: a value is not of the type of its column"
+        return
+    total = connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+    if total > told:
+        yield f"{table.name}: {total - told:,} rows that no entry of the log tells of"
+
+
+def _parts(connection: Connection, table: sa.Table, grown: Sequence[_Growth]) -> Iterator[_Part]:
+    """The rows that came with each entry."""
+    column = grows_by(table)
+    if next(iter(table.primary_key.columns)) is column:  # found by the key
+        yield from (_read(connection, table, one.low, one.high) for one in grown)
+    elif grown:
+        whole = _read(connection, table, None, None)
+        number = np.asarray(whole.columns[whole.names.index(column.name)], dtype=np.float64)
+        for one in grown:
+            low, high = np.searchsorted(number, [one.low, one.high], "right")
+            yield whole.cut(int(low), int(high))
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The head of a log: what stands for all of its entries.
+
+    Parameters
+    ----------
+    origin
+        Whose log it is.
+    size
+        The number of entries.
+    root
+        Of their tree, base64.
+    tables
+        For each table the first digits of the digest of all that the entries say of it.
+    """
+
+    origin: str
+    size: int
+    root: str
+    tables: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        named = " ".join(f"{name}:{digits}" for name, digits in self.tables)
+        lines = [self.origin, str(self.size), self.root, *([f"tables {named}"] if named else [])]
+        return "\n".join(lines) + "\n"
+
+    @classmethod
+    def find(cls, text: str) -> Checkpoint:
+        """The last checkpoint in a text: a file of its own, or an export that it stands in.
+
+        Raises
+        ------
+        InvalidInput
+            If there is none.
+        """
+        found = list(CHECKPOINT.finditer(text))
+        if not found:
+            raise InvalidInput(
+                "there is no checkpoint in what --against names; give a text with its lines: "
+                "softfair/..., a number, and 44 characters that end in ="
+            )
+        origin, size, root, named = found[-1].groups()
+        tables = tuple(
+            (name, digits)
+            for name, _, digits in (one.partition(":") for one in (named or "").split())
+        )
+        return cls(origin, int(size), root, tables)
+
+
+# Lines may be told apart by line ends, by spaces (in a cell of a table), or by \n (in JSON).
+_GAP = r"(?:\s|\\n)+"
+CHECKPOINT = re.compile(
+    rf"(softfair/[\w.-]+){_GAP}([0-9]{{1,12}}){_GAP}([A-Za-z0-9+/]{{43}}=)"
+    rf"(?:{_GAP}tables((?: [a-z_]+:[0-9a-f]{{{SHORT}}})+))?"
+)
+
+
+def checkpoint_of(entries: Sequence[Entry], origin: str) -> Checkpoint:
+    """The checkpoint after some entries."""
+    tables: dict[str, bytes] = {}
+    for entry in entries:
+        try:
+            salt, _, added = entry.parts()
+        except ValueError:
+            continue  # the root tells
+        for name, (rows, digest) in added.items():
+            text = f"{salt} {rows} {digest}".encode()
+            tables[name] = hashlib.sha256(tables.get(name, b"") + text).digest()
+    named = tuple((name, tables[name].hex()[:SHORT]) for name in sorted(tables))
+    root = base64.b64encode(_root([entry.leaf for entry in entries])).decode()
+    return Checkpoint(origin, len(entries), root, named)
+
+
+def _root(leaves: Sequence[bytes]) -> bytes:
+    """The Merkle tree hash of RFC 6962, section 2.1."""
+    stack: list[bytes] = []  # roots of complete trees, the largest first
+    for place, leaf in enumerate(leaves):
+        stack.append(leaf)
+        while place & 1:
+            right, left = stack.pop(), stack.pop()
+            stack.append(hashlib.sha256(b"\1" + left + right).digest())
+            place >>= 1
+    if not stack:
+        return hashlib.sha256().digest()
+    root = stack.pop()
+    while stack:
+        root = hashlib.sha256(b"\1" + stack.pop() + root).digest()
+    return root
+
+
+def compare(entries: Sequence[Entry], earlier: Checkpoint, origin: str) -> Iterator[str]:
+    """How a log differs from what it was at a checkpoint, in sentences; none: it only grew."""
+    if earlier.origin != origin:
+        yield f"the checkpoint is of another programme ({earlier.origin}, this one is {origin})"
+        return
+    if len(entries) < earlier.size:
+        yield (
+            f"the log has {len(entries)} entries, at the checkpoint it had {earlier.size}: "
+            f"the last {earlier.size - len(entries)} are gone"
+        )
+    then = checkpoint_of(entries[: earlier.size], origin)
+    if len(entries) < earlier.size or then.root == earlier.root:
+        return
+    now = dict(then.tables)
+    differ = [name for name, digits in earlier.tables if now.get(name) != digits]
+    where = f": {', '.join(differ)}" if differ else ""
+    yield (
+        f"the log was written anew: its first {earlier.size} entries are not those "
+        f"of the checkpoint{where}"
+    )

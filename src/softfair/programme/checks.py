@@ -1,0 +1,127 @@
+"""Checking a programme: every table against the log, every draw replayed, and an earlier head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from . import chain, store
+from .chain import Checkpoint
+from .luck import QUICKNET, Chain, seed_hash
+from .notes import signed
+from .plans.replaying import Verdict, verify_in
+from .plans.stored import Rows, rows_by_plan
+from .settings import Settings
+from .store import Connection, Store
+
+__all__ = ["Check", "check", "check_in", "head"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a check found.
+
+    Parameters
+    ----------
+    entries
+        The number of entries of the log.
+    checkpoint
+        The log's head now, signed if there is a key.
+    began
+        When the log began, if there were rows before it, else None.
+    faults
+        Where the tables are not what the log says.
+    verdicts
+        The replay of each plan.
+    since
+        How the log differs from what it was at an earlier checkpoint.
+    """
+
+    entries: int
+    checkpoint: str
+    began: str | None
+    faults: tuple[str, ...]
+    verdicts: tuple[Verdict, ...]
+    since: tuple[str, ...] = ()
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """Everything that is wrong, in sentences."""
+        plans = (
+            f"plan of round {one.round}, version {one.version}: {'; '.join(one.wrong)}"
+            for one in self.verdicts
+            if one.wrong
+        )
+        return (*self.since, *self.faults, *plans)
+
+
+def check(database: Store, against: Checkpoint | None = None, beacons: Chain = QUICKNET) -> Check:
+    """Check every table against the log, replay every draw, and compare with an earlier head.
+
+    Parameters
+    ----------
+    database
+        The programme; nothing is written.
+    against
+        A checkpoint from an earlier time.
+    beacons
+        The chain of beacons that is trusted.
+
+    Returns
+    -------
+    Check
+        What was found.
+    """
+    with database.reading() as connection:
+        return check_in(connection, against, beacons)
+
+
+def check_in(
+    connection: Connection, against: Checkpoint | None = None, beacons: Chain = QUICKNET
+) -> Check:
+    """As `check`, within a transaction."""
+    entries, origin = chain.entries_of(connection, store.tables), origin_of(connection)
+    rows: dict[int, Rows] = {}  # of each plan, so that millions of rows are read once
+
+    def watch(table: sa.Table, columns: dict[str, Any]) -> None:
+        if table is store.plan_row:
+            rows.update(rows_by_plan(columns))
+
+    faults = tuple(chain.faults_of(connection, store.tables, entries, watch))
+    since = () if against is None else tuple(chain.compare(entries, against, origin))
+    return Check(
+        entries=len(entries),
+        checkpoint=signed(str(chain.checkpoint_of(entries, origin))),
+        began=_began(entries),
+        faults=faults,
+        verdicts=tuple(verify_in(connection, beacons, rows)),
+        since=since,
+    )
+
+
+def head(database: Store) -> str:
+    """The checkpoint of a programme's log now, signed if there is a key."""
+    with database.reading() as connection:
+        entries = chain.entries_of(connection, store.tables)
+        return signed(str(chain.checkpoint_of(entries, origin_of(connection))))
+
+
+def origin_of(connection: Connection) -> str:
+    """Whose log it is: the hash of the programme's seed."""
+    s = store.setting
+    content = connection.execute(sa.select(s.c.content).order_by(s.c.id).limit(1)).scalar()
+    try:
+        return f"softfair/{seed_hash(Settings.from_json(content or '').seed)}"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "softfair/settings-are-missing"
+
+
+def _began(entries: list[chain.Entry]) -> str | None:
+    """When the log began, if its first entry tells of plans or people: a programme was there."""
+    try:
+        added = entries[0].parts()[2] if entries else {}
+    except ValueError:
+        return None
+    return entries[0].created if "person" in added or "plan" in added else None

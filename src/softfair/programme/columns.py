@@ -1,0 +1,214 @@
+"""How the columns of a file are read: under which name each is known here.
+
+Files that people have call things by other names. A column is taken under the name that was asked
+for (``--map round=Week``), else under the one of the last file of the same kind, else under a name
+that it is usually called by, or nearly so. What was guessed is told, and stored with the batch, so
+that the next file is read alike; a batch that is retracted is not remembered.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+import sqlalchemy as sa
+
+from ..errors import InvalidInput
+from . import store
+from .dates import ORDERS, PLAIN
+from .retractions import retracted_batches
+from .store import Connection, Store
+
+__all__ = ["APART", "TOGETHER", "ReadAs", "folded", "match_columns", "remembered"]
+
+TOGETHER, APART = "together", "apart"
+NEAR = 0.8  # likeness from which on a heading is taken for a known name
+
+# What else columns are called, in the form of `folded`.
+OTHER_NAMES = {
+    "id": "identifier person person_id beneficiary beneficiary_id patient patient_id client "
+    "client_id participant participant_id member member_id case_id id_number id_no uid mrn",
+    "round": "week date week_no week_number week_of week_starting week_commencing week_start wk "
+    "month period visit_date call_date day round_no round_number",
+    "state": "adherent engaged doing_well outcome",
+    "contacted": "called reached contact contact_made visited phoned call_made",
+    "enrolled": "joined enrolment enrollment enrolment_date enrollment_date start_date",
+    "left": "departed exit exit_date end_date left_on leaving_date dropped_out",
+    "opted_out": "opt_out optout do_not_contact do_not_call dnc unsubscribed",
+    "reserved": "appointment appointment_date arranged",
+    "absent": "away absence on_leave travelling",
+}
+
+
+def folded(name: str) -> str:
+    """A heading without its case, spaces, hyphens and marks: ``Opted-Out?`` is ``opted_out``."""
+    return re.sub(r"[^\w]+|_+", "_", name.strip().lower()).strip("_")
+
+
+@dataclass(frozen=True)
+class ReadAs:
+    """How a file is read where that does not go without saying.
+
+    Parameters
+    ----------
+    columns
+        Name here -> heading in the file.
+    keep
+        Headings of a file of people that are kept for worksheets, and are no groups.
+    ignore
+        Headings that are not read.
+    dates
+        Whether the day or the month stands first: ``day-first`` or ``month-first``.
+    twins
+        Whether spellings that differ in case, accents or spaces alone are one group (``together``)
+        or several (``apart``).
+    sheet
+        Which sheet of a workbook.
+
+    Raises
+    ------
+    InvalidInput
+        If ``dates`` or ``twins`` is something else.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    keep: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    dates: str | None = None
+    twins: str | None = None
+    sheet: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, choices in (("dates", (*ORDERS, PLAIN)), ("twins", (TOGETHER, APART))):
+            if (given := getattr(self, name)) is not None and given not in choices:
+                raise InvalidInput(f"--{name} is {given!r}; say {' or '.join(choices)}")
+
+    @staticmethod
+    def parse_columns(text: str) -> dict[str, str]:
+        """What ``round=Week,id=Beneficiary ID`` says.
+
+        Examples
+        --------
+        >>> ReadAs.parse_columns('round=Week,id="Name, first"')
+        {'round': 'Week', 'id': 'Name, first'}
+        """
+        quoted = re.sub(r'([^,=]+)="([^"]*)"', r'"\1=\2"', text)
+        parts = [part.partition("=") for part in next(csv.reader([quoted]), [])]
+        if not all(ours.strip() and theirs.strip() for ours, _, theirs in parts):
+            raise InvalidInput(
+                f"--map is {text!r}; say what each column is, such as round=Week,id='Person no'"
+            )
+        return {folded(ours): theirs.strip() for ours, _, theirs in parts}
+
+    def over(self, before: ReadAs) -> ReadAs:
+        """What is told here, and for the rest what was so before."""
+        return ReadAs(
+            {**before.columns, **self.columns},
+            self.keep or before.keep,
+            self.ignore or before.ignore,
+            self.dates or before.dates,
+            self.twins or before.twins,
+            self.sheet or before.sheet,
+        )
+
+    def to_json(self) -> str | None:
+        """As it is stored; None: all goes without saying."""
+        told = {name: value for name, value in asdict(self).items() if value}
+        return json.dumps(told, sort_keys=True, ensure_ascii=False) if told else None
+
+    @classmethod
+    def from_json(cls, text: str | None) -> ReadAs:
+        """The inverse of `to_json`."""
+        told = json.loads(text or "{}")
+        lists = {name: tuple(told[name]) for name in ("keep", "ignore") if name in told}
+        return cls(**{**told, **lists})
+
+
+def remembered(database: Store | Connection, kind: str) -> ReadAs:
+    """How the files of a kind that are in force were read, the last one first."""
+    if isinstance(database, Store):
+        with database.reading() as connection:
+            return remembered(connection, kind)
+    b = store.batch
+    query = sa.select(b.c.id, b.c.read_as).where(b.c.kind == kind).order_by(b.c.id)
+    gone, known = retracted_batches(database), ReadAs()
+    for number, read_as in database.execute(query):
+        if number not in gone:
+            known = ReadAs.from_json(read_as).over(known)
+    return known
+
+
+def match_columns(
+    headings: list[str], wanted: Iterable[str], how: ReadAs, asked: ReadAs, where: str
+) -> tuple[dict[str, str], ReadAs]:
+    """Under which name each heading of a file is known here.
+
+    Parameters
+    ----------
+    headings
+        Of the file, trimmed.
+    wanted
+        Names that are looked for.
+    how
+        What was asked for and remembered.
+    asked
+        What was asked for in so many words: a heading that is not there is refused, where one that
+        is remembered is let go.
+    where
+        The name of the file, for messages.
+
+    Returns
+    -------
+    tuple of dict and ReadAs
+        Heading -> name here, for those that are known under another name than their own; and how
+        the file was read.
+
+    Raises
+    ------
+    InvalidInput
+        If a column that was asked for is not there.
+    """
+    wanted, found = list(wanted), {}
+    own = {folded(heading): heading for heading in headings}
+    for ours, theirs in how.columns.items():
+        heading = own.get(folded(theirs))
+        if heading is not None and ours in wanted:
+            found[ours] = heading
+        elif asked.columns.get(ours) == theirs:
+            what = (
+                f"no column {theirs!r}" if heading is None else f"nothing called {ours!r} to take"
+            )
+            raise InvalidInput(
+                f"{where} has {what} (columns: {', '.join(map(repr, headings[:12]))}; "
+                f"known here: {', '.join(wanted)}); mend --map"
+            )
+    taken = set(found.values())
+    for ours in wanted:
+        if ours not in found and ours in own and own[ours] not in taken:
+            found[ours] = own[ours]
+            taken.add(own[ours])
+    left_out = {folded(name) for name in (*how.ignore, *how.keep)}
+    free = {
+        name: heading
+        for name, heading in own.items()
+        if heading not in taken and name not in left_out
+    }
+    for ours in wanted:
+        if ours not in found and (heading := _guess(ours, free)):
+            found[ours] = free.pop(heading)
+    others = {ours: heading for ours, heading in found.items() if folded(heading) != ours}
+    return {heading: ours for ours, heading in found.items()}, replace(how, columns=others)
+
+
+def _guess(ours: str, free: Mapping[str, str]) -> str | None:
+    """Which of the free headings (in folded form) a known name is likely meant by."""
+    for name in OTHER_NAMES.get(ours, "").split():
+        if name in free:
+            return name
+    plain = {name.replace("_", ""): name for name in free}
+    near = difflib.get_close_matches(ours.replace("_", ""), plain, 1, NEAR)
+    return plain[near[0]] if near else None

@@ -1,0 +1,130 @@
+"""The command that checks what is stored: check."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...errors import InvalidInput
+from .shared import Database, Json, commands, examples, open_store
+
+if TYPE_CHECKING:
+    from ..chain import Checkpoint
+    from ..checks import Check
+
+SHOWN = 20  # things that are wrong that are printed
+
+
+@commands.command(
+    epilog=examples(
+        "softfair check", "softfair check --against list.csv", "softfair check --out head.txt"
+    )
+)
+def check(
+    db: Database = "softfair.db",
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            help="File with an earlier checkpoint: a text of it, or an export; - for standard "
+            "input.",
+        ),
+    ] = None,
+    signed_by: Annotated[
+        str | None,
+        typer.Option("--signed-by", help="Verifier of the key that must have signed --against."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the checkpoint of now to this file.")
+    ] = None,
+    new_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--new-key",
+            help="Make a key that checkpoints are signed with if SOFTFAIR_KEY names it, and check "
+            "nothing.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check every table against the log, replay every draw, and compare with an earlier
+    checkpoint."""
+    if new_key is not None:
+        from ..notes import new_key as make
+
+        print(make(new_key))
+        return
+    from ..checks import check as examine
+
+    earlier = _earlier(against, signed_by)
+    found = examine(open_store(db), earlier)
+    if out is not None:
+        from ...files import write_whole
+
+        write_whole(out, found.checkpoint.encode())
+        print(out, file=sys.stderr)
+    if as_json:
+        print(json.dumps(_as_json(found), indent=1))
+    else:
+        _show(found, against)
+    if found.wrong:
+        raise InvalidInput(
+            f"{len(found.wrong)} things are not as they were committed; the first: {found.wrong[0]}"
+        )
+
+
+def _earlier(against: str | None, signed_by: str | None) -> Checkpoint | None:
+    """The checkpoint in a file, whose signature is checked if a verifier is given."""
+    from ..chain import Checkpoint
+    from ..notes import is_signed_by
+
+    if against is None:
+        if signed_by is not None:
+            raise InvalidInput("--signed-by is about a checkpoint; name its file with --against")
+        return None
+    try:
+        raw = sys.stdin.buffer.read() if against == "-" else Path(against).read_bytes()
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot read {against}: {error.strerror}; give a file with a checkpoint"
+        ) from None
+    text = raw.decode("utf-8", "replace")
+    if signed_by is not None and not is_signed_by(text, signed_by):
+        raise InvalidInput(f"{against} is not signed by that key; do not trust it")
+    return Checkpoint.find(text)
+
+
+def _as_json(found: Check) -> dict[str, object]:
+    return {
+        "entries": found.entries,
+        "checkpoint": found.checkpoint,
+        "began": found.began,
+        "wrong": list(found.wrong),
+        "plans": [verdict._asdict() for verdict in found.verdicts],
+    }
+
+
+def _show(found: Check, against: str | None) -> None:
+    for sentence in found.wrong[:SHOWN]:
+        print(sentence)
+    if len(found.wrong) > SHOWN:
+        print(f"... and {len(found.wrong) - SHOWN} more; all of them with --json")
+    if not found.faults:
+        print(f"Every row of every table is what {found.entries:,} entries of the log say.")
+    if found.began is not None:
+        print(f"The log began on {found.began}; of changes before that it cannot tell.")
+    good = sum(not verdict.wrong for verdict in found.verdicts)
+    if not found.verdicts:
+        print("There is no plan yet.")
+    else:
+        print(
+            f"{good} of {len(found.verdicts)} plans: "
+            "the same list and probabilities from the stored luck and scores."
+        )
+    if against is not None and not found.since:
+        print("Everything that stood at the earlier checkpoint still stands.")
+    print(f"\n{found.checkpoint}", end="")

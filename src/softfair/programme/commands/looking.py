@@ -1,0 +1,163 @@
+"""The commands that show where things stand: status, person, log, history."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import date
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .shared import Database, Json, commands, examples, open_store
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..standing import Standing
+
+
+def _print(*lines: str) -> None:
+    from rich.console import Console
+
+    console = Console(markup=False, highlight=False)
+    for line in lines:
+        console.print(line)
+
+
+def _table(*headings: str) -> Table:
+    from rich.table import Table
+
+    return Table(*headings)
+
+
+def _json(value: Any) -> str:
+    from ..store import c_to_json
+
+    def plain(entry: Any) -> Any:
+        return c_to_json(entry) if isinstance(entry, float) else str(entry)
+
+    return json.dumps(value, indent=1, default=plain).replace("Infinity", '"inf"')
+
+
+@commands.command(epilog=examples("softfair status", "softfair status --json"))
+def status(db: Database = "softfair.db", as_json: Json = False) -> None:
+    """Where things stand: the round, what is due, who waits longest, how the last round went."""
+    from ..standing import standing
+
+    found = standing(open_store(db))
+    today = date.today()
+    if as_json:
+        print(_json({**asdict(found), "today": found.today(today)}))
+        return
+    _print(*_status_lines(found, today))
+
+
+def _status_lines(found: Standing, today: date) -> list[str]:
+    settings, last = found.settings, found.last
+    history = "no history yet"
+    if found.rounds:
+        history = f"history of rounds {found.rounds[0]} to {found.rounds[1]}"
+    planned = "planned" if found.planned else "not planned yet"
+    lines = [
+        f"{found.people} people, {found.here} of them here now; {history}.",
+        f"Next: {settings.called(found.next_round)}, {planned}.",
+    ]
+    if (at := found.today(today)) is not None and at != found.next_round:
+        where = f"Today is in {settings.called(at)}"
+        lines[1] += f" {where if at > 0 else f'Round 1 begins on {settings.first_day}'}."
+    lines += [f"Due: {what}" for what in found.due] or ["Due: nothing."]
+    if found.waiting:
+        named = ", ".join(
+            f"{name} ({'never contacted' if rounds is None else f'{rounds} rounds'})"
+            for name, rounds in found.waiting
+        )
+        lines.append(f"Waiting longest: {named}.")
+    if last is not None:
+        share = f", {last.good / last.seen:.0%} of them {settings.states[-1]}" if last.seen else ""
+        lines.append(
+            f"Last: {settings.called(last.round)}: {last.reached} of {last.listed} on the list "
+            f"reached, {last.off_list} others contacted; {last.seen} seen after it{share}."
+        )
+    return lines
+
+
+@commands.command(epilog=examples("softfair person P017", "softfair person P017 --json"))
+def person(
+    name: Annotated[str, typer.Argument(metavar="ID", help="The person's identifier.")],
+    db: Database = "softfair.db",
+    as_json: Json = False,
+) -> None:
+    """Everything about one person: history, estimates, chances and the reasons for them."""
+    from ..biography import biography
+    from ..words import percent
+
+    found = biography(open_store(db), name)
+    if as_json:
+        print(_json(asdict(found)))
+        return
+    settings = found.settings
+    facts = "; ".join(f"{label}: {value}" for label, value in found.facts.items())
+    lines = [f"{found.name}{f' ({facts})' if facts else ''}"]
+    known = {None: "not known", True: "contacted", False: "not contacted"}
+    for seen in found.history:
+        state = seen.state or "not seen"
+        lines.append(f"  {settings.called(seen.round)}: {state}, {known[seen.contacted]}")
+    for one in found.estimates:
+        how = "contacted" if one.contacted else "not contacted"
+        lines.append(
+            f"  {one.state}, {how}: {settings.states[-1]} next with chance {one.chance:.2f} "
+            f"({settings.level:.0%} interval {one.low:.2f} to {one.high:.2f}, "
+            f"{one.moves} moves of their own)"
+        )
+    for plan in found.plans:
+        listed = "listed" if plan.listed else "not listed"
+        lines.append(
+            f"  {settings.called(plan.round)}: {listed}, chance {percent(plan.probability)}. "
+            f"{plan.reason}"
+        )
+    _print(*lines)
+
+
+@commands.command(epilog=examples("softfair log", "softfair log --last 10"))
+def log(
+    db: Database = "softfair.db",
+    last: Annotated[int, typer.Option(min=1, help="How many of the last entries.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """Who did what, when, from which file. A batch's number is what `retract` asks for."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from ..journal import journal
+
+    acts = journal(open_store(db))[-last:]
+    if as_json:
+        print(_json([asdict(act) for act in acts]))
+        return
+    shown = _table("when", "who", "what", "no.", "round", "file", "rows", "stored", "note")
+    for act in acts:
+        cells = (act.number, act.round, act.file, act.rows, act.stored, act.note)
+        when = act.created.replace("T", " ").removesuffix("+00:00")
+        texts = ["" if cell is None else str(cell) for cell in cells]
+        shown.add_row(when, Text(act.who), act.what, *map(Text, texts))
+    Console().print(shown)
+
+
+@commands.command(epilog=examples("softfair history", "softfair history --json"))
+def history(db: Database = "softfair.db", as_json: Json = False) -> None:
+    """How the settings came to be what they are: every change, by whom and when."""
+    from ..journal import settings_history
+
+    found = settings_history(open_store(db))
+    if as_json:
+        print(_json([asdict(change) for change in found]))
+        return
+    for change in found:
+        who = f" by {change.who}" if change.who else ""
+        said = "; ".join(
+            f"{name}: {before} -> {after}"
+            for name, (before, after) in change.changes.items()
+            if name != "seed"
+        )
+        _print(f"{change.created}{who}: {said or 'all at their defaults'}")

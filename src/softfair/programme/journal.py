@@ -1,0 +1,101 @@
+"""Who did what, when, from which file; and how the settings came to be what they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from . import store
+from .retractions import retracted_batches
+from .settings import Settings, Target
+from .store import Connection, Store
+
+__all__ = ["Act", "SettingsChange", "journal", "settings_history"]
+
+
+@dataclass(frozen=True)
+class Act:
+    """One thing that somebody did."""
+
+    created: str
+    who: str
+    what: str  # such as "record" or "plan"
+    number: int  # of the batch, plan, model or setting
+    file: str | None
+    rows: int | None  # in the file
+    stored: int | None  # of these, new or changed
+    round: int | None
+    note: str  # a reason, or what became of it
+
+
+def _signatures(connection: Connection) -> dict[tuple[str, int], str]:
+    s = store.signature
+    return {(row.kind, row.number): row.who for row in connection.execute(sa.select(s))}
+
+
+def journal(database: Store) -> list[Act]:
+    """Everything that was done, from the first to the last.
+
+    Nobody who is helped is named in it.
+    """
+    b, p, m, s = store.batch, store.plan, store.model, store.setting
+    with database.reading() as connection:
+        who, gone = _signatures(connection), retracted_batches(connection)
+        acts = []
+        for row in connection.execute(sa.select(b).order_by(b.c.id)):
+            notes = [f"retracts batch {row.retracts}: {row.reason}"] if row.retracts else []
+            notes += ["closes the round"] * bool(row.closes)
+            notes += ["retracted"] * (row.id in gone)
+            sizes = (row.file, row.rows, row.stored, row.round, "; ".join(notes))
+            name = who.get(("batch", row.id), "")
+            acts.append(Act(row.created, name, row.kind, row.id, *sizes))
+        settings = sa.select(s.c.id, s.c.created).order_by(s.c.id)
+        for row in connection.execute(settings):
+            name = who.get(("setting", row.id), "")
+            acts.append(Act(row.created, name, "settings", row.id, None, None, None, None, ""))
+        models = sa.select(m.c.id, m.c.created).order_by(m.c.id)
+        for row in connection.execute(models):
+            name = who.get(("model", row.id), "")
+            acts.append(Act(row.created, name, "fit", row.id, None, None, None, None, ""))
+        plans = sa.select(p.c.id, p.c.created, p.c.round, p.c.version, p.c.reason).order_by(p.c.id)
+        for row in connection.execute(plans):
+            note = f"version {row.version}: {row.reason}" if row.version > 1 else ""
+            name = who.get(("plan", row.id), "")
+            acts.append(Act(row.created, name, "plan", row.id, None, None, None, row.round, note))
+    return sorted(acts, key=lambda act: act.created)
+
+
+@dataclass(frozen=True)
+class SettingsChange:
+    """One change of the settings."""
+
+    number: int
+    created: str
+    who: str
+    changes: dict[str, tuple[Any, Any]]  # setting -> (before, after); the first: all with defaults
+
+
+def settings_history(database: Store) -> list[SettingsChange]:
+    """Every change of the settings, from the first to the last."""
+    s = store.setting
+    with database.reading() as connection:
+        who, before, found = _signatures(connection), Settings(), []
+        for row in connection.execute(sa.select(s).order_by(s.c.id)):
+            after = Settings.from_json(row.content)
+            changes = {
+                name: (_shown(then), _shown(now))
+                for name, (then, now) in after.differences(before).items()
+            }
+            name = who.get(("setting", row.id), "")
+            found.append(SettingsChange(row.id, row.created, name, changes))
+            before = after
+    return found
+
+
+def _shown(value: Any) -> Any:
+    """A setting as JSON has it."""
+    if isinstance(value, Target):
+        return str(value)
+    return "inf" if value == float("inf") else value

@@ -1,0 +1,269 @@
+"""Luck: where the random numbers of a draw come from, and who could have known them.
+
+A draw has a key of 256 bits. Each person's numbers follow from the key and their identifier alone,
+through a cryptographic hash. So the order of people in a file has no effect, and when somebody
+leaves the draw the others keep their luck.
+
+The key follows from the programme's seed, the round and, after a commitment, from luck that came
+from outside and later (`Source`):
+
+    programme   nothing else: who holds the database could have known it
+    text        what was seen in public, such as dice before witnesses or tonight's lottery numbers
+    word        what a second person said when asked
+    beacon      a round of drand's public randomness, whose signature is verified here
+
+Plans that were made before people had luck of their own keep their law: their luck goes by position
+in the draw (`plans.drawing.drawn_by_position`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidInput
+
+__all__ = [
+    "QUICKNET",
+    "SEED_BITS",
+    "Beacon",
+    "Chain",
+    "Luck",
+    "Source",
+    "read_beacon",
+    "seed_hash",
+]
+
+SEED_BITS = 128  # of a programme's seed, unless it is given
+TELLING = 64  # a seed of fewer bits can be found from its hash by trying them all
+LONGEST_TEXT = 1000  # characters of luck
+LEAD = 300  # seconds between a commitment and its beacon, in which its code can be given away
+DOMAIN = b"BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_NUL_"  # of drand's scheme
+
+
+def seed_hash(seed: int) -> str:
+    """What binds a programme to its seed without telling it: 32 hexadecimal digits.
+
+    A seed that is short enough to be found from its hash has none; the text says so.
+    """
+    if seed.bit_length() <= TELLING:
+        return "none-the-seed-is-short"
+    return hashlib.sha256(f"softfair seed {seed}".encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A chain of beacons: drand's scheme without links between rounds, signatures in G1."""
+
+    name: str
+    public_key: bytes  # [96] a point of G2
+    genesis: int  # Unix time of round 1
+    period: int  # seconds
+
+    def time_of(self, round: int) -> int:
+        """When a round is published, as Unix time."""
+        return self.genesis + (round - 1) * self.period
+
+    def round_after(self, moment: str) -> int:
+        """The first round at least LEAD seconds after a moment such as `store.now` gives."""
+        wait = int(datetime.fromisoformat(moment).timestamp()) + LEAD - self.genesis
+        return max(1, -(-wait // self.period) + 1)
+
+
+QUICKNET = Chain(
+    name="drand quicknet",
+    public_key=bytes.fromhex(
+        "83cf0f2896adee7eb8b5f01fcad3912212c437e0073e911fb90022d3e760183c"
+        "8c4b450b6a0a6c3ac6a5776a2d1064510d1fec758c921cc22b0e17e63aaf4bcb"
+        "5ed66304de9cf809bd274ca73bab4af5a6e9c76a4bc09e76eae8991ef5ece45a"
+    ),
+    genesis=1692803367,
+    period=3,
+)
+
+
+@dataclass(frozen=True)
+class Beacon:
+    """One round of a chain."""
+
+    chain: str
+    round: int
+    signature: str  # hexadecimal
+
+    def is_genuine(self, chain: Chain) -> bool:
+        """Whether the chain's key made the signature.
+
+        Raises
+        ------
+        InvalidInput
+            If the library that verifies signatures is not installed.
+        """
+        depth = sys.getrecursionlimit()
+        try:
+            from py_ecc.bls.g2_primitives import subgroup_check
+            from py_ecc.bls.hash_to_curve import hash_to_G1
+            from py_ecc.bls.point_compression import decompress_G1, decompress_G2
+            from py_ecc.optimized_bls12_381 import (  # type: ignore[attr-defined,unused-ignore]
+                FQ12,
+                G2,
+                final_exponentiate,
+                neg,
+                pairing,
+            )
+        except ImportError:
+            raise InvalidInput(
+                "to verify a beacon needs the package py_ecc; install softfair[beacon]"
+            ) from None
+        finally:
+            sys.setrecursionlimit(depth)  # the package raises it, beyond what the stack holds
+        signature, key = bytes.fromhex(self.signature), chain.public_key
+        if self.chain != chain.name or len(signature) != 48:
+            return False
+        try:
+            point: Any = decompress_G1(int.from_bytes(signature, "big"))  # type: ignore[arg-type]
+            halves: Any = (int.from_bytes(key[:48], "big"), int.from_bytes(key[48:], "big"))
+            public = decompress_G2(halves)
+            if not subgroup_check(point) or not subgroup_check(public):
+                return False
+        except ValueError:
+            return False
+        message = hashlib.sha256(self.round.to_bytes(8, "big")).digest()
+        sha256: Any = hashlib.sha256
+        hashed = hash_to_G1(message, DOMAIN, sha256)
+        # e(signature, G2) = e(H(message), key), as one product of pairings that must be 1
+        both = pairing(neg(G2), point, False) * pairing(public, hashed, False)
+        return bool(final_exponentiate(both) == FQ12.one())
+
+
+def read_beacon(path: str | Path, chain: Chain) -> Beacon:
+    """The round in a file as drand serves it: JSON with round and signature.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be read, or holds no such round.
+    """
+    try:
+        content = json.loads(Path(path).read_bytes())
+        round, signature = content["round"], content["signature"]
+        if type(round) is not int or not 0 < round < 2**63:
+            raise ValueError
+        if not re.fullmatch("[0-9a-f]{96}", signature):
+            raise ValueError
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}; give a drand round") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InvalidInput(
+            f"{Path(path).name} is no round of {chain.name}; save what its /public/ROUND serves: "
+            '{"round": ..., "signature": ...}'
+        ) from None
+    return Beacon(chain.name, round, signature)
+
+
+class Source(StrEnum):
+    """Where luck came from."""
+
+    PROGRAMME = "programme"
+    TEXT = "text"
+    WORD = "word"
+    BEACON = "beacon"
+
+
+@dataclass(frozen=True)
+class Luck:
+    """What a draw's key was made of besides the programme's seed and the round.
+
+    Parameters
+    ----------
+    source
+        Where it came from.
+    text
+        What was said, for ``text`` and ``word``.
+    beacon
+        The round, for ``beacon``.
+    commitment
+        The number of the commitment that it came after; None for ``programme``.
+    """
+
+    source: Source
+    text: str | None = None
+    beacon: Beacon | None = None
+    commitment: int | None = None
+
+    @property
+    def outside(self) -> str:
+        """The part of the key that came from outside; the same luck twice has the same."""
+        return self.beacon.signature if self.beacon else self.text or ""
+
+    def key(self, seed: int, round: int) -> str:
+        """The key of a round's draw, 64 hexadecimal digits."""
+        content = json.dumps(["softfair luck", str(seed), round, self.source, self.outside])
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """As it is stored."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Luck:
+        """The inverse of `to_json`."""
+        parts = json.loads(text)
+        beacon = parts["beacon"] and Beacon(**parts["beacon"])
+        return cls(Source(parts["source"]), parts["text"], beacon, parts["commitment"])
+
+    @classmethod
+    def said(cls, text: str, source: Source, commitment: int) -> Luck:
+        """Luck in words.
+
+        Raises
+        ------
+        InvalidInput
+            If the text is empty or too long to be luck.
+        """
+        words = " ".join(text.split())
+        if not words or len(words) > LONGEST_TEXT or not words.isprintable():
+            raise InvalidInput(
+                f"the luck has {len(words)} characters; write down what everybody saw, such as "
+                f"'dice 3 5 6 1 2 2', in 1 to {LONGEST_TEXT} printable characters"
+            )
+        return cls(source, words, commitment=commitment)
+
+    def __str__(self) -> str:
+        if self.source is Source.PROGRAMME:
+            return (
+                "Drawn with the programme's own luck: who holds the database could have known it."
+            )
+        if self.beacon is not None:
+            return f"Drawn with public luck: {self.beacon.chain}, round {self.beacon.round}."
+        if self.source is Source.WORD:
+            return "Drawn with a second person's word, given after the commitment."
+        return f"Drawn with public luck: {self.text}."
+
+
+def numbers(key: str, names: list[str]) -> NDArray[np.uint64]:
+    """Each person's luck: 128 bits that follow from the key and their identifier [n, 2].
+
+    Parameters
+    ----------
+    key
+        Of the draw, hexadecimal.
+    names
+        Identifiers of those in the draw.
+    """
+    base = hashlib.blake2b(key=bytes.fromhex(key), digest_size=16, person=b"softfair")
+    parts = []
+    for name in names:
+        one = base.copy()
+        one.update(name.encode("utf-8", "surrogatepass"))
+        parts.append(one.digest())
+    return np.frombuffer(b"".join(parts), "<u8").astype(np.uint64).reshape(-1, 2)

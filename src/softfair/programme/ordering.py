@@ -1,0 +1,96 @@
+"""Whether states were seen before the contacts of their round, as they should be.
+
+In a history, ``state`` is at the start of a round and ``contacted`` during it: a contact shows in
+the state of the next round. Where files hold states from the end of a round, a contact shows in the
+state of the same round. Both effects are estimated from the rounds that no plan was made for, in
+which contacts do not follow from states by design:
+
+    before = E[good at r + 1 | contacted at r] - E[good at r + 1 | not], given the state at r
+    after  = E[good at r | contacted at r] - E[good at r | not], given the state at r - 1
+
+each a mean over the state before, weighted by n1 n0 / (n1 + n0) (Mantel and Haenszel).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .snapshot import History, take_snapshot
+from .store import Store
+
+__all__ = ["Effect", "Ordering", "ordering", "ordering_of"]
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+CLEAR, ABSENT = 4.0, 2.0  # standard errors from 0 from which an effect is there, below which not
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A difference of two shares."""
+
+    difference: float
+    error: float  # standard error; nan: it cannot be told
+
+    @property
+    def z(self) -> float:
+        """Standard errors from 0."""
+        return self.difference / self.error if self.error > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """What a contact seems to do, under either reading of the states."""
+
+    before: Effect  # states are at the start of their round
+    after: Effect  # states are at its end
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the data look as if states were at the end of their round."""
+        return self.after.z > CLEAR and self.before.z < ABSENT
+
+
+def ordering(database: Store) -> Ordering:
+    """What a contact seems to do, under either reading of the states, in rounds without a plan."""
+    with database.reading() as connection:
+        now = take_snapshot(connection)
+    return ordering_of(now.history, now.settings.S, now.rounds.planned)
+
+
+def ordering_of(history: History, S: int, planned: list[int]) -> Ordering:
+    """As `ordering`, of a history."""
+    follows = np.flatnonzero((np.diff(history.key) == 1) & (np.diff(history.person) == 0))
+    then = follows + 1
+    seen = (history.state[follows] >= 0) & (history.state[then] >= 0)
+    good = history.state[then] == S - 1
+
+    def effect(rows: Ints) -> Effect:
+        own = ~np.isin(history.round[rows], planned)
+        known = seen & own & (history.contacted[rows] >= 0)
+        contacted = history.contacted[rows] == 1
+        return _effect(history.state[follows][known], contacted[known], good[known], S)
+
+    return Ordering(before=effect(follows), after=effect(then))
+
+
+def _effect(state: Ints, contacted: Bools, good: Bools, S: int) -> Effect:
+    weights, differences, variances = [], [], []
+    for s in range(S):
+        one, none = good[(state == s) & contacted], good[(state == s) & ~contacted]
+        if min(len(one), len(none)) < 2:
+            continue
+        p, q = one.mean(), none.mean()
+        weights.append(len(one) * len(none) / (len(one) + len(none)))
+        differences.append(p - q)
+        variances.append(p * (1 - p) / len(one) + q * (1 - q) / len(none))
+    if not weights:
+        return Effect(0.0, math.nan)
+    share = np.array(weights) / sum(weights)
+    error = math.sqrt(float(share**2 @ np.array(variances)))
+    return Effect(float(share @ np.array(differences)), error)

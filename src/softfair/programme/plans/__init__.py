@@ -1,0 +1,45 @@
+"""The plan of a round: who is in the draw, with which probability, who is on the list, and why.
+
+The people still in the programme are a cohort: transition probabilities from the model, the state
+observed now (or, where it was not seen, the distribution that follows from the last one), the
+rounds that are left. `SoftFair` by prices gives each person's gain lambda from a contact now. Among
+those in the draw the list is a set of k with probability proportional to the product of exp(c
+lambda) (design `joint`), so nobody has a lower chance than someone who would gain less. With
+`EvenHanded` everybody's bonus for evenness is added to lambda, and that holds for the sum. Where
+capacity goes by site, each site is a cohort and a draw of its own.
+
+The key of a draw follows from the programme's seed and the round, and after a commitment also from
+luck that came from outside (`softfair.programme.luck`). So a command that is repeated gives the
+same list, a plan that is made anew draws with the same luck, and nobody can draw until a list
+pleases. Scores are stored as they were used, so that every draw can be replayed from the database
+alone.
+
+    stored       the columns of a plan, its digest, reading and writing
+    weighing     what contacts are worth to each person, and how it is stored
+    drawing      from scores and a key to chances and a list
+    making       a plan in one step, or in two: a commitment, then the draw
+    replaying    every draw again, from what is stored
+    explaining   a sentence for each person
+"""
+
+from .explaining import explain
+from .making import Commitment, commit_plan, draw_plan, make_plan, open_commitment
+from .replaying import Verdict, verify
+from .stored import Header, Plan, Rows, load_plan, plan_of, plan_rows
+
+__all__ = [
+    "Commitment",
+    "Header",
+    "Plan",
+    "Rows",
+    "Verdict",
+    "commit_plan",
+    "draw_plan",
+    "explain",
+    "load_plan",
+    "make_plan",
+    "open_commitment",
+    "plan_of",
+    "plan_rows",
+    "verify",
+]

@@ -1,0 +1,77 @@
+"""Why each person is on the list of a plan or not, in a sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..eligibility import Status
+from ..words import percent
+from .stored import Plan
+
+__all__ = ["explain"]
+
+WHY_NOT = {
+    Status.NOT_YET: "Not in the draw: not enrolled yet.",
+    Status.LEFT: "Not in the draw: has left the programme.",
+    Status.OPTED_OUT: "Not in the draw: opted out.",
+    Status.COOLING: "Not in the draw: was contacted too recently.",
+    Status.RESERVED: "Not in the draw: a contact is already arranged for this round.",
+    Status.NO_SITE: "Not in the draw: no capacity is set for their group.",
+    Status.ABSENT: "Not in the draw: absent in this round.",
+    Status.UNNAMED: "Not in the draw: the file that named them was retracted.",
+}
+
+
+def explain(plan: Plan) -> list[str]:
+    """One plain sentence for each person of the plan, in its order."""
+    below = np.zeros(len(plan.person))  # share of the others in the draw with less
+    for j in range(len(plan.sites)):
+        who = plan.in_draw(j)
+        score = plan.drawn_by[who]
+        ranks = np.searchsorted(np.sort(score), score)
+        below[who] = ranks / max(len(who) - 1, 1)
+    return [
+        WHY_NOT[Status(code)] if code in WHY_NOT else _sentence(plan, i, float(below[i]))
+        for i, code in enumerate(plan.status.tolist())
+    ]
+
+
+def _sentence(plan: Plan, i: int, below: float) -> str:
+    """Why the person in row i, who is in the draw, has the probability they have."""
+    drawn = "Drawn" if plan.listed[i] else "Not drawn this time"
+    if below == 1:
+        more = "more than for anyone else in the draw"
+    elif below > 0:
+        share = f"{below:.0%}" if 0.005 <= below < 0.995 else percent(below)
+        more = f"more than for {share} of those in the draw"
+    else:
+        more = "as little as for anyone in the draw"
+    seen = "" if plan.state[i] >= 0 else "; the state now was not seen and is estimated"
+    own = (
+        "; without a history of their own they have their group's estimate"
+        if plan.unseen[i]
+        else ""
+    )
+    chance = percent(plan.probability[i])
+    return f"{drawn}, with a chance of {chance}: {_worth(plan, i, more)}{seen}{own}."
+
+
+def _worth(plan: Plan, i: int, more: str) -> str:
+    """What a contact now brings to the person in row i, as far as the history can tell."""
+    left = f"good rounds over the {plan.horizon} left"
+    even = ""
+    if not plan.outlook.evenness.is_softfair:
+        adds = "adds" if plan.bonus[i] >= 0 else "takes off"
+        even = f"and evenness {adds} {abs(plan.bonus[i]):.2g}; the sum counts, "
+    if plan.worth is None or not np.isfinite(plan.worth[:, i]).all():
+        return f"a contact now is worth {plan.score[i]:.2g} {left}, {even}{more}"
+    mean, low, high = plan.worth[:, i]
+    level = f"{plan.level:.0%} interval"
+    if low <= 0 <= high:
+        expected = f"{plan.score[i]:.2g} are expected, {even}" if even else "what is expected is "
+        return (
+            "whether a contact now helps them cannot be told from this history yet "
+            f"({low:.2g} to {high:.2g} {left}, {level}); {expected}{more}"
+        )
+    said = f"{mean:.2g} {left} ({level} {low:.2g} to {high:.2g})"
+    return f"a contact now is worth {said}, {even}{more}"

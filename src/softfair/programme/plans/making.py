@@ -1,0 +1,566 @@
+"""Making a plan: in one step, or in two, a commitment and then the draw.
+
+A commitment freezes who is in the draw, their states, the model, c, the capacities, the scores and
+so everybody's chance. Its code is given away before the luck of the draw is known to anyone:
+whoever has the code can tell that nothing was changed afterwards to suit the luck.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from ...cohort import Cohort
+from ...errors import Infeasible, InvalidInput, Unsure
+from .. import store
+from ..eligibility import Eligibility, Status, beliefs, eligibility_of
+from ..luck import QUICKNET, Beacon, Chain, Luck, Source
+from ..models import Model, fit_in, load_model
+from ..outlook import Outlook, SiteCohort, choose_c, weigh
+from ..settings import SOFTFAIR, Evenness, Settings, Target, current_settings
+from ..snapshot import Snapshot, take_snapshot
+from ..store import Connection, Store, names_of, plan_in_force
+from .drawing import chances, drawn_by_luck
+from .stored import Header, Plan, Rows, load_plan, store_plan
+from .weighing import packed, reach_of
+
+__all__ = [
+    "Commitment",
+    "commit_plan",
+    "draw_plan",
+    "frozen_rows",
+    "load_commitment",
+    "make_plan",
+    "open_commitment",
+]
+
+Ints = NDArray[np.int64]
+
+# What a commitment leaves open.
+OPEN_HEADER = ("version", "created", "seed", "luck")
+OPEN_ROWS = ("listed",)
+UNKNOWN_LUCK = Luck(Source.PROGRAMME)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of the plan of a round.
+
+    Attributes
+    ----------
+    round : int, optional
+        Which round. Default: the first whose contacts are not known yet.
+    replan : str, optional
+        The reason to make another version of a plan; the earlier ones are kept.
+    target : Target, optional
+        What c is chosen for, instead of the target or c in the settings.
+    evenness : Evenness, optional
+        The policy of this plan, instead of that in the settings.
+    sure : bool
+        Plan though nothing can be learnt from the history, or a round after the next one.
+    """
+
+    round: int | None = None
+    replan: str | None = None
+    target: Target | None = None
+    evenness: Evenness | None = None
+    sure: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Commitment:
+    """A plan whose luck is still open."""
+
+    id: int
+    created: str
+    round: int
+    beacon: int  # the round of the beacon that may be its luck
+    header: str  # JSON: what `Header` has, except what is open
+    content: bytes  # the columns of `Rows`, except what is open, NumPy's npz
+    digest: str
+
+    @property
+    def code(self) -> str:
+        """What is given away: the first half of the digest, in groups of four."""
+        return "-".join(self.digest[i : i + 4] for i in range(0, 32, 4))
+
+    def fresh_digest(self) -> str:
+        """The digest of what is stored."""
+        digest = hashlib.sha256(
+            json.dumps([self.created, self.round, self.beacon, self.header]).encode()
+        )
+        digest.update(self.content)
+        return digest.hexdigest()
+
+    def parts(self) -> dict[str, Any]:
+        """The fields of a `Header` that are fixed."""
+        fixed: dict[str, Any] = json.loads(self.header)
+        return {**fixed, "c": store.c_from_json(fixed["c"])}
+
+
+def frozen_rows(commitment: Commitment) -> Rows:
+    """The rows that are fixed, with nobody on the list."""
+    with np.load(io.BytesIO(commitment.content)) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    return Rows(**arrays, listed=np.zeros(len(arrays["person"]), np.int64))
+
+
+def make_plan(
+    database: Store,
+    software: str,
+    round: int | None = None,
+    replan: str | None = None,
+    target: Target | None = None,
+    evenness: Evenness | None = None,
+    sure: bool = False,
+) -> tuple[Plan, bool]:
+    """The plan of a round, made if there is none yet.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    software
+        Name and version that the plan is stamped with.
+    round
+        Which round. Default: the first whose contacts are not known yet.
+    replan
+        The reason to make another version of a plan; the earlier ones are kept.
+    target
+        What c is chosen for, instead of the target or c in the settings.
+    evenness
+        The policy of this plan, instead of that in the settings.
+    sure
+        Plan though nothing can be learnt from the history, or a round after the next one.
+
+    Returns
+    -------
+    tuple of Plan and bool
+        The plan, and whether it was made now.
+
+    Raises
+    ------
+    InvalidInput
+        If the round is over, if nobody is in the programme, if there is no plan to replace, or if
+        the plan there is was not made for the target.
+    Infeasible
+        If no plan meets the target.
+    Unsure
+        If nothing can be learnt from the history, or the round is not the next one.
+    """
+    wish = Wish(round, replan, target, evenness, sure)
+    with database.writing() as connection:
+        before = _planned_before(connection, wish)
+        if before is not None:
+            return before, False
+        now, at = _to_be_planned(connection, wish)
+        if isinstance(now, Plan):
+            return now, False
+        committed = open_commitment_in(connection, at)
+        if committed is not None and replan is None:
+            raise InvalidInput(
+                f"round {at} is committed, with the code {committed.code}; "
+                "draw it with --luck TEXT or --beacon FILE"
+            )
+        header, rows, model = _prepared(connection, now, at, software, replan)
+        return _drawn(connection, header, rows, now.settings, model, UNKNOWN_LUCK), True
+
+
+def commit_plan(
+    database: Store,
+    software: str,
+    round: int | None = None,
+    replan: str | None = None,
+    target: Target | None = None,
+    evenness: Evenness | None = None,
+    sure: bool = False,
+    chain: Chain = QUICKNET,
+) -> tuple[Commitment, bool]:
+    """Freeze the plan of a round, all but its luck.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    software
+        Name and version that the commitment is stamped with.
+    round
+        Which round. Default: the first whose contacts are not known yet.
+    replan
+        The reason to commit a round anew that is planned or committed already.
+    target
+        What c is chosen for, instead of the target or c in the settings.
+    evenness
+        The policy of this plan, instead of that in the settings.
+    sure
+        Commit though nothing can be learnt from the history, or a round after the next one.
+    chain
+        The chain of beacons of which one round may be the luck.
+
+    Returns
+    -------
+    tuple of Commitment and bool
+        The commitment, and whether it was made now.
+
+    Raises
+    ------
+    InvalidInput
+        As `make_plan`, and if the round is planned already.
+    Infeasible
+        If no plan meets the target.
+    Unsure
+        As `make_plan`.
+    """
+    with database.writing() as connection:
+        wish = Wish(round, replan, target, evenness, sure)
+        now, at = _to_be_planned(connection, wish)
+        if isinstance(now, Plan):
+            raise InvalidInput(
+                f"round {at} is planned already; commit it anew with --replan REASON"
+            )
+        earlier = open_commitment_in(connection, at)
+        if earlier is not None and replan is None:
+            return earlier, False
+        header, rows, _ = _prepared(connection, now, at, software, replan)
+        fixed = {name: value for name, value in header.items() if name not in OPEN_HEADER}
+        content = io.BytesIO()
+        columns = {name: value for name, value in vars(rows).items() if name not in OPEN_ROWS}
+        np.savez_compressed(content, **columns)
+        made = Commitment(
+            id=0,
+            created=header["created"],
+            round=at,
+            beacon=chain.round_after(header["created"]),
+            header=json.dumps({**fixed, "c": store.c_to_json(fixed["c"])}, sort_keys=True),
+            content=content.getvalue(),
+            digest="",
+        )
+        made = replace(made, digest=made.fresh_digest())
+        values = {name: value for name, value in vars(made).items() if name != "id"}
+        key = connection.execute(store.commitment.insert().values(**values)).inserted_primary_key
+        assert key is not None
+        store.sign(connection, store.commitment, int(key[0]))
+        return replace(made, id=int(key[0])), True
+
+
+def draw_plan(
+    database: Store,
+    luck: str | Beacon,
+    source: Source = Source.TEXT,
+    round: int | None = None,
+    chain: Chain = QUICKNET,
+) -> Plan:
+    """Draw the list of a committed plan with luck from outside.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    luck
+        What was seen or said after the commitment, or a round of the chain of beacons.
+    source
+        Whether a text was seen in public or is a second person's word.
+    round
+        Which round. Default: that of the last commitment.
+    chain
+        The chain of beacons that is trusted.
+
+    Raises
+    ------
+    InvalidInput
+        If nothing is committed, if the round is over, or if the luck cannot be used: a beacon that
+        is forged or of another round than the commitment's, or luck that was used before.
+    """
+    with database.writing() as connection:
+        commitment = _to_be_drawn(connection, round)
+        if isinstance(luck, Beacon):
+            _refuse_beacon(luck, commitment, chain)
+            given = Luck(Source.BEACON, beacon=luck, commitment=commitment.id)
+        else:
+            given = Luck.said(luck, source, commitment.id)
+        _refuse_used(connection, given)
+        parts = commitment.parts()
+        parts |= {"version": _last_version(connection, commitment.round) + 1}
+        parts |= {"created": store.now()}
+        _, settings = current_settings(connection)
+        model = load_model(connection, parts["model"])
+        return _drawn(connection, parts, frozen_rows(commitment), settings, model, given)
+
+
+def open_commitment(database: Store, round: int | None = None) -> Commitment | None:
+    """The commitment of a round (default: the last one) that waits for its luck, if any."""
+    with database.reading() as connection:
+        at = _last_committed(connection) if round is None else round
+        return open_commitment_in(connection, at)
+
+
+def open_commitment_in(connection: Connection, at: int | None) -> Commitment | None:
+    """As `open_commitment`, of a round and within a transaction."""
+    t = store.commitment
+    latest = sa.select(t.c.id).where(t.c.round == at).order_by(t.c.id.desc()).limit(1)
+    number = connection.execute(latest).scalar()
+    if number is None:
+        return None
+    p = store.plan
+    plans = sa.select(p.c.luck).where(p.c.round == at, p.c.luck.is_not(None))
+    drawn = {Luck.from_json(text).commitment for text in connection.execute(plans).scalars()}
+    return None if number in drawn else load_commitment(connection, number)
+
+
+def load_commitment(connection: Connection, number: int) -> Commitment:
+    """The commitment with a number."""
+    t = store.commitment
+    row = connection.execute(sa.select(t).where(t.c.id == number)).one()
+    return Commitment(**{column.name: getattr(row, column.name) for column in fields(Commitment)})
+
+
+def _last_committed(connection: Connection) -> int | None:
+    t = store.commitment
+    last = sa.select(t.c.round).order_by(t.c.id.desc()).limit(1)
+    at: int | None = connection.execute(last).scalar()
+    return at
+
+
+def _to_be_drawn(connection: Connection, round: int | None) -> Commitment:
+    """The open commitment of a round (default: the last one)."""
+    at = _last_committed(connection) if round is None else round
+    commitment = open_commitment_in(connection, at)
+    if commitment is None:
+        raise InvalidInput(
+            f"{'no round' if at is None else f'round {at}'} is committed and not drawn; "
+            "luck comes after a commitment: softfair plan --commit"
+        )
+    now = take_snapshot(connection)
+    if commitment.round in now.over():
+        raise InvalidInput(
+            f"round {commitment.round} is over, its contacts are recorded; "
+            f"commit round {now.next_round()}"
+        )
+    if plan_in_force(connection, commitment.round) is not None and not commitment.parts()["reason"]:
+        raise InvalidInput(
+            f"round {commitment.round} was planned after it was committed; "
+            "commit it anew with --commit --replan REASON"
+        )
+    return commitment
+
+
+def _refuse_beacon(beacon: Beacon, commitment: Commitment, chain: Chain) -> None:
+    """Raise unless a beacon is genuine and the one that the commitment announced."""
+    if beacon.round != commitment.beacon:
+        early = beacon.round < commitment.beacon
+        raise InvalidInput(
+            f"the beacon is of round {beacon.round}, too {'early' if early else 'late'}: the "
+            f"commitment announced round {commitment.beacon} of {chain.name}; give that one"
+        )
+    if not beacon.is_genuine(chain):
+        raise InvalidInput(
+            f"the signature of round {beacon.round} is not of {chain.name}; the beacon is forged "
+            "or damaged: fetch it again"
+        )
+
+
+def _refuse_used(connection: Connection, given: Luck) -> None:
+    """Raise if the same luck was used before."""
+    p = store.plan
+    rows = connection.execute(sa.select(p.c.round, p.c.luck).where(p.c.luck.is_not(None))).all()
+    for row in rows:
+        if Luck.from_json(row.luck).outside == given.outside:
+            raise InvalidInput(
+                f"the same luck was used for round {row.round}; "
+                "give what came after this commitment, with its date"
+            )
+
+
+def _planned_before(connection: Connection, wish: Wish) -> Plan | None:
+    """The plan of a round that is asked for by number, read without the history."""
+    if wish.round is None or wish.replan is not None:
+        return None
+    number = plan_in_force(connection, wish.round)
+    return None if number is None else _as_planned(load_plan(connection, number), wish)
+
+
+def _to_be_planned(connection: Connection, wish: Wish) -> tuple[Snapshot | Plan, int]:
+    """What is known for a round that is to be planned, or its plan if there is one; the round."""
+    now = take_snapshot(connection)
+    at = now.next_round() if wish.round is None else wish.round
+    number = plan_in_force(connection, at)
+    if number is not None and wish.replan is None:
+        return _as_planned(load_plan(connection, number), wish), at
+    committed = open_commitment_in(connection, at) is not None
+    _check_replan(wish.replan, at, exists=number is not None or committed)
+    _check_round(now, at, wish.sure)
+    if wish.target is not None or wish.evenness is not None:
+        # What is asked for takes the place of the programme's own target and policy.
+        even = SOFTFAIR if wish.evenness is None else wish.evenness
+        now = replace(now, settings=replace(now.settings, target=wish.target, evenness=even))
+    return now, at
+
+
+def _check_round(now: Snapshot, at: int, sure: bool) -> None:
+    """Whether a round can be planned now, and from a history that says something."""
+    following, settings = now.next_round(), now.settings
+    if at in now.over():
+        raise InvalidInput(
+            f"{settings.called(at)} is over, its contacts are recorded; "
+            f"plan {settings.called(following)}"
+        )
+    if at < following and at not in now.rounds.lists:
+        raise InvalidInput(
+            f"{settings.called(at)} is past: the next round is {settings.called(following)}"
+        )
+    if sure:
+        return
+    if at > following:
+        raise Unsure(
+            f"{settings.called(at)} is {at - following} rounds after round {following}, the next"
+        )
+    if (reason := now.nothing_learnt()) is not None:
+        raise Unsure(
+            f"nothing can be learnt yet ({reason}), so the list would be drawn by lottery; "
+            "import a history first (softfair import history FILE)"
+        )
+
+
+def _as_planned(plan: Plan, wish: Wish) -> Plan:
+    """The plan, unless another target or policy than its own is asked for."""
+    if wish.evenness is not None and plan.outlook.evenness != wish.evenness:
+        raise InvalidInput(
+            f"round {plan.round} is planned already, by {plan.outlook.evenness}; "
+            "make it anew with --replan REASON"
+        )
+    if wish.target is not None and plan.outlook.target != wish.target:
+        raise InvalidInput(
+            f"round {plan.round} is planned already, not for that target; "
+            "make it anew with --replan REASON"
+        )
+    return plan
+
+
+def _check_replan(reason: str | None, at: int, exists: bool) -> None:
+    if reason is None:
+        return
+    if not exists:
+        raise InvalidInput(f"round {at} has no plan to replace; leave --replan out")
+    if not reason.strip():
+        raise InvalidInput(
+            "a plan is replaced for a reason; say it, such as --replan 'capacity fell to 8'"
+        )
+
+
+def _prepared(
+    connection: Connection, now: Snapshot, at: int, software: str, reason: str | None
+) -> tuple[dict[str, Any], Rows, Model]:
+    """A plan without its luck: fields of its header, its rows with nobody listed, its model."""
+    model, _ = fit_in(connection, now, software)
+    settings = now.settings
+    horizon = _rounds_left(settings, at)
+    eligibility = eligibility_of(now, at)
+    _refuse_unserved(now, eligibility)
+    cohorts = _cohorts(now, model, at, horizon, eligibility)
+    outlook = choose_c(cohorts, settings, now.people)
+    reach = reach_of(connection, now, at)
+    gain, worth = weigh(cohorts, outlook.c, model, settings.level, reach, outlook.evenness)
+    outlook = replace(outlook, gain=gain, reached=reach.share)
+    state, _ = now.history.of(at, now.people.n)
+    header = {
+        "round": at,
+        "version": _last_version(connection, at) + 1,
+        "created": store.now(),
+        "software": software,
+        "model": model.id,
+        "batch": now.batch,
+        "setting": now.setting,
+        "c": outlook.c,
+        "horizon": horizon,
+        "sites": json.dumps(eligibility.sites),
+        "outlook": json.dumps({**outlook.to_json(), **packed(worth, settings.level)}),
+        "reason": reason,
+    }
+    return header, _undrawn(eligibility, state, cohorts, outlook), model
+
+
+def _undrawn(
+    eligibility: Eligibility, state: Ints, cohorts: list[SiteCohort], outlook: Outlook
+) -> Rows:
+    """Everybody's score, bonus and probability; nobody is on the list."""
+    n, c = len(state), outlook.c
+    score, bonus, probability = np.zeros((3, n))
+    for cohort in cohorts:
+        score[cohort.who] = cohort.scores(c, outlook.evenness)
+        bonus[cohort.who] = cohort.solved(c, outlook.evenness).bonus
+    for j, (_, capacity) in enumerate(eligibility.sites):
+        who = eligibility.in_draw(j)
+        probability[who] = chances(score[who] + bonus[who], c, capacity)
+    site, status, nobody = eligibility.site, eligibility.status, np.zeros(n, np.int64)
+    return Rows(np.arange(n), status, site, state, score, bonus, probability, nobody)
+
+
+def _drawn(
+    connection: Connection,
+    parts: dict[str, Any],
+    rows: Rows,
+    settings: Settings,
+    model: Model,
+    luck: Luck,
+) -> Plan:
+    """Draw the lists of all sites, and store the plan."""
+    key, names = luck.key(settings.seed, parts["round"]), names_of(connection)
+    listed = np.zeros(len(rows.person), np.int64)
+    for j, (_, capacity) in enumerate(json.loads(parts["sites"])):
+        who = rows.in_draw(j)
+        theirs = [names[i] for i in rows.person[who]]
+        listed[who[drawn_by_luck(rows.drawn_by[who], parts["c"], capacity, key, theirs)]] = 1
+    header = Header(**parts, seed=key, luck=luck.to_json())
+    return store_plan(connection, header, replace(rows, listed=listed), names, model)
+
+
+def _refuse_unserved(now: Snapshot, eligibility: Eligibility) -> None:
+    """Refuse a target about everybody while some have no chance at all."""
+    target, many = now.settings.target, int(np.sum(eligibility.status == Status.NO_SITE))
+    if target is not None and target.goal != "benefit" and many:
+        raise Infeasible(
+            f"the target cannot be met: {target}; {many} people have no chance, because no "
+            f"capacity is set for their {now.settings.by}; set one for each of them"
+        )
+
+
+def _rounds_left(settings: Settings, at: int) -> int:
+    """Rounds that a plan looks ahead, itself included."""
+    if settings.ends is None:
+        return settings.horizon
+    if at > settings.ends:
+        raise InvalidInput(
+            f"the programme ended with {settings.called(settings.ends)}; "
+            f"go on with: softfair init --ends {settings.ends + 26}, or --ends none"
+        )
+    return min(settings.horizon, settings.ends - at + 1)
+
+
+def _cohorts(
+    now: Snapshot, model: Model, at: int, horizon: int, eligibility: Eligibility
+) -> list[SiteCohort]:
+    """Those who are waiting, site by site; a site without any is left out."""
+    belief = beliefs(now, model, at)
+    cohorts = []
+    for j, capacity in enumerate(eligibility.usual):
+        who = eligibility.waiting(j)
+        if not len(who):
+            continue
+        # Who was contacted rests for r rounds, so in the long run no more than a share of
+        # 1 / (r + 1) of the people can be contacted a round.
+        k = min(capacity, max(1, len(who) // (now.settings.cooldown + 1)))
+        cohorts.append(SiteCohort(Cohort(model.P[who], start=belief[who]), k, horizon, who))
+    return cohorts
+
+
+def _last_version(connection: Connection, at: int) -> int:
+    p = store.plan
+    query = sa.select(sa.func.coalesce(sa.func.max(p.c.version), 0)).where(p.c.round == at)
+    return int(connection.execute(query).scalar_one())

@@ -1,0 +1,176 @@
+"""Replaying every draw from what is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import NamedTuple
+
+import numpy as np
+import sqlalchemy as sa
+
+from ...errors import InvalidInput
+from ...progress import track
+from .. import store
+from ..eligibility import Status
+from ..luck import QUICKNET, Chain, Luck
+from ..models import is_intact
+from ..settings import Settings
+from ..store import Connection, Store, names_of
+from .drawing import chances, drawn_by_luck, drawn_by_position, seed_by_position
+from .making import OPEN_HEADER, OPEN_ROWS, frozen_rows, load_commitment
+from .stored import Header, Rows, digest_of, load_header, plan_rows
+
+__all__ = ["Verdict", "verify"]
+
+REPLAYED = 1e-9  # absolute error of a probability within which a replay agrees
+
+
+class Verdict(NamedTuple):
+    """What a replay of one plan found."""
+
+    round: int
+    version: int
+    wrong: list[str]  # empty: it follows from what is stored
+
+
+def verify(database: Store, chain: Chain = QUICKNET) -> list[Verdict]:
+    """Replay every draw from what is stored, and check every digest.
+
+    Parameters
+    ----------
+    database
+        The programme; nothing is written.
+    chain
+        The chain of beacons that is trusted.
+
+    Returns
+    -------
+    list of Verdict
+        One for each plan, in the order they were made.
+    """
+    with database.reading() as connection:
+        return verify_in(connection, chain)
+
+
+def verify_in(
+    connection: Connection, chain: Chain = QUICKNET, read: Mapping[int, Rows] | None = None
+) -> list[Verdict]:
+    """As `verify`, within a transaction; rows of plans that were read already need not be again."""
+    verdicts: list[Verdict] = []
+    intact: dict[int, bool] = {}
+    before, names = "", names_of(connection)
+    last = connection.execute(sa.select(sa.func.max(store.person.c.id))).scalar()
+    p = store.plan
+    plans = connection.execute(sa.select(p.c.id, p.c.round, p.c.version).order_by(p.c.id)).all()
+    for number, at, version in track(plans, "replaying draws"):
+        try:
+            header, digest = load_header(connection, number)
+            rows = (read or {}).get(number) or plan_rows(connection, number)
+        except (ValueError, TypeError, OverflowError):  # a value of another type than its column's
+            verdicts.append(Verdict(at, version, ["what is stored of it cannot be read"]))
+            before = ""
+            continue
+        # People are numbered from 0 on, and the plan's are among them.
+        known = last == len(names) - 1 and rows.person.max(initial=-1) < len(names)
+        wrong = _luck_faults(connection, header, rows, chain)
+        if not known or digest_of(before, header, rows, names) != digest:
+            wrong.append("what is stored is not what was committed")
+        if header.model not in intact:
+            intact[header.model] = is_intact(connection, header.model)
+        if not intact[header.model]:
+            wrong.append("its model is not what was estimated")
+        try:
+            wrong += _replayed(header, rows, names) if known else []
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError):
+            wrong.append("what is stored of it cannot be read")
+        verdicts.append(Verdict(header.round, header.version, wrong))
+        before = digest
+    return verdicts
+
+
+def _settings(connection: Connection, number: int) -> Settings | None:
+    """The settings with a number; None: somebody removed or garbled them."""
+    s = store.setting
+    content = connection.execute(sa.select(s.c.content).where(s.c.id == number)).scalar()
+    try:
+        return None if content is None else Settings.from_json(content)
+    except (ValueError, KeyError, TypeError):  # InvalidInput is a ValueError
+        return None
+
+
+def _luck_faults(connection: Connection, header: Header, rows: Rows, chain: Chain) -> list[str]:
+    """What is wrong with a plan's key and with the commitment before it."""
+    settings = _settings(connection, header.setting)
+    luck = None
+    try:
+        luck = None if header.luck is None else Luck.from_json(header.luck)
+    except (ValueError, KeyError, TypeError):
+        return ["where its luck came from cannot be read"]
+    if settings is None or header.seed != (
+        seed_by_position(settings, header.round)
+        if luck is None
+        else luck.key(settings.seed, header.round)
+    ):
+        return ["the seed does not follow from the programme's"]
+    if luck is None or luck.commitment is None:
+        return []
+    return _commitment_faults(connection, header, rows, luck, chain)
+
+
+def _commitment_faults(
+    connection: Connection, header: Header, rows: Rows, luck: Luck, chain: Chain
+) -> list[str]:
+    """Where a plan differs from its commitment, or its luck is not what was announced."""
+    assert luck.commitment is not None
+    try:
+        commitment = load_commitment(connection, luck.commitment)
+        parts, frozen = commitment.parts(), frozen_rows(commitment)
+    except (sa.exc.NoResultFound, ValueError, KeyError, TypeError, OSError):
+        return ["the commitment before it is gone or cannot be read"]
+    wrong = []
+    if commitment.fresh_digest() != commitment.digest:
+        wrong.append("the commitment before it is not what was committed")
+    fixed = {
+        field.name: getattr(header, field.name)
+        for field in fields(Header)
+        if field.name not in OPEN_HEADER
+    }
+    same_rows = all(
+        np.array_equal(getattr(rows, field.name), getattr(frozen, field.name))
+        for field in fields(Rows)
+        if field.name not in OPEN_ROWS
+    )
+    if fixed != parts or not same_rows:
+        wrong.append(f"it is not what was committed with the code {commitment.code}")
+    if luck.beacon is not None:
+        try:
+            genuine = luck.beacon.is_genuine(chain)
+        except InvalidInput as error:
+            return [*wrong, f"its beacon was not checked: {error}"]
+        if luck.beacon.round != commitment.beacon or not genuine:
+            wrong.append("its beacon is not the one that was announced")
+    return wrong
+
+
+def _replayed(header: Header, rows: Rows, names: list[str]) -> list[str]:
+    """What in a plan does not follow from its scores and its key."""
+    wrong = []
+    for j, (name, capacity) in enumerate(json.loads(header.sites)):
+        who = rows.in_draw(j)
+        score = rows.drawn_by[who]
+        if header.luck is None:
+            chosen = drawn_by_position(score, header.c, capacity, header.seed, j)
+        else:
+            theirs = [names[i] for i in rows.person[who]]
+            chosen = drawn_by_luck(score, header.c, capacity, header.seed, theirs)
+        of_site = f" of {name}" if name else ""
+        off = np.abs(chances(score, header.c, capacity) - rows.probability[who])
+        if off.max(initial=0.0) > REPLAYED:
+            wrong.append(f"the probabilities{of_site} do not follow from the scores")
+        if not np.array_equal(np.flatnonzero(rows.listed[who]), chosen):
+            wrong.append(f"the list{of_site} is not what the seed draws")
+    if (rows.listed[rows.status != Status.IN_DRAW] == 1).any():
+        wrong.append("somebody is on the list who was not in the draw")
+    return wrong

@@ -1,0 +1,237 @@
+"""A plan as it is stored: its columns, its digest, and how it is read back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from ...errors import InvalidInput
+from .. import store
+from ..eligibility import Site, Status
+from ..luck import Luck
+from ..models import Model, load_model
+from ..outlook import Outlook
+from ..store import Connection, Multiplier, Store, append, fetch, names_of, plan_in_force
+from .weighing import unpacked
+
+__all__ = [
+    "Header",
+    "Plan",
+    "Rows",
+    "digest_of",
+    "load_header",
+    "load_plan",
+    "plan_of",
+    "plan_rows",
+    "rows_by_plan",
+    "store_plan",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Header:
+    """What is stored of a plan as a whole, besides its number and digest."""
+
+    round: int
+    version: int
+    created: str
+    software: str
+    model: int
+    batch: int  # the last one that it has seen
+    setting: int
+    c: float
+    horizon: int  # rounds that are left, this one included
+    seed: str  # hexadecimal: the key of the draw
+    sites: str  # JSON: [[name, capacity], ...]
+    outlook: str  # JSON: see `Outlook.to_json`
+    reason: str | None  # why it replaces the version before
+    luck: str | None  # JSON: see `Luck`; None: by position in the draw, as older versions drew
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What is stored of each person in a plan, in the order of their number; arrays [m]."""
+
+    person: Ints
+    status: Ints  # see `Status`
+    site: Ints  # place in the sites; -1: none
+    state: Ints  # observed now; -1: not seen
+    score: Floats  # lambda, in good rounds
+    bonus: Floats  # what evenness adds to it
+    probability: Floats  # of being on the list
+    listed: Ints  # 1: on the list
+
+    def in_draw(self, j: int) -> Ints:
+        """Rows of the people in the draw of site j."""
+        return np.flatnonzero((self.status == Status.IN_DRAW) & (self.site == j))
+
+    @property
+    def drawn_by(self) -> Floats:
+        """What everybody's chance follows: the score and what evenness adds to it."""
+        return self.score + self.bonus
+
+
+@dataclass(frozen=True, eq=False)
+class Plan(Rows):
+    """A plan with the names of its people."""
+
+    id: int
+    round: int
+    version: int
+    created: str
+    software: str
+    model: int
+    batch: int
+    setting: int
+    c: float
+    horizon: int
+    seed: str
+    sites: list[Site]
+    outlook: Outlook
+    reason: str | None
+    luck: Luck | None
+    digest: str
+    names: list[str]  # of everybody in the programme, by number
+    unseen: NDArray[np.bool_]  # [m] no transition of their own: they have their group's estimate
+    # [3, m] mean, low and high worth of a contact now; None: made by a version that did not say.
+    worth: Floats | None = None
+    level: float = 0.0  # of its intervals
+
+    @property
+    def list(self) -> list[str]:
+        """Identifiers of those on the list, in the order of their number."""
+        return [self.names[i] for i in self.person[self.listed == 1]]
+
+
+def store_plan(
+    connection: Connection, header: Header, rows: Rows, names: list[str], model: Model
+) -> Plan:
+    """Write a plan and return it as a later command would read it."""
+    p = store.plan
+    before = connection.execute(sa.select(p.c.digest).order_by(p.c.id.desc()).limit(1)).scalar()
+    digest = digest_of(before or "", header, rows, names)
+    key = connection.execute(p.insert().values(**asdict(header), digest=digest))
+    assert key.inserted_primary_key is not None
+    number = int(key.inserted_primary_key[0])
+    columns = {"plan": np.full(len(rows.person), number), **vars(rows)}
+    append(connection, store.plan_row, columns, "plan")
+    store.sign(connection, store.plan, number)
+    return _assembled(number, digest, header, rows, names, model)
+
+
+def digest_of(before: str, header: Header, rows: Rows, names: list[str]) -> str:
+    """SHA-256 of a plan, of the names of its people and of the digest of the plan before.
+
+    It covers every column, so that none can be altered, and no earlier plan removed, without
+    notice.
+    """
+    content = {**asdict(header), "c": Multiplier.encode(header.c)}
+    if header.luck is None:
+        del content["luck"]  # digests were made before there was such a column
+    digest = hashlib.sha256(f"{before} {json.dumps(content, sort_keys=True)}".encode())
+    for column in fields(Rows):
+        values = getattr(rows, column.name)
+        if column.name == "bonus" and not values.any():
+            continue  # plans from before there were bonuses have none
+        kind = "<f8" if values.dtype.kind == "f" else "<i8"
+        digest.update(np.ascontiguousarray(values, dtype=kind).tobytes())
+    digest.update("\n".join(names[i] for i in rows.person).encode())
+    return digest.hexdigest()
+
+
+def _assembled(
+    number: int, digest: str, header: Header, rows: Rows, names: list[str], model: Model
+) -> Plan:
+    outlook = json.loads(header.outlook)
+    parts = {
+        **vars(header),
+        "sites": [Site(name, k) for name, k in json.loads(header.sites)],
+        "luck": None if header.luck is None else Luck.from_json(header.luck),
+        "outlook": Outlook.from_json(outlook),
+        "worth": unpacked(outlook.get("worth")),
+        "level": outlook.get("level", 0.0),
+        **vars(rows),
+    }
+    return Plan(id=number, digest=digest, names=names, unseen=model.unseen[rows.person], **parts)
+
+
+def plan_of(database: Store, round: int | None = None) -> Plan:
+    """The plan in force of a round.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    round
+        Which round. Default: the last one that has a plan.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such plan.
+    """
+    with database.reading() as connection:
+        last = sa.select(sa.func.max(store.plan.c.round))
+        at = connection.execute(last).scalar() if round is None else round
+        number = plan_in_force(connection, at)
+        if number is None:
+            raise InvalidInput(
+                "there is no plan yet; make one with: softfair plan"
+                if round is None
+                else f"round {at} has no plan"
+            )
+        return load_plan(connection, number)
+
+
+def load_plan(connection: Connection, number: int) -> Plan:
+    """The plan with a number."""
+    header, digest = load_header(connection, number)
+    rows, names = plan_rows(connection, number), names_of(connection)
+    model = load_model(connection, header.model)
+    return _assembled(number, digest, header, rows, names, model)
+
+
+def load_header(connection: Connection, number: int) -> tuple[Header, str]:
+    """The header of a plan, and its digest."""
+    row = connection.execute(sa.select(store.plan).where(store.plan.c.id == number)).one()
+    columns = {column.name: getattr(row, column.name) for column in fields(Header)}
+    return Header(**columns), row.digest
+
+
+def plan_rows(connection: Connection, number: int) -> Rows:
+    """The rows of the plan with a number."""
+    r = store.plan_row
+    columns = [r.c[column.name] for column in fields(Rows)]
+    table = fetch(connection, sa.select(*columns).where(r.c.plan == number), np.float64)
+    table = table[np.argsort(table[:, 0])]  # by person, the first column
+    return _typed({column.name: table[:, j] for j, column in enumerate(columns)})
+
+
+def rows_by_plan(columns: Mapping[str, Floats]) -> Iterator[tuple[int, Rows]]:
+    """The rows of each plan, from columns of the table that are sorted by plan and person."""
+    plan = columns["plan"]
+    starts = np.flatnonzero(np.diff(plan, prepend=-1))
+    for first, last in zip(starts, [*starts[1:], len(plan)], strict=True):
+        part = {column.name: columns[column.name][first:last] for column in fields(Rows)}
+        yield int(plan[first]), _typed(part)
+
+
+def _typed(columns: Mapping[str, Floats]) -> Rows:
+    """Rows from columns of float64."""
+    typed: dict[str, NDArray[Any]] = {
+        name: values.astype(
+            np.float64 if store.plan_row.c[name].type.python_type is float else np.int64
+        )
+        for name, values in columns.items()
+    }
+    return Rows(**typed)

@@ -1,0 +1,54 @@
+"""What a plan's contacts are worth to each person: how many are reached, and how it is stored."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from .. import store
+from ..entries import STRIDE
+from ..outlook import Reach, Worth
+from ..snapshot import Snapshot
+from ..store import Connection, fetch
+
+__all__ = ["packed", "reach_of", "unpacked"]
+
+
+def reach_of(connection: Connection, now: Snapshot, at: int) -> Reach:
+    """How many of those whom plans of earlier rounds listed are recorded as contacted, or not."""
+    p, r = store.plan, store.plan_row
+    versions = sa.select(p.c.round, sa.func.max(p.c.version)).group_by(p.c.round)
+    query = (
+        sa.select(p.c.round, r.c.person)
+        .join(r, r.c.plan == p.c.id)
+        .where(r.c.listed == 1, p.c.round < at)
+        .where(sa.tuple_(p.c.round, p.c.version).in_(versions))
+    )
+    listed = fetch(connection, query, np.int64)
+    key, wanted = now.history.key, listed[:, 1] * STRIDE + listed[:, 0]
+    if not len(key):
+        return Reach(0, 0)
+    place = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
+    contacted = now.history.contacted[place[key[place] == wanted]]
+    return Reach(int((contacted == 1).sum()), int((contacted == 0).sum()))
+
+
+def packed(worth: Worth | None, level: float) -> dict[str, Any]:
+    """What a contact is worth to everybody, as it is stored with the outlook: half precision."""
+    if worth is None:
+        return {}
+    content = zlib.compress(np.stack(worth).astype("<f2").tobytes())
+    return {"worth": base64.b64encode(content).decode(), "level": level}
+
+
+def unpacked(text: str | None) -> NDArray[np.float64] | None:
+    """The inverse of `packed`: mean, low and high [3, n]."""
+    if text is None:
+        return None
+    content = zlib.decompress(base64.b64decode(text))
+    return np.frombuffer(content, "<f2").astype(np.float64).reshape(3, -1)

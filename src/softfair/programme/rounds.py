@@ -1,0 +1,96 @@
+"""Which rounds are over.
+
+A planned round is over when a record closed it, or when it is told of everybody on its list whether
+they were contacted (those who have opted out or left since need not be told of). A round that
+nobody planned is over when any contact in it is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from . import store
+from .entries import STRIDE
+from .retractions import retracted_batches
+from .store import Connection, fetch
+
+__all__ = ["Rounds", "load_rounds"]
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """The rounds that were planned, and what closes them."""
+
+    closed: frozenset[int] = frozenset()  # by a record that said so
+    lists: Mapping[int, Ints] = field(default_factory=dict)  # planned round -> persons on its list
+
+    @property
+    def planned(self) -> list[int]:
+        """In their order."""
+        return sorted(self.lists)
+
+    def untold(self, round: int, told: Ints, gone: Ints) -> Ints:
+        """Who is on the list of a planned round and not told of.
+
+        Parameters
+        ----------
+        round
+            The round.
+        told
+            Keys person * STRIDE + round of all known contacts, ascending.
+        gone
+            Persons who have opted out or left, so that nothing need be told of them.
+        """
+        listed = np.setdiff1d(self.lists[round], gone)
+        return listed[~np.isin(listed * STRIDE + round, told)]
+
+    def over(self, person: Ints, rounds: Ints, gone: Mapping[int, Ints]) -> list[int]:
+        """All rounds that are over, in their order.
+
+        Parameters
+        ----------
+        person, rounds
+            Of all known contacts [m].
+        gone
+            For each planned round, who has opted out or left by then.
+        """
+        told = np.unique(person * STRIDE + rounds)
+        done = {int(r) for r in np.unique(rounds)} - set(self.lists)
+        for at, listed in self.lists.items():
+            if at in self.closed or (len(listed) and not len(self.untold(at, told, gone[at]))):
+                done.add(at)
+        return sorted(done | self.closed)
+
+
+def load_rounds(connection: Connection) -> Rounds:
+    """The planned rounds with the lists in force, and those that a record closed."""
+    b, p, r = store.batch, store.plan, store.plan_row
+    closing = sa.select(b.c.id, b.c.round).where(b.c.closes == 1, b.c.round.is_not(None))
+    gone = retracted_batches(connection)
+    closed = frozenset(int(at) for number, at in connection.execute(closing) if number not in gone)
+    newest = (
+        sa.select(p.c.round, sa.func.max(p.c.version).label("version"))
+        .group_by(p.c.round)
+        .subquery()
+    )
+    in_force = sa.select(p.c.id, p.c.round).join(
+        newest, (p.c.round == newest.c.round) & (p.c.version == newest.c.version)
+    )
+    round_of = {row.id: row.round for row in connection.execute(in_force)}
+    lists: dict[int, Ints] = {at: np.empty(0, np.int64) for at in round_of.values()}
+    if round_of:
+        rows = fetch(
+            connection,
+            sa.select(r.c.person, r.c.plan).where(r.c.listed == 1, r.c.plan.in_(list(round_of))),
+            np.int64,
+        )
+        for number, at in round_of.items():
+            lists[at] = np.sort(rows[rows[:, 1] == number, 0])
+    return Rounds(closed, lists)

@@ -1,0 +1,149 @@
+"""Where a programme stands: its round, what is due, who waits longest, how the last round went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .plans import load_plan
+from .settings import Settings
+from .snapshot import Snapshot, take_snapshot
+from .store import UNKNOWN, Store, plan_in_force
+
+__all__ = ["LastRound", "OpenRound", "Standing", "standing"]
+
+Ints = NDArray[np.int64]
+
+NAMED = 5  # people who wait longest that are named
+
+
+@dataclass(frozen=True)
+class OpenRound:
+    """A planned round that is not over."""
+
+    round: int
+    listed: int
+    told: int  # of these
+
+
+@dataclass(frozen=True)
+class LastRound:
+    """The last planned round that is over."""
+
+    round: int
+    listed: int
+    reached: int  # of these
+    off_list: int  # contacted and not listed
+    seen: int  # people whose state after it is known
+    good: int  # of these, in the best state
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a programme stands."""
+
+    settings: Settings
+    people: int  # in the programme now
+    here: int  # of these, neither opted out nor gone
+    rounds: tuple[int, int] | None  # the first and last round of the history
+    next_round: int
+    planned: bool  # whether the next round has a plan
+    open: tuple[OpenRound, ...]
+    due: tuple[str, ...]  # what to do, in the order to do it
+    waiting: tuple[tuple[str, int | None], ...]  # who waits longest: name, rounds (None: always)
+    last: LastRound | None
+
+    def today(self, day: date) -> int | None:
+        """The round that a day is in; None without a calendar."""
+        calendar = self.settings.calendar
+        return None if calendar is None else calendar.round_of(day)
+
+
+def standing(database: Store, named: int = NAMED) -> Standing:
+    """Where a programme stands; nothing is written.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    named
+        How many of those who wait longest to name.
+    """
+    with database.reading() as connection:
+        now = take_snapshot(connection)
+        number = plan_in_force(connection, now.next_round())
+        over = [at for at in now.over() if at in now.rounds.lists]
+        last = None
+        if over:
+            plan = load_plan(connection, plan_in_force(connection, over[-1]) or 0)
+            last = _last(now, over[-1], plan.person[plan.listed == 1])
+    history, people = now.history, now.people
+    at = now.next_round()
+    gone = np.isin(np.arange(people.n), people.gone(at))
+    opened = tuple(_open(now, r) for r in now.open_rounds())
+    rounds = history.round
+    return Standing(
+        settings=now.settings,
+        people=people.n - len(people.unnamed),
+        here=int(np.count_nonzero(~gone & (people.enrolled <= at))),
+        rounds=(int(rounds.min()), int(rounds.max())) if len(rounds) else None,
+        next_round=at,
+        planned=number is not None,
+        open=opened,
+        due=tuple(_due(now, at, number is not None, opened)),
+        waiting=_waiting(now, at, ~gone & (people.enrolled <= at), named),
+        last=last,
+    )
+
+
+def _open(now: Snapshot, at: int) -> OpenRound:
+    listed = np.setdiff1d(now.rounds.lists[at], now.people.gone(at))
+    _, contacted = now.history.of(at, now.people.n)
+    return OpenRound(at, len(listed), int(np.count_nonzero(contacted[listed] >= 0)))
+
+
+def _last(now: Snapshot, at: int, listed: Ints) -> LastRound:
+    _, contacted = now.history.of(at, now.people.n)
+    after, _ = now.history.of(at + 1, now.people.n)
+    off_list = np.setdiff1d(np.flatnonzero(contacted == 1), listed)
+    return LastRound(
+        round=at,
+        listed=len(listed),
+        reached=int(np.count_nonzero(contacted[listed] == 1)),
+        off_list=len(off_list),
+        seen=int(np.count_nonzero(after >= 0)),
+        good=int(np.count_nonzero(after == now.settings.S - 1)),
+    )
+
+
+def _due(now: Snapshot, at: int, planned: bool, opened: tuple[OpenRound, ...]) -> list[str]:
+    """What to do next, as commands with a word why."""
+    due = []
+    for one in opened:
+        due.append(
+            f"softfair record FILE --round {one.round}: {one.listed - one.told} of {one.listed} "
+            f"on the list of round {one.round} are not told of (all of it: add --close)"
+        )
+    if (reason := now.nothing_learnt()) is not None:
+        due.append(f"softfair import history FILE: {reason}")
+    elif not planned:
+        due.append(f"softfair plan: {now.settings.called(at)} has no list yet")
+    return due
+
+
+def _waiting(
+    now: Snapshot, at: int, here: NDArray[np.bool_], named: int
+) -> tuple[tuple[str, int | None], ...]:
+    """Those who are here and were last contacted longest ago, with the rounds since then."""
+    history = now.history
+    last = np.full(now.people.n, UNKNOWN)
+    contacts = history.contacted == 1  # rows are in the order of rounds: the last one stays
+    last[history.person[contacts]] = history.round[contacts]
+    who = np.flatnonzero(here)
+    order = who[np.argsort(last[who], kind="stable")][:named]
+    return tuple(
+        (now.people.names[i], None if last[i] == UNKNOWN else int(at - 1 - last[i])) for i in order
+    )

@@ -1,0 +1,187 @@
+"""Gains of arms with a promise, and what no plan that keeps it can exceed.
+
+The promise is about each arm alone: it is helped within W decisions of its last help (or of the
+start), and its chance at any decision is at least a floor. So the dual of `priced` stays as it is,
+with the arm of :mod:`softfair.kernels.waiting` in place of the plain one: one price a step, the
+waiting time as part of the state, and help that is forced at the deadline. Gains see deadlines
+coming, because an arm that is not helped now may have to be helped later at a higher price.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cohort import Cohort
+from ..errors import NotConverged, warn
+from ..kernels import waiting
+from ..kernels.rules import RuleCode
+from ..kernels.threads import map_parts
+from .budget import balance, sample_of
+from .priced import ALWAYS, NEVER, hard_multiplier, learning_multiplier
+from .values import Info
+
+__all__ = ["PromisedValues", "promised_bound", "solve_promised"]
+
+Floats = NDArray[np.float64]
+
+TOLERANCE = 1e-4  # relative gap between expected and allowed active arms; see `solve_promised`
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """One pass over arms that carry the promise, see :func:`softfair.solvers.budget.sweep`."""
+
+    W: int  # 0: no deadline
+    floor: float
+
+    def __call__(
+        self, cohort: Cohort, theta: Floats, c: float, gamma: float, rule: RuleCode
+    ) -> Floats:
+        arms = (cohort.P, cohort.reward_rows, cohort.start_rows)
+        args = (*arms, theta, c, gamma, int(rule), self.W, self.floor)
+        total: Floats = np.sum(map_parts(waiting.sweep, cohort.n, waiting.PART, *args), axis=0)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class PromisedValues:
+    """Gains lambda_t(d, s) that follow from one number theta_t a step.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    gamma : float
+        Discount.
+    theta : ndarray [T]
+        One number a step, see :mod:`softfair.kernels.waiting`.
+    c : float
+        Multiplier of the gains.
+    rule : RuleCode
+        PRICED or JOINT.
+    W : int
+        The longest wait; 0 if none is promised.
+    floor : float
+        The least chance.
+    info : Info
+        How the solver fared.
+    """
+
+    cohort: Cohort
+    gamma: float
+    theta: Floats
+    c: float
+    rule: RuleCode
+    W: int
+    floor: float
+    info: Info
+
+    def rows(self, first: int, count: int) -> Floats:
+        """lambda_t(d, s) [count, n, W S] for t = first, ..., first + count - 1.
+
+        Column (d - 1) S + s is that of state s with d decisions left, this one included.
+        """
+        cohort = self.cohort
+        out = np.empty((count, cohort.n, max(self.W, 1), cohort.S))
+        rule = (self.theta, self.c, self.gamma, int(self.rule), self.W, self.floor)
+        arms = (cohort.P, cohort.reward_rows)
+        map_parts(waiting.gain_rows, cohort.n, waiting.PART, *arms, *rule, first, out)
+        return out.reshape(count, cohort.n, -1)
+
+
+def solve_promised(
+    cohort: Cohort, k: int, horizon: int, gamma: float, c: float, W: int, floor: float
+) -> PromisedValues:
+    """Gains at the prices for which k arms are expected to be active at every step.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms; each starts with W decisions before it.
+    k : int
+        Arms helped at each decision; n <= k W if W > 0, and n floor <= k.
+    horizon : int
+        Number of decisions T.
+    gamma : float
+        Discount.
+    c : float
+        Multiplier; values are learnt at :func:`softfair.solvers.priced.learning_multiplier`.
+    W : int
+        The longest wait, 0 if none is promised.
+    floor : float
+        The least chance, 0 if none is promised.
+
+    Returns
+    -------
+    PromisedValues
+        With a NotConverged warning where expected and allowed active arms differ by more than one
+        part in 10,000. Where n = k W prices without bound would be needed to come ever closer:
+        nobody may then be helped twice before everybody has been helped once.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.solvers import solve_promised
+    >>> cohort = sf.datasets.synthetic(n=20, seed=0)
+    >>> values = solve_promised(cohort, 2, 10, 1.0, 5.0, W=12, floor=0.0)
+    >>> values.info.converged, values.rows(0, 1).shape
+    (True, (1, 20, 24))
+    """
+    multiplier = learning_multiplier(cohort, c)
+    rule = RuleCode.PRICED if multiplier > 0 else RuleCode.JOINT
+    if k in (0, cohort.n):
+        theta = np.full(horizon, ALWAYS if k else NEVER)
+        info = Info("priced", multiplier, 0.0, TOLERANCE, 0)
+        return PromisedValues(cohort, gamma, theta, 0.0, RuleCode.JOINT, W, 0.0, info)
+    if multiplier == 0:  # a lottery heeds no price: everybody who is not due has the same chance
+        theta = np.full(horizon, math.log((cohort.n - k) / k))
+        info = Info("priced", multiplier, 0.0, TOLERANCE, 0)
+        return PromisedValues(cohort, gamma, theta, 0.0, rule, W, floor, info)
+    solution = balance(cohort, k, horizon, gamma, multiplier, rule, TOLERANCE, _Pass(W, floor))
+    info = Info("priced", multiplier, solution.residual, TOLERANCE, solution.passes)
+    if not info.converged:
+        what = (
+            f"prices at c = {multiplier:g}: expected active arms differ from k = {k} at some step"
+        )
+        remedy = "the promise is kept all the same; choose a smaller c_value, or promise less"
+        warn(NotConverged(what, info.residual, TOLERANCE, remedy))
+    return PromisedValues(cohort, gamma, solution.theta, multiplier, rule, W, floor, info)
+
+
+def promised_bound(
+    cohort: Cohort, k: int, horizon: int, gamma: float, W: int, floor: float
+) -> float:
+    """A total reward that no policy can expect to exceed that helps k arms a step and keeps it.
+
+    Parameters
+    ----------
+    cohort, k, horizon, gamma, W, floor
+        See :func:`solve_promised`.
+
+    Returns
+    -------
+    float
+        The hard dual of arms with the promise, see :func:`softfair.solvers.upper_bound`.
+
+    Examples
+    --------
+    A promise costs something, and can only cost.
+
+    >>> import softfair as sf
+    >>> from softfair.solvers import promised_bound, upper_bound
+    >>> cohort = sf.datasets.synthetic(n=20, seed=0)
+    >>> promised_bound(cohort, 2, 10, 1.0, W=10, floor=0.0) < upper_bound(cohort, 2, 10, 1.0)
+    True
+    """
+    sample, c, one_pass = sample_of(cohort), hard_multiplier(cohort), _Pass(W, floor)
+    price = np.zeros(horizon)
+    if 0 < k < cohort.n:
+        k_sample = k * sample.n / cohort.n
+        rough = balance(sample, k_sample, horizon, gamma, c, RuleCode.PRICED, 1e-3, one_pass)
+        price = rough.theta / c
+    value = one_pass(cohort, price, 1.0, gamma, RuleCode.HARD)[0, -1]
+    return float(value + k * np.sum(gamma ** np.arange(horizon) * price))

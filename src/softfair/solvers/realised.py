@@ -1,0 +1,259 @@
+"""The weight mu at which one run, with all its chance, is as even as was asked for.
+
+Counts of one run are less even than their expectations: an arm that is expected to be helped once
+is often not helped at all. What sampling costs is therefore measured, on simulated runs that draw
+exactly k arms as the policy does, and mu is chosen by that. All weights meet the same luck, so that
+the figure hardly jumps from one to the next.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cohort import Cohort
+from ..errors import Infeasible
+from ..kernels.episodes import run_window, start_runs
+from ..kernels.rules import RuleCode
+from ..kernels.threads import map_parts
+from ..progress import track
+from ..sampling import multiplier
+from .bonuses import Problem, solve
+from .budget import balance
+from .evenhanded import BonusValues, EvenHandedValues, solve_evenhanded
+from .priced import learning_multiplier
+from .values import Info
+from .welfare import TINY, WELFARES
+
+__all__ = ["GOALS", "Goal", "solve_for"]
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int32]
+
+RUNS, FEWEST_RUNS = 200, 8  # simulated for each weight
+ARM_STEPS = 2_000_000  # that they may take together, beyond the fewest: many arms need few runs
+CLOSE = 1e-3  # of a figure, well below the error of one run
+HIGHEST = 4.0**6  # largest weight that is tried, over the smallest
+
+GOALS = {  # what can be asked for, and whether more of it is more even
+    "entropy": True,
+    "never": False,
+    "wait": False,
+}
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A figure of one run that is asked for.
+
+    Parameters
+    ----------
+    name : {"entropy", "never", "wait"}
+        The entropy of who was helped; the share of arms never helped; the longest wait of any arm,
+        in decisions.
+    value : float
+        What its expectation should be.
+
+    Examples
+    --------
+    >>> from softfair.solvers.realised import Goal
+    >>> Goal("never", 0.1)
+    Goal(name='never', value=0.1)
+    """
+
+    name: str
+    value: float
+
+    def excess(self, figure: float) -> float:
+        """By how much a figure is more even than what is asked for."""
+        return figure - self.value if GOALS[self.name] else self.value - figure
+
+    def figure(self, counts: Counts, waits: Counts, n: int, draws: int) -> float:
+        """Mean over runs of the figure, from counts and longest waits [runs, m] of m of n arms."""
+        m = int(counts.shape[1])
+        if self.name == "never":
+            return float(np.mean(counts == 0))
+        if self.name == "entropy":
+            share = counts / draws
+            surprise = -share * np.log(np.maximum(share, TINY))
+            return float(np.sum(surprise) / len(counts)) * n / m
+        if m == n:
+            return float(np.mean(waits.max(axis=1)))
+        # Of m arms, the number who wait more than w; of n such arms nobody does with exp(-n/m it).
+        waited = np.bincount(waits.ravel(), minlength=waits.max() + 1)
+        longer = (waits.size - np.cumsum(waited)) / len(waits)
+        return -float(np.sum(np.expm1(-longer * n / m)))
+
+
+def solve_for(
+    cohort: Cohort,
+    k: int,
+    horizon: int,
+    gamma: float,
+    c: float,
+    goal: Goal,
+    welfare: str = "entropy",
+    seed: int = 0,
+) -> tuple[float, EvenHandedValues]:
+    """Find the weight mu at which runs are expected to be as even as was asked for.
+
+    Parameters
+    ----------
+    cohort, k, horizon, gamma, c, welfare
+        See :func:`solve_evenhanded`.
+    goal : Goal
+        An entropy is met exactly; a share never helped or a wait is not exceeded.
+    seed : int
+        Of the simulated runs.
+
+    Returns
+    -------
+    mu : float
+        The weight; 0 if nothing more is needed.
+    solution : EvenHandedValues
+        The solution for it.
+
+    Raises
+    ------
+    Infeasible
+        No weight leads there; the message has the nearest value that can be reached.
+
+    Notes
+    -----
+    The figure is that of 200 simulated runs (fewer, but at least 8, where n T is above 10,000), so
+    that it is met up to their standard error. Beyond 16,384 arms the runs are those of a sample of
+    that many.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.solvers.realised import Goal, solve_for
+    >>> cohort = sf.datasets.synthetic(n=20, seed=0)
+    >>> mu, solution = solve_for(cohort, 2, 20, 1.0, 50.0, Goal("never", 0.3))
+    >>> bool(mu > 0)
+    True
+    """
+    from scipy.optimize import brentq
+
+    if k in (0, cohort.n) or c == 0:
+        raise Infeasible(
+            f"{goal.name} is {goal.value:g}, but with k = {k} of {cohort.n} arms and c = {c:g} "
+            "everybody has the same chance whatever mu is; give mu=0, or 0 < k < n and c > 0"
+        )
+    search = _Search(cohort, k, horizon, gamma, c, goal, welfare, seed)
+    alone = search.figure(0.0)
+    if goal.excess(alone) >= -CLOSE:
+        if goal.name == "entropy" and goal.excess(alone) > CLOSE:
+            raise Infeasible(
+                f"entropy is {goal.value:g}, but c = {c:g} alone spreads help that far; the "
+                f"nearest value that can be reached is {math.ceil(1e4 * alone) / 1e4:g} (mu = 0), "
+                "or less with a larger c"
+            )
+        return 0.0, solve_evenhanded(cohort, k, horizon, gamma, c, 0.0, welfare)
+    unit = 2.0**-6 * k * horizon * float(np.ptp(cohort.reward_rows, axis=1).max() or 1.0)
+    low, high = 0.0, unit
+    for _ in track(range(math.ceil(math.log(HIGHEST, 4)) + 1), f"looking for {goal.name}"):
+        figure = search.figure(high)
+        if goal.excess(figure) >= 0:
+            break
+        low, high = high, 4 * high
+    else:
+        raise Infeasible(_out_of_reach(goal, cohort.n, k, horizon, figure, low))
+    mu = brentq(lambda mu: goal.excess(search.figure(mu)), low, high, rtol=1e-3, xtol=1e-3 * unit)
+    return mu, solve_evenhanded(cohort, k, horizon, gamma, c, mu, welfare)
+
+
+class _Search:
+    """A figure of simulated runs as a function of mu, each solved from the one before."""
+
+    def __init__(
+        self,
+        cohort: Cohort,
+        k: int,
+        horizon: int,
+        gamma: float,
+        c: float,
+        goal: Goal,
+        welfare: str,
+        seed: int,
+    ) -> None:
+        at = learning_multiplier(cohort, c)
+        whole = Problem(cohort, k, np.ones(horizon), gamma, at, 0.0, WELFARES[welfare])
+        self._problem, self._goal, self._n, self._draws = (
+            whole.sample(),
+            goal,
+            cohort.n,
+            k * horizon,
+        )
+        self._c = multiplier(c)
+        runs = ARM_STEPS // (self._problem.cohort.n * horizon)
+        seeds = np.random.SeedSequence([seed, RUNS])  # apart from those of `simulate`
+        self._keys = seeds.generate_state(max(FEWEST_RUNS, min(RUNS, runs)), np.uint64)
+        self._theta: Floats | None = None
+        self._u: Floats | None = None
+        self._known: dict[float, float] = {}
+
+    def figure(self, mu: float) -> float:
+        """For the whole cohort, of which the problem may be a sample."""
+        if mu not in self._known:
+            counts, waits = _runs(self._values(mu), self._problem.k, self._c, self._keys)
+            self._known[mu] = self._goal.figure(counts, waits, self._n, self._draws)
+        return self._known[mu]
+
+    def _values(self, mu: float) -> BonusValues:
+        problem = self._problem
+        if mu > 0:
+            solution = solve(replace(problem, mu=mu), CLOSE**2, self._theta, self._u)
+            self._theta, self._u = solution.theta, solution.bonuses.u
+            theta, b = solution.theta, solution.bonuses.b
+        else:
+            T, rule = len(problem.rho), RuleCode.PRICED
+            given = (problem.cohort, problem.k, T, problem.gamma, problem.c, rule)
+            theta, b = balance(*given, CLOSE**2).theta, np.zeros(problem.cohort.n)
+        info = Info("evenhanded", problem.c, 0.0, 0.0, 0)
+        return BonusValues(problem.cohort, problem.gamma, theta, b, problem.c, info)
+
+
+def _runs(values: BonusValues, k: float, c: float, keys: NDArray[Any]) -> tuple[Counts, Counts]:
+    """Counts and longest waits [runs, n] of one run for each key."""
+    cohort, T, runs = values.cohort, len(values.theta), len(keys)
+    states, chosen = np.empty((runs, cohort.n), np.int32), np.empty((runs, cohort.n), np.uint8)
+    counts, waiting, longest = np.zeros((3, runs, cohort.n), np.int32)
+    map_parts(start_runs, runs, 1, cohort.start_rows, keys, states)
+    code = RuleCode.TOP if math.isinf(c) else RuleCode.JOINT
+    steps = max(1, min(T, ARM_STEPS // cohort.n))
+    for first in range(0, T, steps):
+        scores = values.rows(first, min(steps, T - first))[None]
+        arms = (cohort.P, cohort.reward_rows, scores, first, scores.shape[1], c, int(code))
+        kept = (keys, states, chosen, np.empty((runs, T)), counts, waiting, longest)
+        map_parts(run_window, runs, 1, *arms, max(1, round(k)), *kept)
+    return counts, longest
+
+
+def _out_of_reach(goal: Goal, n: int, k: int, horizon: int, reached: float, mu: float) -> str:
+    """Why a figure cannot be reached, and which can."""
+    draws = k * horizon
+    whole, rest = divmod(draws, n)  # `rest` arms are helped once more than the others
+    counts = np.array([whole, whole + 1]) / draws
+    most = -float(np.array([n - rest, rest]) @ (counts * np.log(np.maximum(counts, TINY))))
+    everybody = math.ceil(n / k) - 1  # decisions until the last is helped for the first time
+    limit = "counts of draws by chance are not that even"
+    if goal.name == "entropy" and goal.value > math.log(n):
+        limit = f"shares of {n} arms have at most log n = {math.log(n):.4f}"
+    elif goal.name == "entropy" and goal.value > most:
+        limit = f"{draws} helps among {n} arms can show at most {most:.4f}"
+    elif goal.name == "never" and draws < n and goal.value < 1 - draws / n:
+        limit = f"{draws} helps leave at least {1 - draws / n:.4f} of {n} arms without any"
+    elif goal.name == "wait" and goal.value < min(everybody, horizon):
+        limit = f"with {k} of {n} arms at a time somebody waits {min(everybody, horizon)} decisions"
+    nearest = (
+        math.floor(1e4 * (reached - CLOSE)) if GOALS[goal.name] else math.ceil(1e4 * reached)
+    ) / 1e4
+    return (
+        f"{goal.name} is {goal.value:g}, but {limit}; the nearest value that can be reached is "
+        f"{nearest:g} (mu = {mu:g})"
+    )

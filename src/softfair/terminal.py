@@ -1,0 +1,313 @@
+"""Tables and sentences for a person: on a terminal of any width, piped, as HTML and as CSV.
+
+A table is headings and rows of text. On a terminal it takes the width that there is: columns of
+figures are never broken, columns of words are broken between words, and columns for which there is
+no room are left out from the right, with a line that says so. Piped, every row is one line and
+nothing is left out. There are no boxes. Characters that the output cannot show are spelt otherwise,
+never refused.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import html
+import io
+import os
+import shutil
+import sys
+import textwrap
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+__all__ = ["Table", "as_csv", "as_html", "lines", "say", "show", "survive_any_encoding"]
+
+GAP = 2  # columns between two columns
+NARROWEST = 20  # of a column of words: some words a line
+NARROWEST_FIRST = 32  # of the first column, which says what a row is about
+# What an ASCII-only output shows for the characters that we print ourselves.
+SPELT = {
+    "\u00b1": "+-",
+    "\u00b7": "-",
+    "\u2013": "-",
+    "\u2014": "-",
+    "\u2019": "'",
+    "\u2026": "...",
+    "\u2265": ">=",
+    "\u2264": "<=",
+    "\u221e": "inf",
+    "\u2212": "-",
+    "\u00d7": "x",
+    "\u03bb": "lambda",
+    "\u03b3": "gamma",
+    "\u03bc": "mu",
+    "\u2500": "-",
+    "\u2502": "|",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """What is shown.
+
+    Parameters
+    ----------
+    headings : sequence of str
+        Of the columns. The first columns are the most important: where room is short, the last
+        are left out.
+    rows : sequence of sequence of str
+        The cells.
+    title : str
+        A line above; "" for none.
+    notes : sequence of str
+        Lines below.
+    words : collection of str
+        Headings of the columns that hold words, aligned left and broken over lines. All others hold
+        figures, aligned right and kept whole; the first column is aligned left.
+    styles : sequence of str
+        Of each row, such as "bold red"; empty for none.
+    optional : int
+        How many of the last columns are shown only where there is room, without a word about it.
+    elsewhere : str
+        Where columns that are left out can be seen.
+
+    Examples
+    --------
+    >>> from softfair.terminal import Table, lines
+    >>> table = Table(["id", "chance", "why"], [["a", "9 %", "drawn by lot"]], words={"why"})
+    >>> print("\\n".join(lines(table, None)))
+    id  chance  why
+    --  ------  ------------
+    a      9 %  drawn by lot
+    """
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+    notes: Sequence[str] = ()
+    words: frozenset[str] | set[str] = field(default_factory=frozenset)
+    styles: Sequence[str] = ()
+    optional: int = 0
+    elsewhere: str = "--json and --csv have them all"
+
+
+def lines(table: Table, width: int | None) -> list[str]:
+    """Lay a table out.
+
+    Parameters
+    ----------
+    table : Table
+        What is shown.
+    width : int, optional
+        Columns of the screen; None for no limit.
+
+    Returns
+    -------
+    list of str
+        Lines of at most that width, without title and notes.
+    """
+    return [line for line, _ in _laid_out(table, width)]
+
+
+def _laid_out(table: Table, width: int | None) -> list[tuple[str, int]]:
+    """The lines, each with the number of its row, or -1 for the headings."""
+    rows = [[_one_line(cell) for cell in row] for row in table.rows]
+    widths = _widths(table, rows, width)
+    shown = len(widths)
+    out = [("  ".join(_fitted(table, j, table.headings[j], widths) for j in range(shown)), -1)]
+    out.append(("  ".join("-" * w for w in widths), -1))
+    for number, row in enumerate(rows):
+        cells = [_broken(cell, w) for cell, w in zip(row, widths, strict=False)]
+        for at in range(max(map(len, cells))):
+            parts = [
+                _fitted(table, j, cell[at] if at < len(cell) else "", widths)
+                for j, cell in enumerate(cells)
+            ]
+            out.append(("  ".join(parts), number))
+    left_out = [str(name) for name in table.headings[shown : len(table.headings) - table.optional]]
+    if left_out:
+        note = f"Left out for want of room: {', '.join(left_out)}; {table.elsewhere}."
+        out += [(line, -1) for line in textwrap.wrap(note, width or 10**9)]
+    return [(line.rstrip(), number) for line, number in out]
+
+
+def _widths(table: Table, rows: list[list[str]], width: int | None) -> list[int]:
+    """The width of each column that is shown."""
+    natural = [
+        max([len(heading), *(len(row[j]) for row in rows)])
+        for j, heading in enumerate(table.headings)
+    ]
+    if width is None:
+        return natural
+    least = [
+        min(wish, max(NARROWEST, len(heading))) if heading in table.words else wish
+        for wish, heading in zip(natural, table.headings, strict=True)
+    ]
+    least[0] = min(natural[0], max(NARROWEST_FIRST, len(table.headings[0])))
+    shown = len(natural)
+    while shown > 1 and sum(least[:shown]) + GAP * (shown - 1) > width:
+        shown -= 1
+    widths = least[:shown]
+    widths[0] = min(widths[0], width)
+    room = width - sum(widths) - GAP * (shown - 1)
+    for j in range(shown):  # what is left goes to the columns that want more
+        more = min(room, natural[j] - widths[j])
+        if more > 0:
+            widths[j] += more
+            room -= more
+    return widths
+
+
+def _fitted(table: Table, j: int, cell: str, widths: list[int]) -> str:
+    to_the_left = j == 0 or table.headings[j] in table.words
+    return cell.ljust(widths[j]) if to_the_left else cell.rjust(widths[j])
+
+
+def _broken(cell: str, width: int) -> list[str]:
+    return textwrap.wrap(cell, width) or [""] if len(cell) > width else [cell]
+
+
+def _one_line(cell: object) -> str:
+    return " ".join(str(cell).split())
+
+
+def show(table: Table, file: TextIO | None = None) -> None:
+    """Print a table with its title and notes.
+
+    Parameters
+    ----------
+    table : Table
+        What is shown.
+    file : file, optional
+        Where; default standard output.
+    """
+    out = sys.stdout if file is None else file
+    width = _width(out)
+    if table.title:
+        say(table.title, "bold", out)
+    painted = _painter(out)
+    for line, number in _laid_out(table, width):
+        style = table.styles[number] if 0 <= number < len(table.styles) else ""
+        print(painted(line, style), file=out)
+    for note in table.notes:
+        say(note, "dim", out)
+
+
+def say(sentence: str, style: str = "", file: TextIO | None = None) -> None:
+    """Print a sentence, broken between words on a terminal and in one line when piped.
+
+    Parameters
+    ----------
+    sentence : str
+        What is said.
+    style : {"", "bold", "dim", "red", "green", "yellow", "bold red"}
+        How it looks on a terminal with colours.
+    file : file, optional
+        Where; default standard output.
+    """
+    out = sys.stdout if file is None else file
+    width, painted = _width(out), _painter(out)
+    for line in (textwrap.wrap(sentence, width) if width else []) or [sentence]:
+        print(painted(line, style), file=out)
+
+
+def _width(out: TextIO) -> int | None:
+    """Columns of the screen; None if it is not a terminal."""
+    return shutil.get_terminal_size().columns if out.isatty() else None
+
+
+def _painter(out: TextIO) -> Any:
+    """The function that gives a line its style, where colours are wanted."""
+    codes = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+    plain = not out.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+
+    def painted(line: str, style: str) -> str:
+        if plain or not style:
+            return line
+        code = ";".join(codes[word] for word in style.split())
+        return f"\x1b[{code}m{line}\x1b[0m"
+
+    return painted
+
+
+def as_csv(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Rows as CSV, with the names of the first row as headings.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        Of one set of names.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from softfair.terminal import as_csv
+    >>> print(as_csv([{"policy": "Random", "benefit": 0.5}]), end="")
+    policy,benefit
+    Random,0.5
+    """
+    listed = list(rows)
+    out = io.StringIO()
+    if listed:
+        writer = csv.DictWriter(out, list(listed[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(listed)
+    return out.getvalue()
+
+
+def as_html(title: str, facts: Mapping[str, object]) -> str:
+    """A title and a table of facts, as a notebook shows an object.
+
+    Parameters
+    ----------
+    title : str
+        What it is.
+    facts : mapping
+        From what is told to its value.
+
+    Returns
+    -------
+    str
+        Markup; every text is escaped.
+
+    Examples
+    --------
+    >>> from softfair.terminal import as_html
+    >>> as_html("Cohort", {"arms": 3})
+    '<table><caption>Cohort</caption><tr><th>arms</th><td>3</td></tr></table>'
+    """
+    rows = "".join(
+        f"<tr><th>{html.escape(str(name))}</th><td>{html.escape(str(value))}</td></tr>"
+        for name, value in facts.items()
+    )
+    return f"<table><caption>{html.escape(title)}</caption>{rows}</table>"
+
+
+def survive_any_encoding(*files: TextIO) -> None:
+    """Make text files spell what their encoding cannot show, instead of failing.
+
+    Parameters
+    ----------
+    files : file
+        Such as sys.stdout. One that cannot be changed is left as it is.
+    """
+    codecs.register_error("softfair.spelt", _spelt)
+    for file in files:
+        if isinstance(file, io.TextIOWrapper) and file.errors == "strict":
+            file.reconfigure(errors="softfair.spelt")
+
+
+def _spelt(error: UnicodeError) -> tuple[str, int]:
+    """What stands for characters that cannot be encoded: our spelling, plain letters, or "?"."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    parts = []
+    for character in error.object[error.start : error.end]:
+        plain = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
+        parts.append(SPELT.get(character) or plain or "?")
+    return "".join(parts), error.end

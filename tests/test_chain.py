@@ -1,0 +1,298 @@
+"""A log that cannot be rewritten unseen: every column, every row, the tail, and the whole of it."""
+
+import base64
+import hashlib
+import json
+import shutil
+import sqlite3
+
+import pytest
+import sqlalchemy as sa
+
+from softfair.errors import InvalidInput
+from softfair.programme import chain, notes, store
+from softfair.programme.chain import Checkpoint
+from softfair.programme.checks import check, head
+from softfair.programme.imports import import_history, import_people
+from softfair.programme.plans import commit_plan, draw_plan, make_plan
+from softfair.programme.records import record
+from softfair.programme.settings import initialise
+from softfair.programme.store import Store
+
+NAME = "softfair test"
+LOGGED = [table for name, table in sorted(store.tables.tables.items()) if name != "meta"]
+
+
+def filled(url):
+    """A programme with rows in every table: settings changed, a correction, two plans."""
+    database = Store(url)
+    initialise(database, NAME, seed=2**100, capacity=2, horizon=10)
+    initialise(database, NAME, c=3.0)
+    regions = "".join(f"p{i},{'ns'[i % 2]},1,20,0,9\n" for i in range(6))
+    header = "id,region,enrolled,left,opted_out,reserved"
+    import_people(database, f"{header}\n{regions}".encode(), NAME)
+    seen = "".join(f"p{i},{r},{(i + r) % 2},{i % 2}\n" for i in range(6) for r in range(1, 6))
+    import_history(database, f"id,round,state,contacted\n{seen}p0,6,,1\n".encode(), NAME)
+    commit_plan(database, NAME, round=7)
+    draw_plan(database, "dice 1 2 3")
+    record(database, b"id,contacted,state\np1,1,1\n", NAME, round=7, close=True)
+    make_plan(database, NAME)
+    make_plan(database, NAME, replan="to have a reason")
+    return database
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    path = tmp_path_factory.mktemp("chain") / "original.db"
+    filled(str(path))
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path
+
+
+@pytest.fixture
+def copy(original, tmp_path):
+    path = tmp_path / "copy.db"
+    shutil.copy(original, path)
+    return str(path)
+
+
+def test_every_table_has_rows_and_a_column_to_grow_by(original):
+    with sqlite3.connect(original) as connection:
+        for table in LOGGED:
+            assert connection.execute(f"SELECT count(*) FROM {table.name}").fetchone()[0], (
+                table.name
+            )
+            assert chain.grows_by(table) is not None
+
+
+def test_a_table_that_does_not_say_how_it_grows():
+    tables = sa.MetaData()
+    key = [sa.Column(name, sa.Integer, primary_key=True) for name in ("person", "round")]
+    with pytest.raises(TypeError, match="say by which column it grows"):
+        chain.grows_by(sa.Table("odd", tables, *key))
+    key = [sa.Column(name, sa.Integer, primary_key=True) for name in ("person", "round")]
+    told = sa.Table("told", tables, *key, info={"grows_by": "round"})
+    assert chain.grows_by(told).name == "round"
+
+
+def test_nothing_is_wrong_with_what_nobody_touched(original):
+    found = check(Store(str(original)))
+    assert found.wrong == ()
+    assert found.began is None
+    assert [verdict.round for verdict in found.verdicts] == [7, 8, 8]
+
+
+# Every column of every table, altered behind the software's back: with another value of its type
+# and, in SQLite, which holds any type in any column, with a value that differs in type alone.
+COLUMNS = [(table.name, column.name) for table in LOGGED for column in table.c]
+
+
+def other(column):
+    if isinstance(column.type, sa.LargeBinary):
+        return "CAST(x'00' AS BLOB)"
+    if isinstance(column.type, sa.Text):
+        return f"coalesce({column.name}, '') || 'x'"
+    return f"coalesce({column.name}, 0) + 50"
+
+
+@pytest.mark.parametrize(("table", "column"), COLUMNS)
+def test_no_column_of_any_table_can_be_altered_unseen(copy, table, column):
+    one = store.tables.tables[table].c[column]
+    key = [part.name for part in store.tables.tables[table].primary_key.columns]
+    with sqlite3.connect(copy) as connection:  # without foreign keys
+        order = ", ".join(f"{part} DESC" for part in key)
+        last = connection.execute(f"SELECT {', '.join(key)} FROM {table} ORDER BY {order}")
+        values = last.fetchone()
+        where = " AND ".join(f"{part} = ?" for part in key)
+        done = connection.execute(
+            f"UPDATE {table} SET {column} = {other(one)} WHERE {where}", values
+        )
+        assert done.rowcount == 1
+    assert check(Store(copy)).wrong
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        (
+            "UPDATE observation SET state = state + 0.5 WHERE person = 2 AND round = 3",
+            "observation",
+        ),
+        ("UPDATE observation SET state = NULL WHERE person = 2 AND round = 3", "observation"),
+        (
+            "UPDATE observation SET contacted = 'x' WHERE person = 2 AND round = 3",
+            "not of the type",
+        ),
+        ("UPDATE person_fact SET opted_out = '1' WHERE person = 2", "person_fact"),
+        ("DELETE FROM observation WHERE person = 2 AND round = 3", "1 of its 31 rows are gone"),
+        ("INSERT INTO observation VALUES (5, 20, 2, 1, 1, NULL)", "1 rows were put among its 31"),
+        ("INSERT INTO observation VALUES (5, 20, 99, 1, 1, NULL)", "no entry of the log tells of"),
+        ("DELETE FROM batch WHERE kind = 'record'", "batch"),
+        ("DELETE FROM plan WHERE id = 3", "plan: entry"),
+        ("DELETE FROM setting WHERE id = 1", "setting"),
+        ("DELETE FROM link WHERE id = 3", "the log: entry 3 is missing"),
+        ("UPDATE link SET content = '{}' WHERE id = 3", "entry 3, of"),
+    ],
+)
+def test_what_was_done_is_named(copy, statement, named):
+    with sqlite3.connect(copy) as connection:
+        assert connection.execute(statement).rowcount == 1
+    found = check(Store(copy))
+    assert any(named in sentence for sentence in found.wrong), found.wrong
+
+
+def test_a_database_of_another_version_is_refused(copy):
+    for version in (store.VERSION + 1, 1):
+        with sqlite3.connect(copy) as connection:
+            connection.execute(f"UPDATE meta SET version = {version}")
+        with pytest.raises(store.StoreError):
+            check(Store(copy))
+
+
+def test_the_tail_is_cut(copy):
+    """Somebody removes the last plans and their entries of the log."""
+    earlier = Checkpoint.find(head(Store(copy)))
+    with sqlite3.connect(copy) as connection:
+        for statement in (
+            "DELETE FROM plan_row WHERE plan > 1",
+            "DELETE FROM plan WHERE id > 1",
+            "DELETE FROM model WHERE id > 1",
+            f"DELETE FROM link WHERE id >= {earlier.size - 2}",
+        ):
+            connection.execute(statement)
+    assert check(Store(copy)).wrong == ()  # by itself the log cannot tell
+    (said,) = check(Store(copy), earlier).since
+    assert "the last 2 are gone" in said
+
+
+def rewritten(database):
+    """What an insider with write access can do: all entries of the log anew."""
+    with database.engine.connect() as connection, connection.begin():
+        connection.execute(sa.text("DELETE FROM link"))
+        chain.seal(connection, store.tables, store.now())
+        rest = connection.execute(sa.text("SELECT content FROM link")).scalar_one()
+        for number in range(1, 20):  # as many entries as there were, and more
+            content = json.dumps({**json.loads(rest), "added": {}})
+            entry = chain.Entry(number, store.now(), content, "")
+            values = {"id": number, "created": entry.created, "content": content}
+            connection.execute(store.link.insert().values(**values, leaf=entry.leaf.hex()))
+
+
+def test_rows_at_hand_are_digested_as_they_are_read_back(url, monkeypatch):
+    """Rows that were appended in bulk are not read back; here none is too few for that."""
+    monkeypatch.setattr(chain, "MANY", 1)
+    assert check(filled(url)).wrong == ()
+
+
+def test_everything_recomputed_by_an_insider(url):
+    """On both databases: contacts altered, the log written anew; an old checkpoint tells."""
+    database = filled(url)
+    earlier = Checkpoint.find(head(database))
+    assert check(database, earlier).wrong == ()
+    initialise(database, NAME, horizon=11)
+    assert check(database, earlier).wrong == ()  # it grew, and what stood then still stands
+    with database.engine.connect() as connection, connection.begin():
+        connection.execute(
+            sa.text("UPDATE observation SET contacted = 1 - contacted WHERE round = 3")
+        )
+    assert any("observation: entry 3" in said for said in check(database).wrong)
+    rewritten(database)
+    assert check(database).wrong == ()  # by itself the log cannot tell
+    (said,) = check(database, earlier).wrong
+    assert "the log was written anew" in said
+    assert "observation" in said
+
+
+def test_a_log_written_anew_over_the_same_rows_is_found_too(copy):
+    database = Store(copy)
+    earlier = Checkpoint.find(head(database))
+    rewritten(database)
+    assert "written anew" in check(database, earlier).since[0]
+
+
+def test_the_checkpoint_of_another_programme(copy, tmp_path):
+    other_one = Store(str(tmp_path / "other.db"))
+    initialise(other_one, NAME)
+    (said,) = check(Store(copy), Checkpoint.find(head(other_one))).since
+    assert "another programme" in said
+
+
+# Trees and checkpoints.
+
+
+def by_definition(leaves):
+    """RFC 6962, section 2.1, word by word."""
+    if not leaves:
+        return hashlib.sha256(b"").digest()
+    if len(leaves) == 1:
+        return leaves[0]
+    k = 1
+    while 2 * k < len(leaves):
+        k *= 2
+    return hashlib.sha256(b"\1" + by_definition(leaves[:k]) + by_definition(leaves[k:])).digest()
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 5, 7, 8, 9, 100])
+def test_the_tree_is_that_of_the_standard(size):
+    leaves = [hashlib.sha256(bytes([i])).digest() for i in range(size)]
+    assert chain._root(leaves) == by_definition(leaves)
+
+
+def test_a_checkpoint_is_found_wherever_it_stands():
+    root = base64.b64encode(bytes(32)).decode()
+    one = Checkpoint("softfair/ab12", 7, root, (("batch", "0123abcd"), ("plan_row", "89abcdef")))
+    text = str(one)
+    lines = f"softfair/ab12\n7\n{root}\ntables batch:0123abcd plan_row:89abcdef\n"
+    assert text == lines
+    for written in (text, json.dumps({"checkpoint": text, "z": 1}), " ".join(text.split())):
+        assert Checkpoint.find(f"before {written} after") == one
+    older = Checkpoint("softfair/ab12", 3, root)
+    assert Checkpoint.find(f"{older}\n\n{text}") == one  # the last
+    for nothing in ("", "softfair/x\n7\nabc=", f"somebody/x\n7\n{root}"):
+        with pytest.raises(InvalidInput, match="there is no checkpoint"):
+            Checkpoint.find(nothing)
+
+
+def test_a_signed_checkpoint(copy, tmp_path, monkeypatch):
+    key = tmp_path / "our key.pem"
+    verifier = notes.new_key(key)
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert verifier.startswith("our-key+")
+    with pytest.raises(InvalidInput, match="there already"):
+        notes.new_key(key)
+    monkeypatch.setenv("SOFTFAIR_KEY", str(key))
+    note = head(Store(copy))
+    assert notes.is_signed_by(note, verifier)
+    assert not notes.is_signed_by(note.replace("\n", "0\n", 1), verifier)
+    assert not notes.is_signed_by(note.partition("\n\n")[0] + "\n", verifier)
+    assert not notes.is_signed_by(note, notes.new_key(tmp_path / "our-key.pem"))
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        notes.is_signed_by(note, "nonsense")
+    assert check(Store(copy), Checkpoint.find(note)).wrong == ()
+    monkeypatch.setenv("SOFTFAIR_KEY", str(tmp_path / "nothing.pem"))
+    with pytest.raises(InvalidInput, match="which is no key"):
+        head(Store(copy))
+
+
+def test_a_verifier_of_the_standard():
+    """The example of the signed-note specification (C2SP), as Go's package note has it."""
+    verifier = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
+    text = (
+        "If you think cryptography is the answer to your problem,\n"
+        "then you don't know what your problem is.\n"
+    )
+    line = (
+        "— PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdng"
+        "otpRZb6KE6RyyBwJnAM=\n"
+    )
+    assert notes.is_signed_by(f"{text}\n{line}", verifier)
+    assert not notes.is_signed_by(f"{text.upper()}\n{line}", verifier)
+
+
+def test_an_altered_log_stops_further_writing(copy):
+    """Otherwise the next entry would cover what was altered."""
+    with sqlite3.connect(copy) as connection:
+        connection.execute("UPDATE link SET content = 'x' WHERE id = (SELECT max(id) FROM link)")
+    with pytest.raises(InvalidInput, match=r"garbled.*softfair check"):
+        import_people(Store(copy), b"id\nsomebody\n", NAME)

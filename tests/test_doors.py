@@ -1,0 +1,491 @@
+"""Doors that were found open, each with a test that it is closed."""
+
+import json
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from shell import run
+
+import softfair as sf
+from softfair.errors import InvalidInput, StoreError
+from softfair.files import write_private, write_whole
+from softfair.programme.audit import audit, write_page
+from softfair.programme.checks import check
+from softfair.programme.imports import import_history, import_people
+from softfair.programme.plans import make_plan
+from softfair.programme.records import record
+from softfair.programme.settings import Settings, initialise
+from softfair.programme.snapshot import People
+from softfair.programme.store import Store
+
+NAME = "softfair test"
+
+
+def well(*words, folder):
+    done = run(*words, folder=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def refused(*words, folder):
+    done = run(*words, folder=folder)
+    assert done.returncode == 2, done.stdout
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    return done.stderr
+
+
+def mode(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A programme of 8 people with two planned rounds, one of them recorded."""
+    database = Store(str(tmp_path / "small.db"))
+    initialise(database, NAME, seed=2**100, capacity=2)
+    people = "".join(f"p{i},{'ns'[i % 2]}\n" for i in range(8))
+    import_people(database, f"id,region\n{people}".encode(), NAME)
+    seen = "".join(f"p{i},{r},{(i * r) % 2},{i % 2}\n" for i in range(8) for r in range(1, 5))
+    import_history(database, f"id,round,state,contacted\n{seen}".encode(), NAME)
+    make_plan(database, NAME)
+    record(database, b"id,contacted,state\np1,1,1\np2,0,0\n", NAME, round=5, close=True)
+    make_plan(database, NAME)
+    return database
+
+
+# Outputs.
+
+
+@pytest.mark.parametrize("name", ["copy.db", "copy.html", "copy.csv"])
+def test_no_output_replaces_a_database(small, tmp_path, name):
+    place = tmp_path / name
+    place.write_bytes(Path(small.name).read_bytes())
+    before = place.read_bytes()
+    with pytest.raises(InvalidInput, match="a database, which no output replaces"):
+        write_whole(place, b"<title>softfair: audit</title>")
+    if name.endswith(".html"):
+        with pytest.raises(InvalidInput, match="a database"):
+            write_page(audit(small), place)
+    assert place.read_bytes() == before
+
+
+def test_a_page_has_its_ending(small, tmp_path):
+    with pytest.raises(InvalidInput, match=r"end it in \.html"):
+        write_page(audit(small), tmp_path / "audit.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "there", "new"),
+    [
+        ("people.csv", b"id,region\nAda,north\n", b"id,round\nAda,1\n"),
+        ("page.html", b"<title>My page</title>", b"<title>softfair: audit</title>"),
+        ("x.json", b'{"mine": 1}', b'{"round": 1}'),
+        ("x.parquet", b"not a table", b"PAR1..."),
+        ("note.txt", b"Dear Ada", b"softfair/ab\n"),
+        ("small.db-wal", b"\x37\x7f\x06\x82", b"id,round\n"),
+    ],
+)
+def test_what_is_no_output_of_ours_stays(tmp_path, name, there, new):
+    place = tmp_path / name
+    place.write_bytes(there)
+    with pytest.raises(InvalidInput, match="no such output of softfair"):
+        write_whole(place, new)
+    assert place.read_bytes() == there
+    place.unlink()
+    write_whole(place, new)
+    write_whole(place, new + b"!")  # an earlier output is replaced
+    assert place.read_bytes() == new + b"!"
+
+
+def test_devices_and_pipes_stay_what_they_are(tmp_path):
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    for place in (pipe, Path("/dev/null"), tmp_path):
+        with pytest.raises(InvalidInput, match=r"something else|cannot write"):
+            write_whole(place, b"id\n")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+# Permissions.
+
+
+def test_personal_data_are_for_their_owner(small, tmp_path):
+    os.umask(0o022)
+    assert mode(small.name) == 0o600
+    with small.writing() as connection:
+        connection.execute(sa.text("SELECT 1"))
+        for ending in ("-wal", "-shm"):
+            assert mode(small.name + ending) == 0o600
+    write_page(audit(small), tmp_path / "audit.html")
+    write_private(tmp_path / "list.csv", b"id\nAda\n")
+    assert [mode(tmp_path / name) for name in ("audit.html", "list.csv")] == [0o600] * 2
+    os.chmod(tmp_path / "list.csv", 0o640)
+    write_private(tmp_path / "list.csv", b"id\nBen\n")
+    assert mode(tmp_path / "list.csv") == 0o640  # as its owner wanted it
+
+
+def test_a_killed_export_leaves_nothing_readable(tmp_path):
+    """A process that dies between writing and renaming, where what it replaces was for all."""
+    code = (
+        "import os, pathlib, softfair.files as files\n"
+        "os.umask(0o022)\n"
+        "place = pathlib.Path('out.csv')\n"
+        "place.write_bytes(b'id\\n')\n"
+        "os.chmod(place, 0o644)\n"
+        "os.fsync = lambda _: os.kill(os.getpid(), 9)\n"
+        "files.write_private(place, b'id\\nAda\\n')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    left = [file for file in tmp_path.iterdir() if file.name != "out.csv"]
+    assert [mode(file) for file in left] == [0o600]
+
+
+# Addresses and passwords.
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "user:s3cret@host/name",
+        "user:s3cret@host/name.db",
+        "host=h dbname=n password=s3cret",
+        "password=s3cret",
+        "postgresql:/user:s3cret@host/name",
+        "postgresql:user:s3cret@host/name",
+        "postgresql://user:s3cret@part@host/name",
+        "postgresql+psycopg://u:s3@cret@host/n?password=s3cret",
+        "mysql://u:s3cret@host/n",
+        "user@host",
+    ],
+)
+def test_no_password_in_a_message_and_no_file_of_that_name(address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError) as caught:
+        Store(address)
+    assert "s3" not in str(caught.value)
+    assert "cret" not in str(caught.value)
+    assert "postgresql+psycopg://user@host/name" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_paths_that_look_a_little_like_addresses(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("me@work.db", "a=b.sqlite", "plain", "north:south.db"):
+        initialise(Store(name), NAME)
+        assert Path(name).exists()
+
+
+def test_a_password_from_the_environment(server, monkeypatch):
+    """PGPASSWORD and a password file serve; no password stands on the command line."""
+    import psycopg
+
+    url = server()
+    with psycopg.connect(
+        url.replace("postgresql+psycopg://", "postgresql://"), autocommit=True
+    ) as connection:
+        settings = connection.execute("SHOW hba_file").fetchone()[0]
+        connection.execute("CREATE ROLE keeper SUPERUSER LOGIN PASSWORD 'right'")
+        with open(settings, encoding="utf-8") as file:
+            before = file.read()
+        with open(settings, "w", encoding="utf-8") as file:
+            file.write("local all keeper scram-sha-256\nhost all keeper all scram-sha-256\n")
+            file.write(before)
+        connection.execute("SELECT pg_reload_conf()")
+    asked = url.replace("postgres:@", "keeper@")
+    deadline, said = time.monotonic() + 20, ""
+    while not said and time.monotonic() < deadline:  # the server reads the file in its own time
+        try:
+            Store(asked).exists()
+        except StoreError as error:
+            said = str(error)
+    assert "password" in said
+    monkeypatch.setenv("PGPASSWORD", "right")
+    assert not Store(asked).exists()
+
+
+def test_a_file_without_a_heading_does_not_print_its_first_row(small):
+    for content in (b"Ada Lovelace,north\nBen,south\n", b"Ada,Ada\nBen,south\n"):
+        with pytest.raises(InvalidInput) as caught:
+            import_people(small, content, NAME)
+        assert "Ada" not in str(caught.value)
+        assert "first line" in str(caught.value)
+
+
+# Auditors.
+
+
+def test_an_auditor_who_may_only_read(small):
+    """As another user: neither the file nor its folder can be written to."""
+    folder = Path(small.name).parent
+    found = check(small).entries
+    for parent in (folder, *folder.parents[:3]):
+        os.chmod(parent, 0o755)
+    os.chmod(small.name, 0o444)
+    for ending in ("-wal", "-shm"):
+        Path(small.name + ending).unlink(missing_ok=True)
+    os.chmod(folder, 0o555)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            if os.geteuid() == 0:
+                os.seteuid(65534)  # root may write anything; nobody may not
+            result = audit(Store(small.name))
+            told = [check(Store(small.name)).entries, len(result.rounds), result.findings[0]]
+            os.write(writer, json.dumps(told).encode())
+        except BaseException as error:
+            os.write(writer, repr(error).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        told = pipe.read().decode()
+    os.waitpid(child, 0)
+    os.chmod(folder, 0o755)
+    assert told.startswith("["), told
+    assert json.loads(told)[:2] == [found, 2]
+    assert json.loads(told)[2].startswith("Checked with this audit")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM setting",
+        "UPDATE setting SET content = 'x'",
+        "UPDATE model SET content = x'00'",
+        "UPDATE model SET content = CAST('' AS BLOB)",
+        "UPDATE model SET summary = 'x'",
+        "DELETE FROM model",
+        "UPDATE plan SET luck = 'x'",
+    ],
+)
+def test_what_is_missing_or_garbled_is_a_finding(small, statement):
+    with sqlite3.connect(small.name) as connection:
+        connection.execute(statement)
+    result = audit(small)
+    assert result.findings[0].startswith("Look: ")
+    assert "not as committed" in result.findings[0]
+
+
+def test_the_first_lines_tell_what_could_bend_a_list(small):
+    """Somebody strikes two people before the plan is made anew, and corrects a record."""
+    import_people(small, b"id,opted_out\np6,1\np7,1\n", NAME)
+    import_history(small, b"id,round,state,contacted\np3,2,1,0\n", NAME)
+    first = set(make_plan(small, NAME)[0].list)
+    second = set(make_plan(small, NAME, replan="two opted out")[0].list)
+    told = audit(small).findings[:6]
+    assert "programme's own luck" in told[1]
+    changed = next(line for line in told if "between the last record and the plan" in line)
+    assert "Look: round 6" in changed
+    assert "2 people with changed facts" in changed
+    assert "1 correction of what was recorded" in changed
+    assert f"by {__import__('getpass').getuser()} on 2" in changed
+    if first - second:
+        assert any(f"{len(first - second)} name" in line for line in told)
+    assert not any("round 5:" in line for line in told)  # nothing was done there
+
+
+# Numbers and sizes.
+
+
+def test_a_column_of_telephone_numbers_costs_no_more_than_its_rows():
+    """The time of 8 times as many people is not 64 times as long: it was quadratic."""
+
+    def seconds(n):
+        groups = [json.dumps({"phone": str(i)}) for i in range(n)]
+        nothing = np.full(n, -1)
+        people = People([str(i) for i in range(n)], groups, nothing, nothing, nothing, nothing)
+        begun = time.process_time()
+        values, codes = people.group("phone")
+        assert [values[code] for code in codes[:5]] == ["0", "1", "2", "3", "4"]
+        return time.process_time() - begun
+
+    assert min(seconds(16_000) for _ in range(3)) < 32 * min(seconds(2_000) for _ in range(3))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"horizon": 1_000_000}, {"level": 0.9999999999999999}, {"level": 1.0}]
+)
+def test_settings_that_no_plan_could_bear(changes):
+    with pytest.raises(InvalidInput, match="give a number"):
+        Settings(**changes)
+
+
+def test_a_number_of_four_hundred_digits():
+    huge = 10**400
+    assert sf.sampling.multiplier(huge) == float("inf")
+    with pytest.raises(InvalidInput):
+        sf.sampling.inclusion([0.0, 1.0], huge)
+    assert Settings(c=float("1e400")).c == float("inf")
+
+
+def test_a_tiny_multiplier():
+    cohort = sf.datasets.synthetic(n=20, seed=0)
+    for c in (1e-320, 5e-324, 1e-300):
+        chance = sf.SoftFair(c=c).fit(cohort, k=2, horizon=5).inclusion(0, np.zeros(20, int))
+        np.testing.assert_allclose(chance, 0.1, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.ma.masked_array([0.0, 1.0], mask=[False, True]),
+        np.array([1 + 1j, 0]),
+        np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]"),
+        np.array([1, 2], dtype="timedelta64[s]"),
+    ],
+)
+def test_arrays_that_are_no_numbers(values):
+    for work in (
+        lambda: sf.sampling.inclusion(values, 1),
+        lambda: sf.sampling.draw(values, 1, np.random.default_rng(0)),
+        lambda: sf.Cohort.two_state(
+            np.array([[values] * 2] * 3, values.dtype)
+            if not np.ma.isMA(values)
+            else np.ma.stack([np.ma.stack([values] * 2)] * 3)
+        ),
+    ):
+        with pytest.raises(InvalidInput):
+            work()
+
+
+# Processes.
+
+
+def test_ctrl_c_while_waiting_for_another_writer(small):
+    """And something is said to who sits at a terminal (`progress.say`, tested there)."""
+    code = (
+        "import sys\n"
+        "from softfair.programme.store import Store\n"
+        f"database = Store({small.name!r})\n"
+        "print('ready', flush=True)\n"
+        "with database.writing():\n"
+        "    print('it has the lock', flush=True)\n"
+    )
+    with small.writing():
+        child = subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(1)
+        begun = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        out, errors = child.communicate(timeout=30)
+        assert time.monotonic() - begun < 20
+    assert out == ""
+    assert "KeyboardInterrupt" in errors
+
+
+def test_an_output_that_is_full_or_knows_ascii_alone(tmp_path):
+    well("init", "--sample", folder=tmp_path)
+    command = [sys.executable, "-c", "from softfair.cli import main; main()", "check"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "softfair: the output cannot be written: No space left on device"
+    ]
+    done = subprocess.run(
+        [*command[:-1], "plan"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_commit_and_draw_at_the_command_line(tmp_path):
+    told = well("init", "--sample", "--seed", 2**100, folder=tmp_path)
+    assert "hash of the seed: " in told
+    told = well("plan", "--commit", folder=tmp_path)
+    code = told.split("Code: ")[1].split()[0]
+    assert json.loads(well("plan", "--commit", "--json", folder=tmp_path))["code"] == code
+    assert f"is committed, with the code {code}" in refused("plan", folder=tmp_path)
+    assert "give one of them" in refused("plan", "--commit", "--luck", "x", folder=tmp_path)
+    assert "--commit" in refused("plan", "--replan", "x", "--luck", "y", folder=tmp_path)
+    (tmp_path / "beacon.json").write_text(json.dumps({"round": 1000, "signature": "00" * 48}))
+    assert "too early" in refused("plan", "--beacon", "beacon.json", folder=tmp_path)
+    told = well("plan", "--luck", "dice 1 2 3", folder=tmp_path)
+    assert "Drawn with public luck: dice 1 2 3." in told
+    well("check", "--out", "head.txt", folder=tmp_path)
+    assert (tmp_path / "head.txt").read_text() in told
+    assert "still stands" in well("check", "--against", "head.txt", folder=tmp_path)
+    verifier = well("check", "--new-key", "key.pem", folder=tmp_path).strip()
+    said = refused("check", "--against", "head.txt", "--signed-by", verifier, folder=tmp_path)
+    assert "not signed by that key" in said
+    assert "cannot read" in refused("check", "--against", "nothing.txt", folder=tmp_path)
+
+
+# Compiled kernels.
+
+
+def test_a_changed_kernel_is_never_served_from_an_old_cache(tmp_path, monkeypatch):
+    """What numba compares is the content of all kernels, not of the function's file alone."""
+    from softfair.kernels import cache, draws
+
+    before = cache._content()
+    assert draws.draw_joint._cache._impl.locator.get_source_stamp() == before
+    for file in cache.HERE.glob("*.py"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    monkeypatch.setattr(cache, "HERE", tmp_path)
+    assert cache._content() == before
+    for file in sorted(tmp_path.glob("*.py")):
+        content = file.read_bytes()
+        file.write_bytes(content + b"\n# changed\n")
+        assert cache._content() != before, file.name
+        file.write_bytes(content)
+
+
+KERNEL = """
+import hashlib, os, sys
+import numpy as np
+if len(sys.argv) > 1:  # no folder can be written to, which is how numba tries it
+    import tempfile
+
+    def refuse(**_):
+        raise PermissionError("read-only")
+
+    tempfile.TemporaryFile = refuse
+from softfair.kernels.order import kth_smallest
+from softfair.kernels.shift import expected_count
+values = np.random.default_rng(0).normal(size=999)
+total = expected_count(0, 999, values, values.max(), 0.3, np.int64(1))
+print(hashlib.sha256(np.array([kth_smallest(values, 7), *total]).tobytes()).hexdigest())
+"""
+
+
+def test_without_a_place_to_keep_kernels_everything_runs(tmp_path):
+    """And the compiling run, the cached one and the one without a cache give the same bits."""
+
+    def runs(*words, **environment):
+        given = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+        return subprocess.run(
+            [sys.executable, "-c", KERNEL, *words],
+            env={**given, **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+    first, second = (runs(NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert list(tmp_path.rglob("*.nbc"))
+    assert (first.stderr, second.stderr, first.stdout) == ("", "", second.stdout)
+    without = runs("read-only")
+    assert without.stdout == first.stdout
+    warned = [line for line in without.stderr.splitlines() if "Warning" in line]
+    assert len(warned) == 1, without.stderr
+    assert "compiled kernels cannot be kept" in warned[0]
