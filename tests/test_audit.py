@@ -1290,7 +1290,7 @@ def read(found, tmp_path):
 
 def test_no_people_no_plan_no_record(tmp_path):
     database = Store(str(tmp_path / "a.db"))
-    initialise(database, SOFTWARE)
+    initialise(database, SOFTWARE, seed=0)
     for expected, step in (
         ("has no people yet", lambda: small(database, tmp_path)),
         ("No round has been planned yet", lambda: make_plan(database, SOFTWARE)),
@@ -1385,7 +1385,7 @@ def test_the_page_stands_alone_names_nobody_and_escapes(tmp_path):
 
 KEYS = {
     "rounds": "round version c in_draw capacity listed recorded contacted reached not_reached "
-    "not_recorded off_list arranged opted_out_contacted",
+    "not_recorded off_list arranged opted_out_contacted no_site",
     "lists": "from to in_draw expected low high listed z p reached_share reached_low reached_high "
     "off_list",
     "lists_test": "chi_square freedom p impossible",
@@ -1453,7 +1453,7 @@ def test_other_multipliers_on_request(tmp_path):
 
 def test_plans_made_anew_are_told(tmp_path):
     database = Store(str(tmp_path / "anew.db"))
-    initialise(database, SOFTWARE)
+    initialise(database, SOFTWARE, seed=0)
     small(database, tmp_path)
     make_plan(database, SOFTWARE)
     assert not any("more than once" in sentence for sentence in audit(database).findings)

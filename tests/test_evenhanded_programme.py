@@ -104,7 +104,7 @@ def test_the_words_tell_the_sense_in_which_it_is_fair(planned):
     sums = plan.score + plan.bonus
     for i, sentence in enumerate(said):
         gain, adds, bonus, less = re.search(
-            r"worth (\S+) good rounds .* and evenness (adds|takes off) (\S+); the sum counts, "
+            r"the draw counts (\S+) for it and evenness (adds|takes off) (\S+); the sum is "
             r"(?:more than for (\d+)% of|as little as for)",
             sentence,
         ).groups()
@@ -196,7 +196,7 @@ def test_on_the_command_line(tmp_path):
     shown = re.sub(r"\s+", " ", said("plan"))
     assert "Drawn by EvenHanded (mu = 50), weight of evenness mu = 50" in shown
     assert "someone who would gain less can have the better chance" in shown
-    assert "the same list and probabilities" in said("plan", "--verify")
+    assert "the same list and probabilities" in said("check")
     assert "bonus" in said("export", "plan", "--out", tmp_path / "list.csv") + (
         tmp_path / "list.csv"
     ).read_text(encoding="utf-8")

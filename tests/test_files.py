@@ -90,7 +90,7 @@ def test_a_write_that_fails_leaves_what_was_there(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InvalidInput, match="No space left"):
-        write_whole(file, b"new")
+        write_whole(file, b"note: new")
     assert file.read_bytes() == b"note: old"
     assert [f.name for f in tmp_path.iterdir()] == ["kept"]
 

@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 import math
+import sys
 from datetime import UTC, datetime
 
 import numpy as np
@@ -31,6 +32,14 @@ from softfair.programme.settings import current_settings, initialise
 from softfair.programme.store import Store
 
 NAME = "softfair test"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def depth():
+    """py_ecc raises the limit of recursion when it is imported, beyond what the stack holds."""
+    before = sys.getrecursionlimit()
+    yield
+    sys.setrecursionlimit(before)
 
 
 def bits(rng, n):

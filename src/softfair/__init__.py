@@ -99,6 +99,7 @@ _HOME: dict[str, str | None] = {
 
 # Spelt out, because type checkers do not follow a computed list; a test holds it to _HOME.
 __all__ = [
+    "ClusterError",
     "Cohort",
     "EvenHanded",
     "FaWT",
@@ -129,6 +130,7 @@ __all__ = [
     "indices",
     "load",
     "metrics",
+    "open_cohort",
     "quotas",
     "reserves",
     "sampling",

@@ -360,7 +360,7 @@ def bench(
             show(measured)
 
 
-@app.command()
+@app.command(epilog=examples("softfair doctor", "softfair doctor --json"))
 def doctor(
     db: Annotated[
         str | None,

@@ -193,7 +193,7 @@ def run_a_programme(folder: Path) -> None:
         _type_in(folder, "plan", shown=shown)
         _type_in(folder, "record", "--sample")
     _type_in(folder, "status")
-    _type_in(folder, "plan", "--verify")
+    _type_in(folder, "check")
     _type_in(folder, "audit", "--html", "audit.html")
 
 

@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["read_cohort", "whole_file", "write_cohort", "write_private", "write_whole"]
+__all__ = [
+    "read_cohort",
+    "whole_file",
+    "write_cohort",
+    "write_own",
+    "write_private",
+    "write_whole",
+]
 
 PARQUET = (".parquet", ".pq")
 BEGINNING = 65536  # bytes by which an earlier output is recognised
@@ -199,31 +206,40 @@ def whole_file(path: Path, private: bool = False) -> Iterator[Path]:
     ...     pathlib.Path(folder, "note.txt").read_text()
     'done'
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        mode = _mode_of_file(path)
-        name = path.parent / f".{path.name}.{secrets.token_hex(8)}"
-        # The user's mask takes its part off these permissions. What replaces a file gets that
-        # file's in the end, and until then nobody else's.
-        first = 0o600 if private or mode is not None else 0o666
-        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first))
-    except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
-    try:
-        yield name
-        if mode is not None:
-            _refuse_other_things(path, name)
-        with open(name, "rb+") as file:
-            os.fsync(file.fileno())
-        if mode is not None:
-            os.chmod(name, mode)
-        os.replace(name, path)
-    except OSError as error:
-        name.unlink(missing_ok=True)
-        raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
-    except BaseException:
-        name.unlink(missing_ok=True)
-        raise
+    with _swapped(path, private) as unfinished:
+        yield unfinished
+        if path.exists():
+            _refuse_other_things(path, unfinished)
+
+
+def write_own(path: Path, content: bytes) -> None:
+    """Write a file whose name is softfair's own, completely or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        The file, as for :func:`write_whole`. Whatever file is there is replaced, also a damaged
+        one: nobody but softfair writes under such a name.
+    content : bytes
+        What to write.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be written; what was there before stays.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from softfair.files import write_own
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "part.json").write_text("half of a pa")
+    ...     write_own(pathlib.Path(folder, "part.json"), b"{}")
+    ...     pathlib.Path(folder, "part.json").read_text()
+    '{}'
+    """
+    with _swapped(path, private=False) as unfinished:
+        unfinished.write_bytes(content)
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -246,6 +262,34 @@ def write_private(path: Path, content: bytes) -> None:
     '0o600'
     """
     write_whole(path, content, private=True)
+
+
+@contextmanager
+def _swapped(path: Path, private: bool) -> Iterator[Path]:
+    """Give a file of another name in the same folder, and rename it to the path at the end."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mode = _mode_of_file(path)
+        name = path.parent / f".{path.name}.{secrets.token_hex(8)}"
+        # The user's mask takes its part off these permissions. What replaces a file gets that
+        # file's in the end, and until then nobody else's.
+        first = 0o600 if private or mode is not None else 0o666
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first))
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
+    try:
+        yield name
+        with open(name, "rb+") as file:
+            os.fsync(file.fileno())
+        if mode is not None:
+            os.chmod(name, mode)
+        os.replace(name, path)
+    except OSError as error:
+        name.unlink(missing_ok=True)
+        raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
+    except BaseException:
+        name.unlink(missing_ok=True)
+        raise
 
 
 def _mode_of_file(path: Path) -> int | None:

@@ -92,7 +92,10 @@ def _numbers(values: NDArray[np.generic]) -> dict[str, Floats] | str:
 
 
 def _categories(values: NDArray[np.generic]) -> dict[str, Floats] | str:
-    """A column a value that enough people have; or why it cannot be used."""
+    """A column a value that enough people have; or why it cannot be used.
+
+    Who has none of these values has the mean of each column, as if nothing were known.
+    """
     texts = np.array([MISSING_VALUE if v is None or v == "" else str(v) for v in values])
     names, code, count = np.unique(texts, return_inverse=True, return_counts=True)
     if len(names) < 2:
@@ -102,4 +105,9 @@ def _categories(values: NDArray[np.generic]) -> dict[str, Floats] | str:
     often = np.flatnonzero((count >= LEAST_WITH_VALUE) & (count <= len(texts) - 1))
     if not len(often):
         return "no value is shared by enough people"
-    return {str(names[j]): (code == j).astype(np.float64) for j in often}
+    parts = {str(names[j]): (code == j).astype(np.float64) for j in often}
+    if len(often) > 1:  # a single one is told apart from all others together
+        known = np.isin(code, often)
+        for part in parts.values():
+            part[~known] = part[known].mean()
+    return parts

@@ -31,18 +31,42 @@ class Kinds:
 
 @dataclass(frozen=True, eq=False)
 class Histories:
-    """What n people's histories say, apart from the order of what does not depend on it."""
+    """What n people's histories say, as counts: all that the likelihood depends on.
 
-    moves: Ints  # [n, 2, S, S] in two rounds that follow each other, both states known
-    first: Ints  # [n] the first state; NOTHING: there is none, or the history begins with a gap
-    gap_of: Ints  # [n + 1] gaps gap_of[i] .. gap_of[i + 1] - 1 are those of person i
-    gap_first: Ints  # [g] the state before the gap; OPEN: none was seen
-    gap_last: Ints  # [g] the state after it; OPEN: none was seen
+    :func:`read_histories` makes one from rows.
+
+    Parameters
+    ----------
+    moves : ndarray of int64, [n, 2, S, S]
+        Moves between two rounds that follow each other, both states known, by action.
+    first : ndarray of int64, [n]
+        The first state; NOTHING if there is none or the history begins with a gap.
+    gap_of : ndarray of int64, [n + 1]
+        Gaps ``gap_of[i]`` to ``gap_of[i + 1] - 1`` are those of person i.
+    gap_first, gap_last : ndarray of int64, [g]
+        The states before and after each gap; OPEN if none was seen.
+    act_of : ndarray of int64, [g + 1]
+        Entries ``act_of[j]`` to ``act_of[j + 1] - 1`` of ``acts`` are those of gap j.
+    acts : ndarray of int64
+        Contacts from the round of a gap's first state to that before its last; -1 if not known.
+    seen : ndarray of int64, [n, S]
+        Rounds in which that state was seen.
+    missed : ndarray of int64, [n]
+        Rounds between a person's first and last entry without a state.
+    contacts : ndarray of int64, [n, 2]
+        Rounds without and with a contact.
+    """
+
+    moves: Ints  # [n, 2, S, S]
+    first: Ints  # [n]
+    gap_of: Ints  # [n + 1]
+    gap_first: Ints  # [g]
+    gap_last: Ints  # [g]
     act_of: Ints  # [g + 1]
-    acts: Ints  # contacts from the round of the first state to that before the last; -1: unknown
-    seen: Ints  # [n, S] rounds in which that state was seen
-    missed: Ints  # [n] rounds between a person's first and last entry without a state
-    contacts: Ints  # [n, 2] rounds without and with a contact
+    acts: Ints
+    seen: Ints  # [n, S]
+    missed: Ints  # [n]
+    contacts: Ints  # [n, 2]
 
     @property
     def n(self) -> int:

@@ -18,7 +18,15 @@ OWN, GROUP, COHORT, PRIOR = 0, 1, 2, 3
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure with the ends of its credible interval."""
+    """A figure with the ends of its credible interval.
+
+    Parameters
+    ----------
+    value : float
+        The figure.
+    low, high : float
+        The ends.
+    """
 
     value: float
     low: float
@@ -47,12 +55,23 @@ class ColumnEffect:
 
     In logits of the best state against the worst, averaged over states: for a number as one
     standard deviation of it, for a value against people without it.
+
+    Parameters
+    ----------
+    column : str
+        Name of the column.
+    value : str
+        The value that it is about; empty if the column is a number.
+    without : Interval
+        What it adds to the logit of people who are not contacted.
+    effect : Interval
+        What it adds to the effect of a contact.
     """
 
     column: str
-    value: str  # "": the column is a number
-    without: Interval  # to the chance of people who are not contacted
-    effect: Interval  # to what a contact does
+    value: str
+    without: Interval
+    effect: Interval
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -36,7 +36,7 @@ from .. import datasets
 from ..cluster import Crew, crew_of, refuse_other_software, software
 from ..comparison import Figures, Yardsticks, figures_of
 from ..errors import InvalidInput, NotConverged
-from ..files import write_whole
+from ..files import write_own
 from ..kernels.threads import get_threads
 from ..policies import NoIntervention, Oracle, SoftFair, ThresholdWhittle
 from ..policies.base import identity
@@ -141,7 +141,7 @@ def run(
     todo = [experiment for experiment in experiments if experiment.id not in done]
     if todo:
         probe = out / "results" / "parts" / ".writable"
-        write_whole(probe, b"")  # an unwritable folder is refused before any work
+        write_own(probe, b"")  # an unwritable folder is refused before any work
         probe.unlink()
         crew = crew_of(on)
         if crew is None:
@@ -187,7 +187,7 @@ def _run_all(
                 (made,) = crew.run([(_simulate_on_worker, software(), *asked)])
             for experiment in missing:
                 content = json.dumps(made[experiment.id]).encode()
-                write_whole(_part_file(experiment, out, runs, seed, cohort), content)
+                write_own(_part_file(experiment, out, runs, seed, cohort), content)
             kept |= made
         return task, kept
 
@@ -480,8 +480,8 @@ def _finish(
     }
     # Without its record a table is no result; an old record must never stand beside new rows.
     about.unlink(missing_ok=True)
-    write_whole(table, content)
-    write_whole(about, json.dumps(record, indent=1).encode())
+    write_own(table, content)
+    write_own(about, json.dumps(record, indent=1).encode())
     for cohort in parts:
         _part_file(experiment, out, runs, seed, cohort).unlink(missing_ok=True)
     return _outcome(experiment, content, seed)

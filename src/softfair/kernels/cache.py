@@ -5,6 +5,11 @@ to, and compiles it anew when the file of the function changes. A kernel that ca
 contains that one's code too. So here the content of all kernels together is what counts: after an
 upgrade or an edit anywhere, nothing old is used. Where nothing can be written, kernels are compiled
 in each process, and a warning says so.
+
+A kernel keeps the code of those that it calls to itself. By default numba lets kernels share it
+(linkage ``linkonce_odr``), and whichever copy a process loads first serves all of them. Copies are
+optimised where they stand and may round otherwise: a process that compiles would give other last
+digits than one that loads, and the order of calls would matter.
 """
 
 from __future__ import annotations
@@ -13,7 +18,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from numba.core import caching
+from llvmlite import binding
+from numba.core import caching, codegen
 
 from ..errors import warn
 
@@ -70,4 +76,20 @@ def _register() -> bool:
     return False
 
 
+def _keep_callees_apart() -> None:
+    """Make what a kernel has of others its own, before it is optimised."""
+    optimise = codegen.CPUCodeLibrary._optimize_final_module
+
+    def optimise_alone(library: Any) -> None:
+        functions = list(library._final_module.functions)
+        if any("softfair" in one.name for one in functions):  # not the kernels of other packages
+            for one in functions:
+                if not one.is_declaration and one.linkage == binding.Linkage.linkonce_odr:
+                    one.linkage = "internal"
+        optimise(library)  # type: ignore[no-untyped-call,unused-ignore]
+
+    codegen.CPUCodeLibrary._optimize_final_module = optimise_alone  # type: ignore[method-assign]
+
+
+_keep_callees_apart()
 CACHED = _register()

@@ -25,6 +25,7 @@ import hashlib
 import json
 import re
 import secrets
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -55,6 +56,7 @@ OUTSIDE = ("meta", LINK)  # the version of the schema changes with the software;
 PARENTS = ("batch", "plan")  # tables whose numbers order the rows of others
 MANY = 10_000  # rows from which on they are not read back to be digested
 BUNDLE = 4096  # persons whose rows PostgreSQL sends as one value
+WIDTH = 60  # of a checkpoint's lines, which stand on printed pages
 SHORT = 8  # digits of a table's digest in a checkpoint; the root stands for all of them
 
 Floats = NDArray[np.float64]
@@ -436,8 +438,10 @@ class Checkpoint:
     tables: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
-        named = " ".join(f"{name}:{digits}" for name, digits in self.tables)
-        lines = [self.origin, str(self.size), self.root, *([f"tables {named}"] if named else [])]
+        named = " ".join(["tables", *(f"{name}:{digits}" for name, digits in self.tables)])
+        lines = [self.origin, str(self.size), self.root]
+        if self.tables:
+            lines += textwrap.wrap(named, WIDTH)
         return "\n".join(lines) + "\n"
 
     @classmethod
@@ -457,17 +461,20 @@ class Checkpoint:
             )
         origin, size, root, named = found[-1].groups()
         tables = tuple(
-            (name, digits)
-            for name, _, digits in (one.partition(":") for one in (named or "").split())
+            (name, digits) for name, _, digits in (one.partition(":") for one in _parts(named))
         )
         return cls(origin, int(size), root, tables)
+
+
+def _parts(named: str | None) -> list[str]:
+    return (named or "").replace("\\n", " ").split()
 
 
 # Lines may be told apart by line ends, by spaces (in a cell of a table), or by \n (in JSON).
 _GAP = r"(?:\s|\\n)+"
 CHECKPOINT = re.compile(
     rf"(softfair/[\w.-]+){_GAP}([0-9]{{1,12}}){_GAP}([A-Za-z0-9+/]{{43}}=)"
-    rf"(?:{_GAP}tables((?: [a-z_]+:[0-9a-f]{{{SHORT}}})+))?"
+    rf"(?:{_GAP}tables((?:{_GAP}[a-z_]+:[0-9a-f]{{{SHORT}}})+))?"
 )
 
 

@@ -160,7 +160,7 @@ def _columns(now: Snapshot) -> dict[str, NDArray[Any]]:
     """What is known of people that estimates go by: numbers or texts [n], by name."""
     people, shrink = now.people, now.settings.shrink
     columns: dict[str, NDArray[Any]] = {}
-    for name in people.columns() if shrink is None else [shrink]:
+    for name in sorted(people.columns()) if shrink is None else [shrink]:
         values, code = people.group(name)
         numbers = _as_numbers(values)
         columns[name] = (np.array(values, dtype=object) if numbers is None else numbers)[code]
@@ -182,11 +182,22 @@ def _estimate(now: Snapshot, columns: dict[str, NDArray[Any]]) -> tuple[Summary,
     settings, people, history = now.settings, now.people, now.history
     if len(history.person) > MANY:
         say(f"estimating for {people.n:,} people ...")
+    # People in the order of their names: the order of a file has no effect on any digit.
+    order = np.array(sorted(range(people.n), key=people.names.__getitem__), dtype=np.int64)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(people.n)
+    person = rank[history.person]
+    rows = np.argsort(person, kind="stable")
     read = estimate.read_histories(
-        history.person, history.round, history.state, history.contacted, people.n, settings.S
+        *(one[rows] for one in (person, history.round, history.state, history.contacted)),
+        people.n,
+        settings.S,
     )
     made = estimate.estimate(
-        read, columns=columns, level=settings.level, monotone=settings.monotone
+        read,
+        columns={name: values[order] for name, values in columns.items()},
+        level=settings.level,
+        monotone=settings.monotone,
     )
     used = {one.column for one in made.columns}
     summary = Summary(
@@ -209,12 +220,12 @@ def _estimate(now: Snapshot, columns: dict[str, NDArray[Any]]) -> tuple[Summary,
     )
     # Nothing is computed from the ends of intervals, so single precision will do for them.
     return summary, {
-        "P": made.P,
-        "low": made.low.astype(np.float32),
-        "high": made.high.astype(np.float32),
-        "seen": made.seen.astype(np.int32),
-        "bound": np.asarray(made.bound, dtype=bool),
-        "draws": np.rint(made.draws * UNIT).astype(np.uint16),
+        "P": made.P[rank],
+        "low": made.low.astype(np.float32)[rank],
+        "high": made.high.astype(np.float32)[rank],
+        "seen": made.seen.astype(np.int32)[rank],
+        "bound": np.asarray(made.bound, dtype=bool)[rank],
+        "draws": np.rint(made.draws * UNIT).astype(np.uint16)[:, rank],
     }
 
 

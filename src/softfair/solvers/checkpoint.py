@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ..cluster import software
 from ..cohort import Cohort
 from ..errors import InvalidInput
-from ..files import write_whole
+from ..files import write_own
 from ..progress import say
 from ..shards import ShardedCohort
 
@@ -81,7 +81,7 @@ class Passes:
         if self._path is None:
             return
         try:
-            write_whole(self._path, json.dumps(self._done).encode())
+            write_own(self._path, json.dumps(self._done).encode())
         except InvalidInput as error:
             say(f"softfair: an interrupted fit would begin anew: {error}")
             self._path = None

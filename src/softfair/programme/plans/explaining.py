@@ -59,19 +59,22 @@ def _sentence(plan: Plan, i: int, below: float) -> str:
 def _worth(plan: Plan, i: int, more: str) -> str:
     """What a contact now brings to the person in row i, as far as the history can tell."""
     left = f"good rounds over the {plan.horizon} left"
-    even = ""
-    if not plan.outlook.evenness.is_softfair:
+    softly = plan.outlook.evenness.is_softfair
+    even = ", "
+    if not softly:
+        # The draw goes by the gain at the posterior mean, which is not the mean of the gain.
         adds = "adds" if plan.bonus[i] >= 0 else "takes off"
-        even = f"and evenness {adds} {abs(plan.bonus[i]):.2g}; the sum counts, "
+        counted = f"the draw counts {plan.score[i]:.2g} for it and evenness {adds}"
+        even = f"; {counted} {abs(plan.bonus[i]):.2g}; the sum is "
     if plan.worth is None or not np.isfinite(plan.worth[:, i]).all():
-        return f"a contact now is worth {plan.score[i]:.2g} {left}, {even}{more}"
+        return f"a contact now is worth {plan.score[i]:.2g} {left}{even}{more}"
     mean, low, high = plan.worth[:, i]
     level = f"{plan.level:.0%} interval"
     if low <= 0 <= high:
-        expected = f"{plan.score[i]:.2g} are expected, {even}" if even else "what is expected is "
         return (
             "whether a contact now helps them cannot be told from this history yet "
-            f"({low:.2g} to {high:.2g} {left}, {level}); {expected}{more}"
+            f"({low:.2g} to {high:.2g} {left}, {level})"
+            f"{'; what is expected is ' if softly else even}{more}"
         )
     said = f"{mean:.2g} {left} ({level} {low:.2g} to {high:.2g})"
-    return f"a contact now is worth {said}, {even}{more}"
+    return f"a contact now is worth {said}{even}{more}"
