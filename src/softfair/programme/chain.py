@@ -466,10 +466,6 @@ class Checkpoint:
         return cls(origin, int(size), root, tables)
 
 
-def _parts(named: str | None) -> list[str]:
-    return (named or "").replace("\\n", " ").split()
-
-
 # Lines may be told apart by line ends, by spaces (in a cell of a table), or by \n (in JSON).
 _GAP = r"(?:\s|\\n)+"
 CHECKPOINT = re.compile(

@@ -189,9 +189,12 @@ def _estimate(now: Snapshot, columns: dict[str, NDArray[Any]]) -> tuple[Summary,
     person = rank[history.person]
     rows = np.argsort(person, kind="stable")
     read = estimate.read_histories(
-        *(one[rows] for one in (person, history.round, history.state, history.contacted)),
-        people.n,
-        settings.S,
+        person[rows],
+        history.round[rows],
+        history.state[rows],
+        history.contacted[rows],
+        n=people.n,
+        S=settings.S,
     )
     made = estimate.estimate(
         read,
