@@ -460,9 +460,8 @@ class Checkpoint:
                 "softfair/..., a number, and 44 characters that end in ="
             )
         origin, size, root, named = found[-1].groups()
-        tables = tuple(
-            (name, digits) for name, _, digits in (one.partition(":") for one in _parts(named))
-        )
+        each = (one.partition(":") for one in (named or "").replace("\\n", " ").split())
+        tables = tuple((name, digits) for name, _, digits in each)
         return cls(origin, int(size), root, tables)
 
 
