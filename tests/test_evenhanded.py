@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 import softfair as sf
+from softfair import registry
 from softfair.errors import Infeasible, InvalidInput, NotConverged
 from softfair.kernels import bonus as kernels
 from softfair.kernels.recursion import PART
@@ -413,13 +414,14 @@ def test_a_large_cohort_through_its_sample():
         np.testing.assert_allclose(active.sum(axis=1), n // 10, rtol=2 * TOLERANCE)
 
 
-def test_the_number_of_threads_does_not_show():
+@pytest.mark.parametrize("welfare", WELFARES)
+def test_the_number_of_threads_does_not_show(welfare):
     cohort, threads = sf.datasets.synthetic(n=2 * PART + 5, seed=4), sf.get_threads()
     try:
         bonuses = []
         for number in (1, 3):
             sf.set_threads(number)
-            bonuses.append(solve_evenhanded(cohort, 900, 3, 1.0, 10.0, 500.0).bonus)
+            bonuses.append(solve_evenhanded(cohort, 900, 3, 1.0, 10.0, 500.0, welfare).bonus)
     finally:
         sf.set_threads(threads)
     np.testing.assert_array_equal(*bonuses)
@@ -476,11 +478,20 @@ POLICIES = [
     sf.ProbFair(low=0.02),
     sf.SoftFair(c=5.0),
     sf.SoftFair(c=40.0, design="successive"),
+    sf.SoftFair(c=5.0, max_wait=12),
+    sf.SoftFair(c=5.0, floor=0.02),
     sf.EvenHanded(mu=5.0),
     sf.EvenHanded(mu=40.0, c=200.0),
     sf.EvenHanded(mu=40.0, welfare="log"),
     sf.EvenHanded(mu=40.0, welfare="min"),
 ]
+
+
+def test_every_policy_is_held_to_the_bound():
+    """All but the one that helps nobody, whose counts have no entropy."""
+    assert {type(policy).__name__ for policy in POLICIES} == {*registry.POLICIES} - {
+        "NoIntervention"
+    }
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])

@@ -19,6 +19,7 @@ from softfair.experiments.intervals import (
     difference_of,
     summarise,
 )
+from softfair.experiments.running import Outcome
 from softfair.experiments.sections import SOLVERS
 
 CLEAR = World(own=0.1, common=5.0)  # cohorts differ far more than policies on one cohort
@@ -340,6 +341,22 @@ def test_table_2_tells_policies_apart():
     assert f"outside the paper's mean \u00b1 sd (Random, {PRICED})" in found[0]
     assert f"a step is reversed ({PRICED})" in found[2]
     assert f"the whole order ({PAPER}, {MEAN_FIELD})" in found[2]
+
+
+def test_the_first_episodes_of_algorithm_1_are_not_judged():
+    """Whatever they look like: as in the paper, or far from it."""
+    world = World(own=0.001, rough=(PAPER,))
+    for figures in ((93.0, 4.27), (20.0, 1.0)):
+        results = table_2({PAPER: figures}, world)
+        early = results["table2"].experiment.small()
+        results["table2"] = Outcome(early, results["table2"].rows)
+        for verdict in verdicts(judgements.judge_table_2, results):
+            assert f"not judged, after so few episodes ({PAPER}*)" in verdict
+            assert verdict.count(PAPER) == 1
+    settled = table_2({}, SHARP)
+    settled["table2"] = Outcome(early, settled["table2"].rows)  # few, and yet enough
+    for verdict in verdicts(judgements.judge_table_2, settled):
+        assert "not judged" not in verdict
 
 
 def test_the_table_sets_ours_beside_the_papers():

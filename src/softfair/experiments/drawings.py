@@ -28,7 +28,7 @@ from .catalogue import Experiment
 from .intervals import Summary, summarise
 from .paper import PAPER_TABLE_2
 from .running import Outcome
-from .sections import SOLVERS, Results, figures_of_policies, number, parts, solvers_of
+from .sections import Results, figures_of_policies, number, parts, solvers_of
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -75,12 +75,12 @@ def draw_figure_1(results: Results) -> Figure:
     """How often arms were helped in the first run on the first cohort."""
     rows = results["fig1"].rows
     first = rows[(rows["instance"] == 0) & (rows["run"] == 0)].set_index("policy")
-    counts = {}
-    for policy in ("Threshold Whittle", "Whittle", *SOLVERS):
+    solvers, counts = solvers_of([results["fig1"]]), {}
+    for policy in ("Threshold Whittle", "Whittle", *solvers):
         label = policy if first.loc[policy, "converged"] else f"{policy}*"
         counts[label] = np.array(str(first.loc[policy, "counts"]).split(), dtype=int)
     figure, axes = new_figure(columns=len(counts), width=2.3, height=2.6)
-    colours = [FAINT, FAINT, *(STYLE[solver][0] for solver in SOLVERS)]
+    colours = [FAINT, FAINT, *(STYLE[solver][0] for solver in solvers)]
     draw_histograms(axes, counts, colours)
     for ax in axes[1:]:
         ax.set_ylabel("")

@@ -34,7 +34,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 #: What intervals decide: so, not so, not told apart, or too few cohorts for an interval at all.
-Answer = Literal["yes", "no", "open", "few"]
+Answer = Literal["yes", "no", "open", "few", "early"]
 
 FEWEST_COHORTS = 5  # with fewer, the interval hangs on how normal their means are
 RANGE = {  # what a figure can be, where that is less than every number

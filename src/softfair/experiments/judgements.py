@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from .catalogue import EPISODES
 from .drawings import DECOUPLED, PLACE
 from .intervals import (
     Answer,
@@ -40,6 +41,7 @@ from .sections import (
 RIVALS = ("Random", "Myopic", "FairMyopic")
 CANNOT_TELL = "these runs cannot tell"
 TOO_FEW = "too few runs to say"
+TOO_EARLY = "not judged, after so few episodes"
 ABOUT_HALF = (0.4, 0.6)  # share of arms that counts as "almost 50 %"
 NEXT_TO_NONE = 0.1  # share of arms
 NEAR_OPTIMAL = 98.0  # % of the Oracle's benefit
@@ -48,7 +50,13 @@ A_POINT = 1.0  # of benefit: a step down by less does not count against steady g
 
 def _verdict(answers: dict[str, Answer], so: str, not_so: str) -> str:
     """One sentence over several policies: for whom a claim is so, not so, or undecided."""
-    words: dict[Answer, str] = {"yes": so, "no": not_so, "open": CANNOT_TELL, "few": TOO_FEW}
+    words: dict[Answer, str] = {
+        "yes": so,
+        "no": not_so,
+        "open": CANNOT_TELL,
+        "few": TOO_FEW,
+        "early": TOO_EARLY,
+    }
     if set(answers.values()) == {"few"}:
         return f"{TOO_FEW.capitalize()}."
     said = []
@@ -60,6 +68,16 @@ def _verdict(answers: dict[str, Answer], so: str, not_so: str) -> str:
             said.append(f"{words[answer]} ({', '.join(whose)})")
     sentence = "; ".join(said)
     return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def _judged(outcomes: Sequence[Outcome], policy: str, answer: Answer) -> Answer:
+    """The answer, unless it rests on the first episodes of Algorithm 1."""
+    for outcome in outcomes:
+        episodes = getattr(outcome.experiment.policies[policy], "episodes", None)
+        early = episodes is not None and episodes < EPISODES * outcome.experiment.horizon
+        if early and not summarise(outcome.rows, policy, "benefit").settled:
+            return "early"
+    return answer
 
 
 def _within(summary: Summary, low: float, high: float) -> Answer:
@@ -99,7 +117,7 @@ def judge_figure_1(results: Results) -> list[Judgement]:
     )
     answers: dict[str, Answer] = {}
     said = []
-    for solver in SOLVERS:
+    for solver in solvers_of([outcome]):
         gaps = [
             difference(outcome.rows, rival, solver, "never_selected")
             for rival in ("Threshold Whittle", "Whittle")
@@ -107,7 +125,7 @@ def judge_figure_1(results: Results) -> list[Judgement]:
         few = _within(never[solver], 0.0, NEXT_TO_NONE)
         spread = all_above(gaps)
         label = _label([outcome], solver)
-        answers[label] = spread if spread != "yes" else few
+        answers[label] = _judged([outcome], solver, spread if spread != "yes" else few)
         said.append(f"{solver} {_share(never[solver])}")
     return [
         Judgement(
@@ -136,12 +154,13 @@ def judge_figure_2(results: Results) -> list[Judgement]:
     outcomes = [outcome for name in panels for outcome in parts(results, name)]
     answers: dict[str, Answer] = {}
     said = []
-    for solver in SOLVERS:
+    for solver in solvers_of(outcomes):
         by_setting = [
             [difference(o.rows, solver, rival, "benefit") for rival in RIVALS] for o in outcomes
         ]
         label = _label(outcomes, solver)
-        answers[label] = all_above([gap for gaps in by_setting for gap in gaps])
+        leads = all_above([gap for gaps in by_setting for gap in gaps])
+        answers[label] = _judged(outcomes, solver, leads)
         single = [all_above(gaps) for gaps in by_setting]
         said.append(
             f"{label} leads in {single.count('yes')} of {len(single)} settings, "
@@ -179,13 +198,13 @@ def _judge_trend(outcomes: Sequence[Outcome], claim: str, sign: int) -> Judgemen
     first, last = outcomes[0], outcomes[-1]
     answers: dict[str, Answer] = {}
     said = []
-    for solver in SOLVERS:
+    for solver in solvers_of(outcomes):
         change = difference(last.rows, solver, solver, "benefit", first.rows)
         towards = (
             change if sign > 0 else difference(first.rows, solver, solver, "benefit", last.rows)
         )
         label = _label([first, last], solver)
-        answers[label] = all_above([towards])
+        answers[label] = _judged([first, last], solver, all_above([towards]))
         said.append(f"{label} {change.text(1)}")
     place = PLACE[first.experiment.figure]
     ends = f"from {number(place(first.experiment))} to {number(place(last.experiment))}"
@@ -357,7 +376,8 @@ def judge_table_2(results: Results) -> list[Judgement]:
             for name in SOLVERS if policy == "SoftFair" else (policy,):
                 ours = summarise(outcome.rows, name, column)
                 label = name if ours.settled else f"{name}*"
-                answers[label] = _within(ours, theirs - room, theirs + room)
+                within = _within(ours, theirs - room, theirs + room)
+                answers[label] = _judged([outcome], name, within)
         judgements.append(
             Judgement(
                 f"The figures of {column}.",
@@ -385,7 +405,7 @@ def _judge_order(outcome: Outcome, column: str, order: Sequence[str], digits: in
         names = [solver if policy == "SoftFair" else policy for policy in order]
         gaps = [difference(outcome.rows, a, b, column) for a, b in pairwise(names)]
         label = _label([outcome], solver)
-        answers[label] = all_above(gaps)
+        answers[label] = _judged([outcome], solver, all_above(gaps))
         said.append(
             f"{label}: "
             + ", ".join(

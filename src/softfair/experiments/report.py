@@ -264,9 +264,11 @@ def _introduction(quick: bool) -> list[str]:
     if not quick:
         return [first]
     return [
-        "The small version: the paper's own sizes, with fewer cohorts than the full report and "
-        "only the first episodes of Algorithm 1, whose values then have not settled; without "
-        "Algorithm 1 in Figure 3, and without other readings of Table 2 and Figure 1. "
+        "The small version: the paper's own sizes, with fewer cohorts than the full report. "
+        "Algorithm 1, which takes most of the time there, stands in Table 2 only, with its first "
+        "episodes: its values have not settled, and nothing is said of what it reproduces. "
+        "Elsewhere the fast solvers stand for SoftFair. Other readings of Table 2 and Figure 1 are "
+        "left out. "
         "<code>softfair reproduce</code> makes the full one.",
         first,
     ]
