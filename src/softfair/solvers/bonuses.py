@@ -30,14 +30,15 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 NEARLY = 1e-5  # a Newton step from a gap of this size leaves one of about its square
+FORCED = 0.1  # while budgets are off, bonuses need not be nearer than this share of it
 GENTLEST = 1.0  # multiplier, times the range of rewards, below which no search has stalled
 FIRST_STEPS, FIRST_EXCESS = 6, 0.02  # of the search for the common level of all prices
 FLAT_STEPS, FLAT_EXCESS = 12, 0.3  # of the same before any bonus has moved
 MOST_STEPS = 100  # of the search for one bonus; halving alone takes about 60
+FEW_STEPS = 10  # of the same while budgets are off, at the first attempt
 # For the welfare min: the least slope of log y by u that counts (an arm that is always helped has
-# none), the share of the worst misfit below which a move of log y is taken to be linear, and how
-# much a unit of u may move log y before the weight is approached through smaller ones.
-FLATTEST, LINEAR, STRONG, WEAKER, ROUGHLY = 1e-3, 0.03, 12.0, 4.0, 1e-2
+# none), and the share of the worst misfit below which a move of log y is taken to be linear.
+FLATTEST, LINEAR = 1e-3, 0.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +83,9 @@ class Bonuses:
     for; the search at the next prices starts from them.
     """
 
-    def __init__(self, problem: Problem, u: Floats | None = None) -> None:
+    def __init__(self, problem: Problem, u: Floats | None = None, patient: bool = False) -> None:
         self.problem = problem
+        self._patient = patient  # whether to take every step also while budgets are off
         n, group = problem.cohort.n, problem.group
         self._everyone = np.arange(n)
         self._size = np.ones(n) if group is None else np.bincount(group).astype(np.float64)
@@ -91,6 +93,7 @@ class Bonuses:
         self.x, self._dx = np.zeros(n), np.zeros(n)  # expected helps and their derivatives by b
         self.theta: Floats | None = None
         self.gap = math.inf  # the largest |log y_i(u_i) - log y that belongs to u_i|
+        self._near = NEARLY  # gap at which the search for bonuses ends
         self.passes = 0.0
 
     @property
@@ -130,13 +133,11 @@ class Bonuses:
             self._settle(theta)
             self._budgets = self.sweep(theta)[:, :-1] / self.problem.k
             self.theta = theta
+            excess = float(np.max(np.abs(self._budgets[0] - 1)))
+            self._near = max(NEARLY, min(FORCED * excess, FORCED))
             log_y, _ = self._log_rates()
             self.gap = float(np.max(np.abs(self._misfit(log_y))))
         return self._budgets[0] - 1, self._budgets[1]
-
-    def begin(self) -> Floats:
-        """Rough prices [T] to start from; ``u`` may move as well."""
-        return self.flat()
 
     def flat(self) -> Floats:
         """The same theta at every step [T] at which the budgets hold roughly, on average.
@@ -240,6 +241,10 @@ class Bonuses:
         assert isinstance(self.problem.welfare, SmoothWelfare)
         return slope + self.problem.welfare.log_rate(self.u)[1]
 
+    def _steps(self) -> int:
+        """How many steps the search for the bonuses may take."""
+        return MOST_STEPS if self._patient or self._near <= NEARLY else FEW_STEPS
+
     def _settle(self, theta: Floats) -> None:
         """Find the root of `_misfit` of every unit by Newton's method inside a bracket.
 
@@ -249,7 +254,7 @@ class Bonuses:
         welfare = self.problem.welfare
         low, high = np.full_like(self.u, welfare.above), np.full_like(self.u, np.inf)
         before, unsettled = np.full_like(self.u, np.inf), np.ones(len(self.u), np.bool_)
-        for _ in range(MOST_STEPS):
+        for _ in range(self._steps()):
             self._helps(theta, unsettled)
             log_y, slope = self._log_rates()
             misfit = self._misfit(log_y)
@@ -260,9 +265,9 @@ class Bonuses:
                 middle = 0.5 * (low + high)  # not finite while one end is unknown
             halve = (u <= low) | (u >= high) | (np.abs(misfit) > 0.5 * before)
             before = np.abs(misfit)
-            u = np.where(halve & np.isfinite(middle) & (before > NEARLY), middle, u)
+            u = np.where(halve & np.isfinite(middle) & (before > self._near), middle, u)
             self.u = np.where(unsettled, u, self.u)
-            unsettled &= before > NEARLY
+            unsettled &= before > self._near
             if not unsettled.any():
                 break
 
@@ -279,17 +284,6 @@ class LevelBonuses(Bonuses):
     def _scale(self) -> float:
         """By how much a unit of u moves the logarithm of a small rate."""
         return self.problem.c * self.problem.mu / self.problem.total
-
-    def begin(self) -> Floats:
-        # The larger the weight, the less do bonuses depend on it, but for a constant of all.
-        if self._scale <= STRONG:
-            return self.flat()
-        problem = self.problem
-        weaker = replace(problem, mu=problem.mu / WEAKER)
-        easier = _solve_directly(weaker, ROUGHLY, None, None)
-        self.u = 1 + (easier.bonuses.u - 1) / WEAKER
-        self.passes += easier.passes
-        return easier.theta + problem.c * (problem.mu - weaker.mu) / problem.total
 
     def _kept(self) -> float:
         # Arms with a bonus stay at one level. When all theta rise, their bonuses, whose mean is
@@ -314,7 +308,7 @@ class LevelBonuses(Bonuses):
         """
         u, moved, before = self.u, np.ones(len(self.u), np.bool_), np.full_like(self.u, np.inf)
         low, high = (np.full((2, len(u)), end) for end in (-np.inf, np.inf))  # u and log y
-        for _ in range(MOST_STEPS):
+        for _ in range(self._steps()):
             self._helps(theta, moved)
             at, (log_y, slope) = self.u, self._log_rates()  # log y is known at these bonuses
             self.level, u = _shared(at, log_y, slope, self._size)
@@ -322,7 +316,7 @@ class LevelBonuses(Bonuses):
             low, high = np.where(below, (at, log_y), low), np.where(below, high, (at, log_y))
             low[:, low[1] >= self.level], high[:, high[1] < self.level] = -np.inf, np.inf
             misfit = np.abs(self._misfit(log_y))
-            if (worst := float(misfit.max())) <= NEARLY:
+            if (worst := float(misfit.max())) <= self._near:
                 break
             halve = (u <= low[0]) | (u >= high[0]) | (moved & (misfit > 0.5 * before))
             halve &= np.isfinite(high[0] - low[0]) & (misfit > NEARLY)
@@ -387,18 +381,23 @@ def _solve_directly(
     """Without a sample; where the search stalls, through a gentler multiplier."""
     bonuses = _bonuses(problem, u)
     if theta is None:
-        theta = bonuses.begin()
-    solution = _search(bonuses, theta, None, tolerance)
-    if solution.residual <= tolerance or problem.c * np.ptp(problem.cohort.reward_rows) < GENTLEST:
-        return solution
-    easier = _solve_directly(replace(problem, c=problem.c / GENTLER), 1e-4, None, None)
-    again = _search(_bonuses(problem, easier.bonuses.u), easier.theta * GENTLER, None, tolerance)
-    best = again if again.residual < solution.residual else solution
-    return replace(best, passes=solution.passes + easier.passes + again.passes)
+        theta = bonuses.flat()
+    hasty = _search(bonuses, theta, None, tolerance)
+    if hasty.residual <= tolerance:
+        return hasty
+    solution = _search(_bonuses(problem, u, patient=True), theta, None, tolerance)
+    passes = hasty.passes + solution.passes
+    if solution.residual > tolerance and problem.c * np.ptp(problem.cohort.reward_rows) > GENTLEST:
+        easier = _solve_directly(replace(problem, c=problem.c / GENTLER), 1e-4, None, None)
+        patient = _bonuses(problem, easier.bonuses.u, patient=True)
+        again = _search(patient, easier.theta * GENTLER, None, tolerance)
+        solution = again if again.residual < solution.residual else solution
+        passes += easier.passes + again.passes
+    return replace(solution, passes=passes)
 
 
-def _bonuses(problem: Problem, u: Floats | None) -> Bonuses:
-    return (LevelBonuses if isinstance(problem.welfare, Min) else Bonuses)(problem, u)
+def _bonuses(problem: Problem, u: Floats | None, patient: bool = False) -> Bonuses:
+    return (LevelBonuses if isinstance(problem.welfare, Min) else Bonuses)(problem, u, patient)
 
 
 def _search(bonuses: Bonuses, theta: Floats, inverse: Floats | None, tolerance: float) -> Solution:
