@@ -1396,7 +1396,7 @@ KEYS = {
     "groups": "column value people in_draw selection_rate selection_low selection_high "
     "selection_relative contact_rate contact_low contact_high contact_relative outcome_rate "
     "outcome_low outcome_high outcome_relative stated_rate z p flagged",
-    "fairness": "round pairs unfair_pairs largest_difference for_evenness",
+    "fairness": "round pairs unfair_pairs largest_difference for_evenness sites unfair_across",
     "engagement": "round people predicted low high realised z p brier brier_of_share flagged",
     "off_policy": "policy estimable why_not rounds effective_listed effective_not_listed "
     "unsupported estimate low high difference difference_low difference_high unnormalised",

@@ -291,7 +291,8 @@ def test_priced_beyond_the_sample(k, monkeypatch):
     monkeypatch.setattr(budget, "sweep", lambda of, *args: sizes.append(of.n) or sweep(of, *args))
     values = solve_priced(cohort, k, 20, 1.0, 10.0)
     assert residual(cohort, k, values.theta, 10.0, 1.0, priced_rule) <= TOLERANCE + ROUNDING
-    assert set(sizes) == {cohort.n // 8, cohort.n}
+    # Where the sample is hard, a gentler multiplier is tried on it first, with a sample of its own.
+    assert set(sizes) - {cohort.n // 64} == {cohort.n // 8, cohort.n}
     assert sizes.count(cohort.n) <= (4 if k > 1 else 20)
 
 

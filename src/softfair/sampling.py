@@ -242,7 +242,7 @@ def draw_by_luck(
     >>> import softfair as sf
     >>> luck = np.random.default_rng(0).integers(0, 2**64, (4, 2), dtype=np.uint64)
     >>> sf.sampling.draw_by_luck([0.0, 0.0, np.inf, -np.inf], 2, luck, "joint")
-    array([0, 2])
+    array([1, 2])
     """
     z, code = _vector(log_weights).copy(), design_code(design)
     _refuse_nan(z)

@@ -44,6 +44,14 @@ LuckText = Annotated[
         "--luck", help="Draw what is committed with this: dice, tonight's lottery numbers."
     ),
 ]
+Replan = Annotated[
+    str | None,
+    typer.Option(
+        "--replan",
+        help="Why the plan of this round must be made anew; the old one is kept.",
+        show_default="it is not",
+    ),
+]
 BeaconFile = Annotated[
     Path | None,
     typer.Option("--beacon", help="Draw what is committed with the drand round in this file."),
@@ -64,14 +72,7 @@ def plan(
     round: Annotated[
         str | None, typer.Option("--round", help=ROUND_HELP, show_default="the next")
     ] = None,
-    replan: Annotated[
-        str | None,
-        typer.Option(
-            "--replan",
-            help="Why the plan of this round must be made anew; the old one is kept.",
-            show_default="it is not",
-        ),
-    ] = None,
+    replan: Replan = None,
     target: Annotated[
         str | None,
         typer.Option(
@@ -97,16 +98,14 @@ def plan(
     from ..changes import since_plan
     from ..checks import head
     from ..settings import Evenness, Target
+    from ..tables import plan_columns, write_table
 
+    _refuse_together(commit, luck, beacon)
     database = open_store(db)
     asked = None if target is None else Target.parse(target)
     evenness = None if policy is None else Evenness.parse(policy)
     settings = settings_of(database)
     at = which_round(settings, round)
-    if commit + (luck is not None) + (beacon is not None) > 1:
-        raise InvalidInput(
-            "--commit comes first, --luck or --beacon later, in another command; give one of them"
-        )
     if commit:
         _commit(database, at, replan, asked, evenness, yes, as_json)
         return
@@ -122,12 +121,17 @@ def plan(
     if as_json:
         print(json.dumps(plan_json(made, everyone, head(database), since), indent=1))
     elif as_csv:
-        from ..tables import plan_columns, write_table
-
         write_table(plan_columns(made, everyone, since, settings.calendar), Path("-"))
     else:
         _show_plan(made, since, everyone, settings)
         print(f"\n{head(database)}", end="")
+
+
+def _refuse_together(commit: bool, luck: str | None, beacon: Path | None) -> None:
+    if commit + (luck is not None) + (beacon is not None) > 1:
+        raise InvalidInput(
+            "--commit comes first, --luck or --beacon later, in another command; give one of them"
+        )
 
 
 def _planned(
