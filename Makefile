@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint bench mutate lock clean
+.PHONY: help demo test quick lint docs bench mutate lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
@@ -22,6 +22,10 @@ lint: $(READY)  ## check style, format and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+
+docs: $(READY)  ## build the documentation as a site: out/docs/index.html
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs out/docs
+	@echo out/docs/index.html
 
 bench: $(READY)  ## run the benchmarks
 	@$(BIN)/python -m benchmarks

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 PARENT = """
-import json, os, sys, tempfile
+import json, multiprocessing, os, sys, tempfile
 import pandas, pyarrow.csv, rich.console, rich.table, scipy.special, sqlalchemy
 import softfair.comparison, softfair.files, softfair.programme.audit, softfair.programme.plans
 import softfair.programme.sample, softfair.theory
@@ -54,6 +54,8 @@ def command(words, folder, environment, stdin, stdout, stderr):
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
+    for worker in multiprocessing.active_children():  # which a process that ends would end
+        worker.terminate()
     os._exit(code)
 
 for line in sys.stdin:

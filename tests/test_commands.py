@@ -4,14 +4,11 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import shell
 
 from softfair.programme import sample
-
-ROOT = Path(__file__).parents[1]
 
 
 def run(*words, **options):
@@ -237,12 +234,3 @@ def test_a_reader_who_has_seen_enough(sample_folder):
         running.stdout.close()
         assert running.stderr.read() == ""
     assert running.returncode == 0
-
-
-def test_every_command_is_documented():
-    listed = re.findall(r"^│ (\w+) ", well("--help"), re.M)
-    assert {"init", "import", "fit", "plan", "record", "audit", "export", "reproduce"} <= set(
-        listed
-    )
-    readme = (ROOT / "README.md").read_text()
-    assert [name for name in listed if f"softfair {name}" not in readme] == []

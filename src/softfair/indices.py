@@ -99,7 +99,7 @@ def whittle(cohort: Cohort, gamma: float = 1.0, horizon: int | None = None) -> F
 
     with l = l_0 for s* if l_0 >= 0 and D >= 0, and with l = l_1 for the other state if l_1 >= 0 and
     D <= 0. Otherwise it is the root of the advantage of acting, which is piecewise linear in m,
-    found to about 1e-13. Only if gamma = 1 and some |Delta| = 1 can the advantage be zero on an
+    found to about 1e-13. Only if gamma = 1 and some ``|Delta|`` = 1 can the advantage be zero on an
     interval; then the index is the lower end. Rows need not rise with h: Theorem 1 of the paper
     fails for the state of the smaller D, as the example shows.
 

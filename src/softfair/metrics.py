@@ -153,7 +153,7 @@ def gini(counts: ArrayLike) -> Figure:
 
     Notes
     -----
-    The coefficient is sum_ij |x_i - x_j| / (2 n sum_i x_i). In the double sum x_i has twice the
+    The coefficient is ``sum_ij |x_i - x_j| / (2 n sum_i x_i)``. In the double sum x_i has twice the
     weight (number of counts below it) - (number of counts above it), so that sorting is enough.
 
     Examples

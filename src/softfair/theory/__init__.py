@@ -1,4 +1,4 @@
-"""Which of the paper's claims are so: each is tried, and answered with a verdict and a witness.
+"""Which of the paper's claims are so: each is tried, and answered with a verdict and a witness::
 
     from softfair import theory
     for verdict in theory.verdicts():
