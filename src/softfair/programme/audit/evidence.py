@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from zipfile import BadZipFile
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ...errors import StoreError
 from ...progress import track
 from .. import chain, store
+from ..calls import Why, calls_of
 from ..checks import Check, check_in
 from ..eligibility import WAITING, Status
 from ..models import Model, load_model
@@ -69,6 +70,12 @@ class Planned:
     state: Ints  # at the start of the round
     contacted: Ints  # during it
     after: Ints  # state at the start of the next
+    # 1: called from the reserve, 2: by an officer's decision; empty: nobody was
+    called: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __post_init__(self) -> None:
+        if not len(self.called):
+            object.__setattr__(self, "called", np.zeros(len(self.person), np.int64))
 
     @cached_property
     def drawn_by(self) -> Floats:
@@ -308,6 +315,13 @@ def _readable_model(connection: Connection, number: int, S: int) -> Model | None
         return None
 
 
+def _called(connection: Connection, plan: int, person: Ints) -> Ints:
+    """Who was called from the reserve of a plan: 1 in order, 2 by an officer's decision [m]."""
+    calls = {i: one for i, one in calls_of(connection, plan).items() if one.calls}
+    code = {i: 2 if one.why is Why.OVERRIDE else 1 for i, one in calls.items()}
+    return np.array([code.get(i, 0) for i in person.tolist()], dtype=np.int64)
+
+
 def _plans_in_force(connection: Connection, people: People, history: History) -> list[Planned]:
     """The latest version of each round's plan."""
     p = store.plan
@@ -344,6 +358,7 @@ def _plans_in_force(connection: Connection, people: People, history: History) ->
                 state=state[person],
                 contacted=contacted[person],
                 after=after[person],
+                called=_called(connection, row.id, person),
             )
         )
     return planned

@@ -157,6 +157,24 @@ def contacts(audit: Audit) -> Iterator[str]:
         yield f"{LOOK} {count(opted_out, 'contact')} with people who had opted out."
 
 
+def reserves(audit: Audit) -> Iterator[str]:
+    """Who was called from the reserve, and by whose decision. The reasons may name people."""
+    called = sum(row.called for row in audit.rounds)
+    if called:
+        reached = sum(row.called_reached for row in audit.rounds)
+        yield (
+            f"{count(called, 'person', 'people')} called from the reserve, {reached} of them "
+            "reached; no stated chance was touched."
+        )
+    if overrides := [row for row in audit.rounds if row.overrides]:
+        many = sum(row.overrides for row in overrides)
+        which = _rounds([f"{row.round} ({row.overrides})" for row in overrides])
+        yield (
+            f"{LOOK} {count(many, 'person', 'people')} called by an officer's decision, each for a "
+            f"reason that is kept (softfair log): round {which}."
+        )
+
+
 def never_listed(audit: Audit) -> Iterator[str]:
     """How many were never listed, and how many that should be."""
     spread = audit.spread
@@ -286,6 +304,7 @@ FINDINGS: tuple[Callable[[Audit], Iterator[str]], ...] = (
     honest_lists,
     plans_made_anew,
     contacts,
+    reserves,
     never_listed,
     waits,
     soft_fairness,
