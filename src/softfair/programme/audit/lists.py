@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ... import metrics
 from ..eligibility import Status
 from .evidence import Planned, draws
-from .statistics import JointTest, Tally, joint_test, two_sided, wilson
+from .statistics import JointTest, Tally, joint_test, wilson
 
 __all__ = [
     "FairnessRow",
@@ -180,7 +180,7 @@ def lists_of(planned: Sequence[Planned], z: float) -> tuple[tuple[ListsRow, ...]
                 high=high,
                 listed=int(tally.listed[j]),
                 z=tally.z(j),
-                p=two_sided(tally.z(j)),
+                p=tally.p(j),
                 reached_share=share,
                 reached_low=reached_low,
                 reached_high=reached_high,

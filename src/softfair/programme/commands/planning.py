@@ -287,7 +287,10 @@ def luck_sentence(plan: Plan) -> str:
 def _outlook_lines(plan: Plan, settings: Settings) -> list[str]:
     """What is expected of a plan, in sentences."""
     outlook = plan.outlook
-    lines = [] if outlook.target is None else [f"Target met: {outlook.target}."]
+    lines = []
+    if outlook.target is not None:
+        free = "" if outlook.binds else f" It does not bind: {_unbound(plan)}."
+        lines.append(f"Target met: {outlook.target}.{free}")
     wait = f"the longest expected wait is {outlook.wait:.1f} rounds, an average over what may come"
     if outlook.wait > plan.horizon:
         wait = (
@@ -317,6 +320,14 @@ def _outlook_lines(plan: Plan, settings: Settings) -> list[str]:
             f"That takes the usual capacity in all rounds; {len(special)} of them have another."
         )
     return [*lines, *_site_lines(plan, settings)]
+
+
+def _unbound(plan: Plan) -> str:
+    """Why a target did not decide c."""
+    target = plan.outlook.target
+    if target is not None and target.goal == "benefit":
+        return "a lottery meets it, so c = 0"
+    return f"even the most effective plan meets it, so the programme's own c = {plan.c:.3g} stays"
 
 
 def _site_lines(plan: Plan, settings: Settings) -> list[str]:
