@@ -60,7 +60,6 @@ __all__ = [
     "flag",
     "joint_test",
     "quantile",
-    "two_sided",
     "wilson",
     "z_score",
 ]
@@ -94,22 +93,6 @@ def quantile(level: float) -> float:
         The quantile of the normal law.
     """
     return NormalDist().inv_cdf((1 + level) / 2)
-
-
-def two_sided(z: float) -> float:
-    """Probability of a normal deviation of at least that size.
-
-    Parameters
-    ----------
-    z : float
-        The deviation, in standard deviations; nan: not known.
-
-    Returns
-    -------
-    float
-        p; nan for nan.
-    """
-    return math.erfc(abs(z) / math.sqrt(2))
 
 
 def z_score(deviation: float, variance: float) -> float:

@@ -284,8 +284,9 @@ def _drift(audit: Audit) -> Section:
         "drift",
         "Drift",
         f"Moves in rounds {audit.at(audit.recent.first)} to {audit.at(audit.recent.last)}, each "
-        "against what the history before it led to expect of the same person; earlier: the plain share before, of "
-        "whoever was in that state then. (!) is beyond chance, all tables taken together.",
+        "against what the history before it led to expect of the same person; earlier: the plain "
+        "share before, of whoever was in that state then. (!) is beyond chance, all tables taken "
+        "together.",
         ["move", "earlier", "expected", "observed", "moves", "p"],
         [
             [
