@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidInput
 from .calls import Call, Why, calls_of, write_calls
 from .eligibility import Eligibility, Status, eligibility_of
-from .plans import Plan
+from .plans import Plan, place_in_reserve
 from .snapshot import Snapshot, take_snapshot
 from .store import Connection, Store
 
@@ -110,6 +110,15 @@ class _Handed:
             if names[at[i]] == site and self.why_not(i) is None
         ]
 
+    def waiting(self, site: str) -> list[int]:
+        """Who is next at a site, the first first: in the draw now, not on the list, not taken off."""
+        off = {i for i, one in self.calls.items() if one.why is Why.OVERRIDE}
+        return [
+            i
+            for i in self.in_order(site)
+            if i not in self and i not in off and self.eligibility.status[i] == Status.IN_DRAW
+        ]
+
     def due(self) -> list[Call]:
         """Who is to be called, or taken off, so that every place is filled and none is double."""
         now = {site.name: site.capacity for site in self.eligibility.sites}
@@ -121,9 +130,7 @@ class _Handed:
             extra = {i for i, one in self.calls.items() if one.calls and one.why is not Why.PLACE}
             holding = [i for i in order if i in self and i not in extra]
             free = now.get(site.name, 0) - len(holding)
-            off = {i for i, one in self.calls.items() if one.why is Why.OVERRIDE}
-            waiting = [i for i in order if i not in self and i not in off]
-            calls += [Call(i, True, Why.PLACE) for i in waiting[: max(free, 0)]]
+            calls += [Call(i, True, Why.PLACE) for i in self.waiting(site.name)[: max(free, 0)]]
             untold = [i for i in holding if self.contacted[i] < 0]
             calls += [Call(i, False, Why.PLACE) for i in untold[::-1][: max(-free, 0)]]
         return calls
@@ -146,15 +153,8 @@ class _Handed:
 
 def _sentence(plan: Plan, call: Call) -> str:
     """Why somebody was called from the reserve."""
-    found = np.flatnonzero(plan.reserve.person == call.person)
-    listed = int(plan.listed[plan.site == plan.site[plan.person == call.person]].sum())
-    where = ""
-    if len(found):
-        number = int(plan.reserve.place[found[0]]) - listed
-        chance = plan.reserve.chance[found[0]]
-        where = (
-            f", number {number} in order (chance to be in reserve, given the list: {chance:.0%})"
-        )
+    place = place_in_reserve(plan, call.person)
+    where = f", {place}" if place else ""
     why = {
         Why.PLACE: "a place was free",
         Why.NOT_REACHED: "somebody on the list was not reached",
@@ -234,10 +234,7 @@ def call_reserves(
     """
     with database.writing() as connection:
         handed = _open(connection, plan)
-        by_site = {
-            site.name: [i for i in handed.in_order(site.name) if i not in handed]
-            for site in plan.sites
-        }
+        by_site = {site.name: handed.waiting(site.name) for site in plan.sites}
         missed = _missed(handed)
         many, why = sum(missed.values()), Why.NOT_REACHED
         wanted = missed if count is None else _shared(count, by_site)
