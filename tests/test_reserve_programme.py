@@ -228,6 +228,21 @@ def test_sites_have_reserves_of_their_own(programme):
     assert in_reserve(plan).count(plan.names[called]) == 1
 
 
+def test_who_has_a_contact_already_is_not_called(programme):
+    """The first in reserve has a contact arranged, the second was contacted off the list."""
+    plan, _ = make_plan(programme, NAME)
+    order = in_reserve(plan)
+    import_people(programme, f"id,reserved\n{order[30]},21\n".encode(), NAME)
+    record(programme, f"id,contacted\n{order[31]},1\n".encode(), NAME)
+    opt_out(programme, order[0])
+    assert {plan.names[i] for i in hand_out(programme, plan, NAME).called} == {order[32]}
+    # Sites come in after the plan: nobody is taken off, the list must be made anew.
+    initialise(programme, NAME, capacity={"north": 6}, by="region")
+    since = hand_out(programme, plan, NAME)
+    assert "capacity went from 30 to 6" in str(since)
+    assert "without a place" not in str(since)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

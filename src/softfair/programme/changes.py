@@ -111,25 +111,24 @@ class _Handed:
         ]
 
     def waiting(self, site: str) -> list[int]:
-        """Who is next at a site, the first first: in the draw now, not on the list, not taken off."""
+        """Who is next at a site, the first first: in the draw now, and neither listed nor told of."""
         off = {i for i, one in self.calls.items() if one.why is Why.OVERRIDE}
-        return [
-            i
-            for i in self.in_order(site)
-            if i not in self and i not in off and self.eligibility.status[i] == Status.IN_DRAW
-        ]
+        free = (self.eligibility.status == Status.IN_DRAW) & (self.contacted < 0)
+        return [i for i in self.in_order(site) if i not in self and i not in off and free[i]]
 
     def due(self) -> list[Call]:
         """Who is to be called, or taken off, so that every place is filled and none is double."""
         now = {site.name: site.capacity for site in self.eligibility.sites}
-        calls = []
+        calls: list[Call] = []
+        if set(now) != {site.name for site in self.plan.sites}:
+            return calls  # capacity goes by something else now: the list must be made anew
         for site in self.plan.sites:
             order = self.in_order(site.name)
             # Whom an officer called, or who was called because others were not reached, has no
             # place of this kind.
             extra = {i for i, one in self.calls.items() if one.calls and one.why is not Why.PLACE}
             holding = [i for i in order if i in self and i not in extra]
-            free = now.get(site.name, 0) - len(holding)
+            free = now[site.name] - len(holding)
             calls += [Call(i, True, Why.PLACE) for i in self.waiting(site.name)[: max(free, 0)]]
             untold = [i for i in holding if self.contacted[i] < 0]
             calls += [Call(i, False, Why.PLACE) for i in untold[::-1][: max(-free, 0)]]
