@@ -111,7 +111,7 @@ class _Handed:
         ]
 
     def waiting(self, site: str) -> list[int]:
-        """Who is next at a site, the first first: in the draw now, and neither listed nor told of."""
+        """Who is next at a site, the first first: in the draw, neither listed nor told of."""
         off = {i for i, one in self.calls.items() if one.why is Why.OVERRIDE}
         free = (self.eligibility.status == Status.IN_DRAW) & (self.contacted < 0)
         return [i for i in self.in_order(site) if i not in self and i not in off and free[i]]
