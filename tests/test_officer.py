@@ -730,3 +730,70 @@ def test_help_has_defaults_and_examples():
     }
     for name in ("round", "capacity", "horizon", "states", "c", "cooldown", "level", "seed"):
         assert "[default: " in options[name], name
+
+
+# What is known of people.
+
+
+def test_numbers_reach_the_model_and_names_do_not(tmp_path):
+    """Ages and distances that most have for themselves are used; telephones and names are kept."""
+    database, rng = Store(str(tmp_path / "p.db")), np.random.default_rng(1)
+    initialise(database, NAME, seed=0, capacity=4)
+    n = 40
+    ages, distances = rng.integers(18, 70, n), rng.random(n) * 20
+    rows = [
+        f"p{i};Person {i};98{i:06d};{ages[i]};{distances[i]:.2f};{'ab'[i % 2]};{1000 + i}".replace(
+            ".", ","
+        )
+        for i in range(n)
+    ]
+    rows[3] = rows[3].replace(f";{ages[3]};", ";n/a;")
+    head = "id;Full name;Phone;age;distance;caste;card"
+    done = import_people(database, "\n".join([head, *rows, ""]).encode(), NAME)
+    assert set(done.kept) == {"Full name", "Phone", "card"}
+    assert set(done.groups) == {"age", "distance", "caste"}
+    lines = [f"p{i},{t},{rng.integers(2)},{rng.integers(2)}" for i in range(n) for t in range(6)]
+    content = "id,round,state,contacted\n" + "\n".join(lines) + "\n"
+    import_history(database, content.encode(), NAME)
+    with database.reading() as connection:
+        people = load_people(connection)
+    np.testing.assert_allclose(people.numbers("distance"), distances.round(2))
+    assert np.flatnonzero(np.isnan(people.numbers("age"))).tolist() == [3]
+    assert people.numbers("caste") is None
+    model, _ = fit(database, NAME)
+    assert set(model.summary.columns) <= {"age", "distance", "caste"}
+    assert {"age", "distance"} <= set(model.summary.columns)
+    # A protected column stays out of the model, and is reported on.
+    initialise(database, NAME, protected=("caste",))
+    model, new = fit(database, NAME)
+    assert new
+    assert "caste" not in {*model.summary.columns, *(one[0] for one in model.summary.told)}
+    plan, _ = make_plan(database, NAME)
+    assert plan.outlook.lowest.column == "caste"  # the first that is no number
+    found = audit(database)
+    assert any(line.startswith("Kept out of the estimates: caste.") for line in found.findings)
+    shown = {row.column for row in found.groups}
+    assert shown == {"", "age", "distance", "caste"}
+    bands = [row for row in found.groups if row.column == "age"]
+    assert len(bands) == 5  # four bands, and one of whom it is not known
+    assert sum(row.people for row in bands) == n
+    with pytest.raises(InvalidInput, match="protected"):
+        initialise(database, NAME, shrink="caste")
+
+
+def test_a_target_that_binds_nobody_says_so(tmp_path):
+    """Chance meets it whatever c is: the programme's own stays, and is not infinite."""
+
+    def said(*words):
+        done = shell.run(*words, folder=tmp_path, COLUMNS="200")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    said("init", "--sample")
+    told = said("plan", "--target", "region=0.01")
+    assert "Target met: no region below 1 % of the average rate. It does not bind: even the" in told
+    assert "the programme's own c = 10 stays." in told
+    told = said("plan", "--target", "region=0.9", "--replan", "more even")
+    assert "Target met: no region below 90 % of the average rate.\n" in told
+    told = said("plan", "--target", "benefit=1%", "--replan", "less")
+    assert "It does not bind: a lottery meets it, so c = 0." in told

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from softfair.errors import SoftFairError, StoreError
 from softfair.programme import sample, store
+from softfair.programme.changes import call_reserves, since_plan
 from softfair.programme.checks import check
 from softfair.programme.eligibility import Status
 from softfair.programme.imports import import_history, import_people
@@ -39,6 +40,8 @@ TABLES = (
     store.plan,
     store.plan_row,
     store.signature,
+    store.reserve,
+    store.call,
 )
 fork = multiprocessing.get_context(
     "fork"
@@ -66,6 +69,13 @@ def plan(url):
     make_plan(Store(url), NAME)
 
 
+def reserve(url):
+    """One is called from the reserve of round 21, once."""
+    made = plan_of(Store(url), 21)
+    if not since_plan(Store(url), made).called:
+        call_reserves(Store(url), made, NAME, 1, "a helper more")
+
+
 def outcome(url):
     record(Store(url), sample.outcome_file(Store(url)), NAME)
 
@@ -81,7 +91,7 @@ def second_thought(url):
     retract(Store(url), NAME, number, "of another week")
 
 
-WORK = (people, history, plan, outcome, second_thought)
+WORK = (people, history, plan, reserve, outcome, second_thought)
 
 
 def emptied(url):
@@ -93,7 +103,7 @@ def emptied(url):
                 if table is not store.meta:
                     connection.execute(table.delete())
             if not database.embedded:  # numbers begin at 1 again, as they do in SQLite
-                for name in ("setting", "batch", "model", "plan"):
+                for name in ("setting", "batch", "model", "plan", "call"):
                     connection.execute(sa.text(f"ALTER SEQUENCE {name}_id_seq RESTART"))
     initialise(database, NAME, seed=0)
     return database
@@ -330,7 +340,8 @@ def old(url, tmp_path):
         connection.executescript(lines)
     if path == url:
         return url
-    engine, new = sa.create_engine(f"sqlite:///{path}"), ("link", "commitment", "signature")
+    engine = sa.create_engine(f"sqlite:///{path}")
+    new = ("link", "commitment", "signature", "reserve", "call")
     with engine.connect() as source, Store(url).engine.connect() as target, target.begin():
         store.tables.create_all(
             target, [one for one in store.tables.sorted_tables if one.name not in new]

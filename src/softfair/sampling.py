@@ -48,6 +48,7 @@ __all__ = [
     "inclusion_spread",
     "multiplier",
     "new_key",
+    "race_by_luck",
     "top_by_luck",
 ]
 
@@ -298,6 +299,43 @@ def top_by_luck(scores: ArrayLike, k: int, luck: NDArray[np.uint64]) -> NDArray[
     k = whole("k", k, 0, len(values), f", the arms are {len(values)}")
     order = _order_of(luck, len(values))
     return np.sort(order[np.argsort(-values[order], kind="stable")[:k]])
+
+
+def race_by_luck(log_weights: ArrayLike, luck: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """All arms in the order in which their clocks ring, where each brings its own random numbers.
+
+    Parameters
+    ----------
+    log_weights : array_like [n]
+        Logarithms of the weights, finite.
+    luck : ndarray of uint64 [n, 2]
+        128 random bits of each arm, independent of the weights.
+
+    Returns
+    -------
+    ndarray [n]
+        Indices of the arms, the first to ring first. The first k of them have the law of the
+        design ``successive``.
+
+    Raises
+    ------
+    InvalidInput
+        A log-weight is not a number, or ``luck`` is not of that shape and type.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import softfair as sf
+    >>> luck = np.random.default_rng(0).integers(0, 2**64, (3, 2), dtype=np.uint64)
+    >>> sf.sampling.race_by_luck([0.0, 1000.0, 500.0], luck)
+    array([1, 2, 0])
+    """
+    z = _vector(log_weights)
+    _refuse_nan(z)
+    order = _order_of(luck, len(z))
+    rings = np.empty(len(z))
+    draws.rings_by_luck(z[order], _unit(luck[order, 1]), rings)
+    return order[np.argsort(rings, kind="stable")]
 
 
 def _order_of(luck: NDArray[np.uint64], n: int) -> NDArray[np.int64]:

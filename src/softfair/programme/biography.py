@@ -11,8 +11,9 @@ import sqlalchemy as sa
 from ..errors import InvalidInput
 from . import store
 from .batches import spelling
+from .calls import calls_of
 from .models import load_model
-from .plans import explain, load_plan
+from .plans import Plan, explain, load_plan, place_in_reserve
 from .settings import Settings
 from .snapshot import load_details, take_snapshot
 from .store import UNKNOWN, Connection, Store, plan_in_force
@@ -161,7 +162,16 @@ def _plans(connection: Connection, i: int, rounds: list[int]) -> tuple[InPlan, .
                     plan.version,
                     bool(plan.listed[row]),
                     float(plan.probability[row]),
-                    explain(plan)[row],
+                    explain(plan)[row] + _reserve(connection, plan, i),
                 )
             )
     return tuple(found)
+
+
+def _reserve(connection: Connection, plan: Plan, i: int) -> str:
+    """Where a person is in the reserve of a plan, and whether they were called from it."""
+    place, call = place_in_reserve(plan, i), calls_of(connection, plan.id).get(i)
+    said = f" In reserve: {place}." if place else ""
+    if call is not None:
+        said += " Called from the reserve." if call.calls else " Taken off the list."
+    return said

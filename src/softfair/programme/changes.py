@@ -1,16 +1,30 @@
-"""What has changed since a plan was made: who of its list should not be called any more."""
+"""What has changed since a plan was made: who is struck off its list, and who is called instead.
+
+The order in which people are called was drawn with the list (`plans.making.reserve_of`). Who has
+opted out or left since is struck off, and the next in order is called; where capacity fell, the
+last in order are taken off. Who was called is written down when the list is handed out.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
-from .eligibility import Status, eligibility_of
-from .plans import Plan
-from .snapshot import take_snapshot
-from .store import Store
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Since", "since_plan"]
+from ..errors import InvalidInput
+from .calls import Call, Why, calls_of, write_calls
+from .eligibility import Eligibility, Status, eligibility_of
+from .plans import Plan, place_in_reserve
+from .snapshot import Snapshot, take_snapshot
+from .store import Connection, Store
+
+__all__ = ["Since", "call_reserves", "hand_out", "override", "since_plan"]
+
+Ints = NDArray[np.int64]
 
 WHY = {
     Status.OPTED_OUT: "opted out",
@@ -21,29 +35,135 @@ WHY = {
     Status.ABSENT: "absent",
     Status.COOLING: "contacted shortly before",
 }
+TAKEN_OFF = {
+    Why.PLACE: "without a place",
+    Why.NOT_REACHED: "taken off",
+    Why.OVERRIDE: "taken off by an officer",
+}
 
 
 @dataclass(frozen=True)
 class Since:
     """What has changed since a plan was made."""
 
-    struck: dict[int, str]  # number of a listed person who is not in the draw any more -> why
+    struck: dict[int, str]  # number of a listed person who is not to be called any more -> why
     places_before: int
     places_now: int
+    called: Mapping[int, str] = field(default_factory=dict)  # from the reserve -> why
 
     def __bool__(self) -> bool:
-        return bool(self.struck) or self.places_before != self.places_now
+        return bool(self.struck or self.called) or self.places_before != self.places_now
 
     def __str__(self) -> str:
-        """The changes as part of a sentence; empty if there are none."""
+        """The changes that call for another list, as part of a sentence; empty: none."""
         parts = [f"{many} {why}" for why, many in Counter(self.struck.values()).items()]
         if self.places_before != self.places_now:
             parts.append(f"capacity went from {self.places_before} to {self.places_now}")
         return ", ".join(parts)
 
 
+@dataclass(frozen=True, eq=False)
+class _Handed:
+    """A plan as it is handed out now."""
+
+    plan: Plan
+    now: Snapshot
+    eligibility: Eligibility
+    calls: dict[int, Call]  # in force
+    contacted: Ints  # [n] in the round; UNKNOWN: not told of
+
+    @classmethod
+    def of(cls, connection: Connection, plan: Plan) -> _Handed | None:
+        """None: the round is over, and nothing changes its list any more."""
+        now = take_snapshot(connection)
+        if plan.round in now.over():
+            return None
+        _, contacted = now.history.of(plan.round, now.people.n)
+        eligibility = eligibility_of(now, plan.round)
+        return cls(plan, now, eligibility, calls_of(connection, plan.id), contacted)
+
+    def __contains__(self, person: int) -> bool:
+        """Whether somebody is on the list, as it was drawn and as others were called since."""
+        call = self.calls.get(person)
+        return person in self.drawn if call is None else call.calls
+
+    @cached_property
+    def drawn(self) -> set[int]:
+        """Who was drawn."""
+        return set(self.plan.person[self.plan.listed == 1].tolist())
+
+    def why_not(self, person: int) -> str | None:
+        """Why somebody cannot be called any more; who was contacted already, was called."""
+        if self.contacted[person] == 1:
+            return None
+        return WHY.get(Status(int(self.eligibility.status[person])))
+
+    def in_order(self, site: str) -> list[int]:
+        """Who is called at a site, the first first; those who can be called no more left out."""
+        plan, order = self.plan, self.plan.reserve
+        names = [one.name for one in plan.sites]
+        at = dict(zip(plan.person.tolist(), plan.site.tolist(), strict=True))
+        place = np.argsort(order.place, kind="stable")
+        return [
+            i
+            for i in order.person[place].tolist()
+            if names[at[i]] == site and self.why_not(i) is None
+        ]
+
+    def waiting(self, site: str) -> list[int]:
+        """Who is next at a site, the first first: in the draw, neither listed nor told of."""
+        off = {i for i, one in self.calls.items() if one.why is Why.OVERRIDE}
+        free = (self.eligibility.status == Status.IN_DRAW) & (self.contacted < 0)
+        return [i for i in self.in_order(site) if i not in self and i not in off and free[i]]
+
+    def due(self) -> list[Call]:
+        """Who is to be called, or taken off, so that every place is filled and none is double."""
+        now = {site.name: site.capacity for site in self.eligibility.sites}
+        calls: list[Call] = []
+        if set(now) != {site.name for site in self.plan.sites}:
+            return calls  # capacity goes by something else now: the list must be made anew
+        for site in self.plan.sites:
+            order = self.in_order(site.name)
+            # Whom an officer called, or who was called because others were not reached, has no
+            # place of this kind.
+            extra = {i for i, one in self.calls.items() if one.calls and one.why is not Why.PLACE}
+            holding = [i for i in order if i in self and i not in extra]
+            free = now[site.name] - len(holding)
+            calls += [Call(i, True, Why.PLACE) for i in self.waiting(site.name)[: max(free, 0)]]
+            untold = [i for i in holding if self.contacted[i] < 0]
+            calls += [Call(i, False, Why.PLACE) for i in untold[::-1][: max(-free, 0)]]
+        return calls
+
+    def since(self) -> Since:
+        """What has changed."""
+        struck = {}
+        for i in sorted(self.drawn | {one.person for one in self.calls.values() if one.calls}):
+            reason = self.why_not(i) if i in self else TAKEN_OFF[self.calls[i].why]
+            if reason is not None:
+                struck[i] = reason
+        called = {
+            i: _sentence(self.plan, one)
+            for i, one in self.calls.items()
+            if one.calls and i not in self.drawn and i not in struck
+        }
+        before = sum(site.capacity for site in self.plan.sites)
+        return Since(struck, before, sum(site.capacity for site in self.eligibility.sites), called)
+
+
+def _sentence(plan: Plan, call: Call) -> str:
+    """Why somebody was called from the reserve."""
+    place = place_in_reserve(plan, call.person)
+    where = f", {place}" if place else ""
+    why = {
+        Why.PLACE: "a place was free",
+        Why.NOT_REACHED: "somebody on the list was not reached",
+        Why.OVERRIDE: f"an officer's decision: {call.reason}",
+    }[call.why]
+    return f"Called from the reserve{where}: {why}."
+
+
 def since_plan(database: Store, plan: Plan) -> Since:
-    """What has changed since a plan was made.
+    """What has changed since a plan was made; nothing is written.
 
     Parameters
     ----------
@@ -53,15 +173,159 @@ def since_plan(database: Store, plan: Plan) -> Since:
         The plan; once its round is over, nothing changes it.
     """
     with database.reading() as connection:
-        now = take_snapshot(connection)
-    before = sum(site.capacity for site in plan.sites)
-    if plan.round in now.over():  # what came after does not matter any more
+        return _since(connection, plan)
+
+
+def _since(connection: Connection, plan: Plan) -> Since:
+    handed = _Handed.of(connection, plan)
+    if handed is None:  # what came after does not matter any more
+        before = sum(site.capacity for site in plan.sites)
         return Since({}, before, before)
-    eligibility = eligibility_of(now, plan.round)
-    struck = {
-        int(i): WHY[Status(code)]
-        for i in plan.person[plan.listed == 1]
-        if (code := int(eligibility.status[i])) in WHY
-    }
-    places = sum(site.capacity for site in eligibility.sites)
-    return Since(struck, before, places)
+    return handed.since()
+
+
+def hand_out(database: Store, plan: Plan, software: str) -> Since:
+    """What has changed since a plan was made, with every free place given to the next in order.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    plan
+        The plan.
+    software
+        Name and version that calls from the reserve are stamped with.
+    """
+    with database.reading() as connection:
+        handed = _Handed.of(connection, plan)
+        if handed is None or not handed.due():
+            return _since(connection, plan)
+    with database.writing() as connection:
+        handed = _Handed.of(connection, plan)
+        if handed is not None:
+            write_calls(connection, plan.id, handed.due(), software)
+        return _since(connection, plan)
+
+
+def call_reserves(
+    database: Store, plan: Plan, software: str, count: int | None = None, reason: str = ""
+) -> Since:
+    """Call the next in order for those on the list who were not reached.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    plan
+        The plan of a round that is not over.
+    software
+        Name and version that calls are stamped with.
+    count
+        How many. Default: as many as were told as not reached and have nobody called for them.
+    reason
+        Why more are called than that.
+
+    Raises
+    ------
+    InvalidInput
+        If the round is over, more are to be called than were not reached and no reason is given,
+        or the reserve has not so many who can be called.
+    """
+    with database.writing() as connection:
+        handed = _open(connection, plan)
+        by_site = {site.name: handed.waiting(site.name) for site in plan.sites}
+        missed = _missed(handed)
+        many, why = sum(missed.values()), Why.NOT_REACHED
+        wanted = missed if count is None else _shared(count, by_site)
+        if count is not None and count > many:
+            why = Why.OVERRIDE
+            if not reason.strip():
+                raise InvalidInput(
+                    f"{many} on the list were told as not reached and have nobody called for them, "
+                    f"and {count} are to be called; say why, such as --reason 'a day more'"
+                )
+        left = sum(map(len, by_site.values()))
+        if count is not None and count > left:
+            raise InvalidInput(
+                f"{count} are to be called, the reserve of round {plan.round} has {left} "
+                "who can be; call fewer, or draw anew with: softfair plan --replan REASON"
+            )
+        calls = [
+            Call(i, True, why, reason.strip() or None)
+            for name, many in wanted.items()
+            for i in by_site[name][:many]
+        ]
+        write_calls(connection, plan.id, calls, software)
+        return _since(connection, plan)
+
+
+def override(
+    database: Store, plan: Plan, software: str, name: str, calls: bool, reason: str
+) -> Since:
+    """Call somebody out of order, or take them off; nobody's stated chance changes.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    plan
+        The plan of a round that is not over.
+    software
+        Name and version that the call is stamped with.
+    name
+        The person's identifier.
+    calls
+        Whether they are to be called.
+    reason
+        Why; it is kept.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no reason, nobody of that name, or they cannot be called.
+    """
+    if not reason.strip():
+        raise InvalidInput("the order is left for a reason; say it, such as --reason 'in hospital'")
+    with database.writing() as connection:
+        handed = _open(connection, plan)
+        if name not in plan.names:
+            raise InvalidInput(f"nobody is called {name!r}; see: softfair plan --all")
+        person = plan.names.index(name)
+        if calls and (why := handed.why_not(person)) is not None:
+            raise InvalidInput(f"{name} cannot be called in round {plan.round}: {why}")
+        if calls == (person in handed):
+            said = "on the list already" if calls else "not on the list"
+            raise InvalidInput(f"{name} is {said}; nothing was changed")
+        write_calls(
+            connection, plan.id, [Call(person, calls, Why.OVERRIDE, reason.strip())], software
+        )
+        return _since(connection, plan)
+
+
+def _open(connection: Connection, plan: Plan) -> _Handed:
+    handed = _Handed.of(connection, plan)
+    if handed is None:
+        raise InvalidInput(f"round {plan.round} is over; nobody can be called for it any more")
+    return handed
+
+
+def _missed(handed: _Handed) -> dict[str, int]:
+    """How many at each site were told as not reached and have nobody called for them."""
+    plan = handed.plan
+    site = dict(zip(plan.person.tolist(), plan.site.tolist(), strict=True))
+    missed: Counter[str] = Counter({one.name: 0 for one in plan.sites})
+    for i in handed.drawn | set(handed.calls):
+        name = plan.sites[site[i]].name if site[i] >= 0 else ""
+        missed[name] += i in handed and handed.contacted[i] == 0
+        call = handed.calls.get(i)
+        missed[name] -= call is not None and call.calls and call.why is Why.NOT_REACHED
+    return {name: max(many, 0) for name, many in missed.items()}
+
+
+def _shared(count: int, by_site: dict[str, list[int]]) -> dict[str, int]:
+    """So many, one site after another."""
+    wanted = {}
+    for name, waiting in by_site.items():
+        wanted[name] = min(count, len(waiting))
+        count -= wanted[name]
+    return wanted

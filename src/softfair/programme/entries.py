@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ __all__ = [
     "group",
     "identifier",
     "number_reader",
+    "numbers_of",
     "optional_round",
     "round_number",
     "says_nothing",
@@ -33,6 +34,7 @@ __all__ = [
 
 CLEARED = -3  # an entry that removes a round that was set before
 STRIDE = 2**31  # rounds are below this, so that person * STRIDE + round is one number for both
+NAMES = 10  # different numbers up to which a column about people is one of groups
 # Control characters, and marks that change the direction of text.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 YES = ("1", "yes", "true", "y", "t", "x", "\u2713", "\u2714")  # the last two are ticks
@@ -207,3 +209,25 @@ def number_reader(texts: Iterable[str], comma: bool) -> Callable[[str], float]:
         return value
 
     return read
+
+
+def numbers_of(texts: Sequence[str]) -> Floats | None:
+    """The distinct entries of a column about people as numbers; None: they are names of groups.
+
+    Parameters
+    ----------
+    texts
+        The distinct entries.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        One for each, nan where it says nothing. A column of up to NAMES different numbers is one of
+        groups: a worker's number is a name.
+    """
+    read = number_reader(texts, comma=False)
+    try:
+        numbers = np.array([read(text) for text in texts], dtype=np.float64)
+    except ValueError:
+        return None
+    return numbers if np.count_nonzero(np.isfinite(numbers)) > NAMES else None

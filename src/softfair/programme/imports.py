@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +27,7 @@ from .batches import (
 )
 from .columns import ReadAs, folded, remembered
 from .dates import Calendar
-from .entries import CLEARED, flag, group, identifier
+from .entries import CLEARED, flag, group, identifier, numbers_of
 from .groups import settle_twins
 from .reading import FACTS, Source, Table, read_table
 from .settings import Settings, change_settings, current_settings
@@ -43,6 +44,7 @@ PERSONAL = 0.5  # share of different entries from which on a column is no group:
 FEW = 20  # rows below which no column is taken for personal
 NO_GROUP = ("", "n/a", "#n/a")  # entries that name no group; NA may be Namibia
 HISTORY = ("state", "value", "contacted")
+LIKE_TELEPHONE = re.compile(r"\s*(\+|0\d|[\d\s()./-]*(\d[\s()./-]*){7}$)")  # or a day as a number
 
 
 def import_people(
@@ -103,7 +105,8 @@ def import_people(
         for name in grouping:
             table.parse(name, group)
         table.refuse()
-        table, read_as, notes = settle_twins(table, grouping, people, read_as)
+        spelt = [name for name in grouping if numbers_of(table.columns[name][0]) is None]
+        table, read_as, notes = settle_twins(table, spelt, people, read_as)
         earlier = content.earlier(connection)
         if earlier is not None and not earlier.later:
             return earlier.imported
@@ -184,6 +187,16 @@ def _facts(table: Table, settings: Settings) -> tuple[dict[str, Ints], ReadAs]:
     return facts, read_as
 
 
+def _is_measure(distinct: list[str], codes: Ints) -> bool:
+    """Whether a column measures something about people, such as age: no name, no telephone."""
+    numbers = numbers_of(distinct)
+    if numbers is None or any(LIKE_TELEPHONE.match(text) for text in distinct):
+        return False
+    told = np.isfinite(numbers)
+    whole = bool((numbers[told] % 1 == 0).all())
+    return not whole or int(told[codes].sum()) > int(told.sum())  # else all have one of their own
+
+
 def _sorts_of_columns(table: Table, read_as: ReadAs) -> tuple[list[str], list[str]]:
     """Which columns of a file of people are groups, and which are kept for worksheets."""
     told = {folded(name) for name in read_as.keep}
@@ -193,7 +206,11 @@ def _sorts_of_columns(table: Table, read_as: ReadAs) -> tuple[list[str], list[st
         if name in ("id", *FACTS):
             continue
         filled = int(np.count_nonzero([bool(text) for text in distinct]))
-        personal = len(codes) >= FEW and filled > PERSONAL * len(codes)
+        personal = (
+            len(codes) >= FEW
+            and filled > PERSONAL * len(codes)
+            and not _is_measure(distinct, codes)
+        )
         (kept if folded(name) in told or personal else grouping).append(name)
     return grouping, kept
 

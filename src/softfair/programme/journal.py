@@ -64,7 +64,21 @@ def journal(database: Store) -> list[Act]:
             note = f"version {row.version}: {row.reason}" if row.version > 1 else ""
             name = who.get(("plan", row.id), "")
             acts.append(Act(row.created, name, "plan", row.id, None, None, None, row.round, note))
+        acts += _calls(connection, who)
     return sorted(acts, key=lambda act: act.created)
+
+
+def _calls(connection: Connection, who: dict[tuple[str, int], str]) -> list[Act]:
+    """Calls from the reserve."""
+    t, p = store.call, store.plan
+    query = sa.select(t, p.c.round).join(p, p.c.id == t.c.plan).order_by(t.c.id)
+    acts = []
+    for row in connection.execute(query):
+        note = f"{'called' if row.calls else 'taken off'} ({row.why})"
+        note += f": {row.reason}" if row.reason else ""
+        name = who.get(("call", row.id), "")
+        acts.append(Act(row.created, name, "reserve", row.id, None, None, None, row.round, note))
+    return acts
 
 
 @dataclass(frozen=True)

@@ -250,6 +250,27 @@ class Luck:
         return f"Drawn with public luck: {self.text}."
 
 
+def further(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """More luck of the same people [n, 2]: what is drawn after the list is not tied to it.
+
+    Parameters
+    ----------
+    numbers
+        Each person's luck [n, 2], whose bits are mixed as in splitmix64.
+    """
+    first = _mixed(_mixed(numbers[:, 0]) ^ numbers[:, 1])
+    return np.stack([first, _mixed(first ^ _mixed(numbers[:, 1]))], axis=1)
+
+
+def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A permutation of 64 bits in which each depends on all (splitmix64)."""
+    with np.errstate(over="ignore"):
+        x = bits + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
 def numbers(key: str, names: list[str]) -> NDArray[np.uint64]:
     """Each person's luck: 128 bits that follow from the key and their identifier [n, 2].
 

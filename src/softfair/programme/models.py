@@ -21,9 +21,6 @@ from .store import MANY, Connection, Store, names_of
 
 __all__ = ["Model", "Summary", "fit", "fit_in", "is_intact", "latest_model", "load_model"]
 
-# A column of texts that are all numbers is a number if it has more values than this, else a
-# category: a worker's number is a name.
-NAMES = 10
 ARRAYS = ("P", "low", "high", "seen", "bound", "draws")  # of a model, as they are stored
 
 UNIT = 65_535  # of a chance that is stored as a whole number of 16 bits
@@ -160,21 +157,12 @@ def _columns(now: Snapshot) -> dict[str, NDArray[Any]]:
     """What is known of people that estimates go by: numbers or texts [n], by name."""
     people, shrink = now.people, now.settings.shrink
     columns: dict[str, NDArray[Any]] = {}
-    for name in sorted(people.columns()) if shrink is None else [shrink]:
+    open_ = sorted(set(people.columns()) - set(now.settings.protected))
+    for name in open_ if shrink is None else [shrink]:
         values, code = people.group(name)
-        numbers = _as_numbers(values)
-        columns[name] = (np.array(values, dtype=object) if numbers is None else numbers)[code]
+        numbers = people.numbers(name)
+        columns[name] = np.array(values, dtype=object)[code] if numbers is None else numbers
     return columns
-
-
-def _as_numbers(values: list[str]) -> Floats | None:
-    """The values as numbers, nan where missing; None: they are names."""
-    if len(values) <= NAMES:
-        return None
-    try:
-        return np.array([float(value) if value else np.nan for value in values])
-    except ValueError:
-        return None
 
 
 def _estimate(now: Snapshot, columns: dict[str, NDArray[Any]]) -> tuple[Summary, dict[str, Any]]:

@@ -95,6 +95,7 @@ class Outlook:
     reached: float | None = None  # share of the listed who are reached; None: not seen yet
     evenness: Evenness = SOFTFAIR
     mu: tuple[float, ...] = ()  # weight of evenness at each site; empty for SoftFair
+    binds: bool = True  # whether the target, if any, decided c: else any c, or the own, meets it
     # Share of the most effective plan's gain that is lost because capacity goes by site; None: it
     # does not, or there is nothing to gain.
     sites_cost: float | None = None
@@ -116,6 +117,7 @@ class Outlook:
         if self.target is not None:
             fields["target"], fields["target_said"] = asdict(self.target), str(self.target)
             fields["most_effective_gained"] = self.most_effective_gained
+            fields["binds"] = self.binds
         if self.gain is not None:
             fields["gain"] = asdict(self.gain)
         if self.reached is not None:
@@ -145,6 +147,7 @@ class Outlook:
             reached=fields.get("reached"),
             evenness=Evenness(**fields.get("evenness", {})),
             mu=tuple(fields.get("mu", ())),
+            binds=fields.get("binds", True),
             sites_cost=fields.get("sites_cost"),
         )
 
@@ -450,7 +453,7 @@ def choose_c(cohorts: Sequence[SiteCohort], settings: Settings, people: People) 
     if sum(cohort.cohort.n for cohort in cohorts) > SLICE:
         say("weighing what a contact brings to each ...")
     target = settings.target
-    column = next(iter(people.columns()), None)
+    column = next((name for name in people.columns() if people.numbers(name) is None), None)
     if target is not None and target.column is not None:
         column = target.column
     prospects = Prospects(cohorts, people, column, settings.evenness)
@@ -494,7 +497,9 @@ def _found(prospects: Prospects, target: Target, own: float) -> Outlook:
         # A target of evenness that binds nobody is no reason to leave chance out: the programme's
         # own c stays.
         usual = boldest if target.goal == "benefit" else prospects.at(own)
-        return usual if usual.meets(target) else boldest
+        if usual.meets(target):
+            return replace(usual, binds=False)
+        return _above(prospects, target, own) or boldest
     if safest.meets(target):
         return _bisected(prospects, target, safest)
     between = []
@@ -512,6 +517,14 @@ def _found(prospects: Prospects, target: Target, own: float) -> Outlook:
         f"the nearest that can is {_nearest(target, nearest)}, at c = {nearest.c:.3g}; "
         "ask for that, or raise the capacity"
     )
+
+
+def _above(prospects: Prospects, target: Target, own: float) -> Outlook | None:
+    """The first of several multipliers above the programme's own that meets a target."""
+    for c in np.geomspace(max(own, prospects.hardest / SCANNED), prospects.hardest, SCAN)[1:]:
+        if (tried := prospects.at(float(c))).meets(target):
+            return tried
+    return None
 
 
 def _bisected(prospects: Prospects, target: Target, met: Outlook) -> Outlook:

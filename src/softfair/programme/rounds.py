@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from . import store
+from .calls import calls_of
 from .entries import STRIDE
 from .retractions import retracted_batches
 from .store import Connection, fetch
@@ -29,7 +30,8 @@ class Rounds:
     """The rounds that were planned, and what closes them."""
 
     closed: frozenset[int] = frozenset()  # by a record that said so
-    lists: Mapping[int, Ints] = field(default_factory=dict)  # planned round -> persons on its list
+    # Planned round -> persons on its list, as it was drawn and as others were called since.
+    lists: Mapping[int, Ints] = field(default_factory=dict)
 
     @property
     def planned(self) -> list[int]:
@@ -92,5 +94,9 @@ def load_rounds(connection: Connection) -> Rounds:
             np.int64,
         )
         for number, at in round_of.items():
-            lists[at] = np.sort(rows[rows[:, 1] == number, 0])
+            calls = calls_of(connection, number)
+            off = [one.person for one in calls.values() if not one.calls]
+            more = [one.person for one in calls.values() if one.calls]
+            drawn = np.setdiff1d(rows[rows[:, 1] == number, 0], off)
+            lists[at] = np.union1d(drawn, more).astype(np.int64)
     return Rounds(closed, lists)

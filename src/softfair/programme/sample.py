@@ -17,6 +17,7 @@ from ..datasets import cpap
 from ..errors import InvalidInput
 from . import store
 from .plans import load_plan
+from .rounds import load_rounds
 from .snapshot import load_people
 from .store import Store
 
@@ -104,9 +105,10 @@ def outcome_file(database: Store, round: int | None = None) -> bytes:
         if number is None:
             raise InvalidInput("no such round has been planned; make a list with: softfair plan")
         plan = load_plan(connection, number)
+        called = load_rounds(connection).lists[plan.round]
     rng = np.random.default_rng([2, plan.round])
     state = np.where(plan.state >= 0, plan.state, 0)[:PEOPLE]
-    contacted = plan.listed[:PEOPLE] * (rng.random(PEOPLE) < REACHED)
+    contacted = np.isin(plan.person[:PEOPLE], called) * (rng.random(PEOPLE) < REACHED).astype(int)
     after = _step(_truth().p, state, contacted, rng)
     seen = rng.random(PEOPLE) >= MISSED
     rows = (

@@ -212,6 +212,7 @@ class Settings:
     cooldown: int = 0  # rounds after a contact in which a person is not drawn again
     # Group column towards whose mean estimates are drawn; None: the first that has few values.
     shrink: str | None = None
+    protected: tuple[str, ...] = ()  # columns that estimates do not go by
     monotone: bool = False  # contact does not harm, the good state persists
     level: float = 0.9  # of intervals
     seed: int = 0  # from which the luck of every draw follows; random in a new programme
@@ -232,6 +233,11 @@ class Settings:
             raise InvalidInput(
                 f"a target is for SoftFair, and the policy is {self.evenness}; "
                 "say --target none, or --policy SoftFair"
+            )
+        if self.shrink is not None and self.shrink in self.protected:
+            raise InvalidInput(
+                f"{self.shrink} is protected, and estimates are drawn towards its means; "
+                "leave one of --protected and --shrink out"
             )
         if self.cooldown < 0:
             raise InvalidInput(
@@ -339,6 +345,7 @@ class Settings:
         stored: dict[str, Any] = json.loads(text)
         stored["c"] = c_from_json(stored["c"])
         stored["states"] = tuple(stored["states"])
+        stored["protected"] = tuple(stored.get("protected", ()))
         stored["target"] = stored["target"] and Target(**stored["target"])
         stored["evenness"] = Evenness(**stored.get("evenness", {}))
         exceptions = stored.get("exceptions", {})

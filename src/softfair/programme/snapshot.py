@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidInput
 from ..progress import say
 from . import store
-from .entries import STRIDE
+from .entries import STRIDE, numbers_of
 from .retractions import retracted_batches
 from .rounds import Rounds, load_rounds
 from .settings import Settings, current_settings
@@ -34,6 +34,7 @@ __all__ = [
     "take_snapshot",
 ]
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 BATCH = 2**18  # batch * BATCH + state and contact is one number; S is below 2**15
@@ -108,6 +109,18 @@ class People:
         number = {value: i for i, value in enumerate(values)}
         place = {text: number[value] for text, value in distinct.items()}
         return values, np.array([place[text] for text in self.groups], dtype=np.int64)
+
+    def numbers(self, column: str) -> Floats | None:
+        """A column as numbers [n], nan where it is not known; None: it is one of groups.
+
+        Parameters
+        ----------
+        column
+            Its name.
+        """
+        values, code = self.group(column)
+        numbers = numbers_of(values)
+        return None if numbers is None else numbers[code]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,6 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
-from .plans import load_plan
 from .settings import Settings
 from .snapshot import Snapshot, take_snapshot
 from .store import UNKNOWN, Store, plan_in_force
@@ -78,8 +77,7 @@ def standing(database: Store, named: int = NAMED) -> Standing:
         over = [at for at in now.over() if at in now.rounds.lists]
         last = None
         if over:
-            plan = load_plan(connection, plan_in_force(connection, over[-1]) or 0)
-            last = _last(now, over[-1], plan.person[plan.listed == 1])
+            last = _last(now, over[-1], now.rounds.lists[over[-1]])
     history, people = now.history, now.people
     at = now.next_round()
     gone = np.isin(np.arange(people.n), people.gone(at))

@@ -16,7 +16,9 @@ the same thing, the one with the highest batch (or version) is in force.
     plan          one draw: seed, c, capacity, model, software, digest of its whole content
                   (latest version in force)
     plan_row      each person's part in it: state, score, probability, on the list or why not
-    signature     who made a batch, setting, model, plan or commitment
+    reserve       the order in which a plan's people are called: the list first, then who is next
+    call          who was called from the reserve, or taken off a list (the latest row in force)
+    signature     who made a batch, setting, model, plan, call or commitment
     commitment    a plan whose luck is still open (see `plans.making`)
     link          one entry of the log for each transaction: what it added to the tables above
                   (see `chain`)
@@ -68,6 +70,7 @@ __all__ = [
     "batch",
     "c_from_json",
     "c_to_json",
+    "call",
     "commitment",
     "fetch",
     "link",
@@ -81,6 +84,7 @@ __all__ = [
     "plan",
     "plan_in_force",
     "plan_row",
+    "reserve",
     "setting",
     "sign",
     "signature",
@@ -89,7 +93,7 @@ __all__ = [
 
 Connection = sa.Connection
 
-VERSION = 3  # of the schema below
+VERSION = 4  # of the schema below
 DEFAULT = "softfair.db"
 MANY = 1_000_000  # from this many rows on, work takes seconds and is announced
 PATIENCE = 600_000  # milliseconds that a writer waits for the one before
@@ -195,7 +199,7 @@ signature = sa.Table(
     "signature",
     tables,
     sa.Column("id", whole, primary_key=True),
-    sa.Column("kind", sa.Text, nullable=False),  # batch, setting, model, plan, commitment
+    sa.Column("kind", sa.Text, nullable=False),  # batch, setting, model, plan, call, commitment
     sa.Column("number", whole, nullable=False),
     sa.Column("who", sa.Text, nullable=False),
     sa.UniqueConstraint("kind", "number"),
@@ -248,7 +252,28 @@ plan_row = sa.Table(
     sa.Column("listed", small, nullable=False),
     sqlite_with_rowid=False,
 )
-
+reserve = sa.Table(
+    "reserve",
+    tables,
+    sa.Column("plan", whole, primary_key=True, autoincrement=False),
+    sa.Column("person", whole, primary_key=True, autoincrement=False),
+    sa.Column("place", whole, nullable=False),  # at their site: 1 is called first
+    # Of being among those in reserve, given the list; 0 for who is on it.
+    sa.Column("chance", sa.Float(53), nullable=False),
+    sqlite_with_rowid=False,
+)
+call = sa.Table(
+    "call",
+    tables,
+    sa.Column("id", whole, primary_key=True),
+    sa.Column("created", sa.Text, nullable=False),
+    sa.Column("software", sa.Text, nullable=False),
+    sa.Column("plan", whole, sa.ForeignKey("plan.id"), nullable=False),
+    sa.Column("person", whole, sa.ForeignKey("person.id"), nullable=False),
+    sa.Column("calls", small, nullable=False),  # 1: is to be called; 0: not any more
+    sa.Column("why", sa.Text, nullable=False),  # see calls.Why
+    sa.Column("reason", sa.Text),  # an officer's, where the order was not followed
+)
 commitment = sa.Table(
     "commitment",
     tables,
@@ -264,7 +289,7 @@ link = chain.link_table(tables)
 
 # The statements that turn a database of one version into the next; a table stands for its making.
 # Version 1 had no reservations; version 2 had no bonuses, files' names, retractions, absences,
-# details, values, signatures, luck of persons, commitments and log.
+# details, values, signatures, luck of persons, commitments and log; version 3 no reserves.
 MIGRATIONS: dict[int, Sequence[str | sa.Table]] = {
     1: ("ALTER TABLE person_fact ADD COLUMN reserved INTEGER",),
     2: (
@@ -285,6 +310,7 @@ MIGRATIONS: dict[int, Sequence[str | sa.Table]] = {
         commitment,
         link,
     ),
+    3: (reserve, call),
 }
 
 

@@ -55,13 +55,19 @@ def plan_columns(
         `record`.
     """
     struck = {} if since is None else since.struck
-    listed = [bool(on) and i not in struck for i, on in zip(plan.person, plan.listed, strict=True)]
+    called = {} if since is None else since.called
+    listed = [
+        (bool(on) and i not in struck) or i in called
+        for i, on in zip(plan.person.tolist(), plan.listed, strict=True)
+    ]
     rows = [i for i in range(len(plan.person)) if everyone or listed[i]]
     sentences = explain(plan)
     evenness = {"bonus": [float(plan.bonus[i]) for i in rows]} if plan.bonus.any() else {}
     for i, number in enumerate(plan.person.tolist()):
         if number in struck:
             sentences[i] = f"Struck off the list: {struck[number]} since the plan was made."
+        elif number in called:
+            sentences[i] = called[number]
     days = {} if calendar is None else {"date": [str(calendar.start(plan.round))] * len(rows)}
     return {
         "id": [plan.names[plan.person[i]] for i in rows],

@@ -79,7 +79,7 @@ def write_worksheets(
         people, details = load_people(connection), load_details(connection)
     known = {
         i: {**json.loads(people.groups[i]), **details.get(i, {})}
-        for i in plan.person[plan.listed == 1].tolist()
+        for i in [*plan.person[plan.listed == 1].tolist(), *since.called]
         if i not in since.struck
     }
     names = {name for one in known.values() for name in one}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .evidence import Store, read
+from .evidence import Evidence, Store, read
 from .findings import findings_of
 from .groups import groups_of
 from .lists import fairness_of, lists_of, rounds_of
@@ -22,10 +22,10 @@ from .outcomes import calibration_of, cells_of, drift_of, engagement_of
 from .presentation import show, write_page
 from .result import Audit
 from .spread import spread_of
-from .statistics import quantile
+from .statistics import alarm_level, flag, quantile
 from .tables import Section, sections
 
-__all__ = ["Audit", "Section", "audit", "sections", "show", "write_page"]
+__all__ = ["Audit", "Section", "audit", "measure", "sections", "show", "write_page"]
 
 
 def audit(database: Store, cs: Sequence[float] = (), names: int = 0) -> Audit:
@@ -45,13 +45,35 @@ def audit(database: Store, cs: Sequence[float] = (), names: int = 0) -> Audit:
     Audit
         Every figure and what it means in words.
     """
-    evidence = read(database)
+    return measure(read(database), cs, names)
+
+
+def measure(evidence: Evidence, cs: Sequence[float] = (), names: int = 0) -> Audit:
+    """As `audit`, of what was read.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        What is known.
+    cs, names
+        See `audit`.
+
+    Returns
+    -------
+    Audit
+        Every figure and what it means in words.
+    """
     settings, people, history = evidence.settings, evidence.people, evidence.history
     planned, predictions = evidence.planned, evidence.predictions
     z, S = quantile(settings.level), settings.S
     lists, lists_test = lists_of(planned, z)
     spread, histograms = spread_of(planned, people, history, z, names)
     drift, recent = drift_of(predictions, history, people.n, settings.states, z)
+    groups, engagement = groups_of(planned, people, S, z), engagement_of(predictions, z)
+    calibration = calibration_of(predictions, z)
+    cells = cells_of(predictions, settings.states, z)
+    compared = (groups, engagement, calibration, cells, drift)
+    alarm = alarm_level(row.p for table in compared for row in table)
     measured = Audit(
         people=people.n,
         round_name=settings.round,
@@ -62,18 +84,29 @@ def audit(database: Store, cs: Sequence[float] = (), names: int = 0) -> Audit:
         lists=lists,
         lists_test=lists_test,
         spread=spread,
-        groups=groups_of(planned, people, S, z),
+        groups=flag(groups, alarm),
         fairness=fairness_of(planned),
-        engagement=engagement_of(predictions, z),
-        off_policy=off_policy_of(planned, policies_for(planned, cs), people.n, S, z),
-        calibration=calibration_of(predictions, z),
-        cells=cells_of(predictions, settings.states, z),
-        drift=drift,
+        engagement=flag(engagement, alarm),
+        off_policy=off_policy_of(planned, policies_for(planned, cs), predictions.means, S, z),
+        calibration=flag(calibration, alarm),
+        cells=flag(cells, alarm),
+        drift=flag(drift, alarm),
         recent=recent,
         histograms=histograms,
         deeds=evidence.deeds,
         entries=evidence.check.entries,
         wrong=evidence.check.wrong,
         checkpoint=evidence.check.checkpoint,
+        days=_days(evidence, [recent.first, recent.last, spread.first_round]),
+        protected=settings.protected,
     )
     return replace(measured, findings=tuple(findings_of(measured)))
+
+
+def _days(evidence: Evidence, others: Sequence[int | None]) -> dict[int, str]:
+    """The first day of every planned round and of some others, if rounds have dates."""
+    calendar = evidence.settings.calendar
+    if calendar is None:
+        return {}
+    rounds = {one.round for one in evidence.planned} | {at for at in others if at is not None}
+    return {at: str(calendar.start(at)) for at in sorted(rounds)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from zipfile import BadZipFile
@@ -19,23 +19,27 @@ from numpy.typing import NDArray
 from ...errors import StoreError
 from ...progress import track
 from .. import chain, store
+from ..calls import Why, calls_of
 from ..checks import Check, check_in
 from ..eligibility import WAITING, Status
-from ..models import Model, load_model
+from ..models import UNIT, Model, load_model
 from ..plans import plan_rows
 from ..settings import Settings
 from ..snapshot import History, People, load_history, load_people
 from ..store import Connection, Store
 from .deeds import DeedRow, deeds_of
-from .statistics import Draw, design_variance
+from .statistics import DesignLaw, Draw
 
 __all__ = [
+    "CELLS",
+    "Doubt",
     "Evidence",
     "History",
     "People",
     "Planned",
     "Predictions",
     "Store",
+    "cell_of",
     "draws",
     "per_person",
     "predictions",
@@ -45,6 +49,8 @@ __all__ = [
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+CELLS = 200  # of predicted chance, in which moves are put together
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +75,12 @@ class Planned:
     state: Ints  # at the start of the round
     contacted: Ints  # during it
     after: Ints  # state at the start of the next
+    # 1: called from the reserve, 2: by an officer's decision; empty: nobody was
+    called: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __post_init__(self) -> None:
+        if not len(self.called):
+            object.__setattr__(self, "called", np.zeros(len(self.person), np.int64))
 
     @cached_property
     def drawn_by(self) -> Floats:
@@ -108,12 +120,9 @@ class Planned:
                 yield rows, min(k, len(rows))
 
     @cached_property
-    def b(self) -> Floats:
-        """The variance of each site's draw, split among its people; 0 outside the draw."""
-        b = np.zeros(len(self.person))
-        for rows, _ in self.site_draws():
-            b[rows] = design_variance(self.probability[rows])
-        return b
+    def laws(self) -> list[DesignLaw]:
+        """The law of each site's draw, in the order of `site_draws`."""
+        return [DesignLaw(self.probability[rows]) for rows, _ in self.site_draws()]
 
     @cached_property
     def complete(self) -> Ints:
@@ -137,8 +146,8 @@ def draws(planned: Sequence[Planned], labels: Sequence[Ints]) -> Iterator[Draw]:
         One site in one round.
     """
     for one, label in zip(planned, labels, strict=True):
-        for rows, _ in one.site_draws():
-            yield Draw(one.probability[rows], one.listed[rows], one.b[rows], label[rows])
+        for (rows, _), law in zip(one.site_draws(), one.laws, strict=True):
+            yield Draw(law, one.listed[rows], label[rows])
 
 
 def per_person(
@@ -168,6 +177,45 @@ def per_person(
 
 
 @dataclass(frozen=True, eq=False)
+class Doubt:
+    """What a round's model did not know, by joint draws of its posterior.
+
+    Moves are put together by action, state and predicted chance of the best state, in CELLS cells
+    of equal width; what is not known of the population is the same for all of them within a draw.
+    """
+
+    best: Floats  # [L, 2, S, CELLS] sum of the drawn chances of the best state
+    own: Floats  # [2, S, CELLS] sum of their variances, each for itself
+    reward: float  # variance of the sum of mean rewards, beyond what each has for itself
+
+    @classmethod
+    def of(cls, drawn: Floats, moves: tuple[Ints, Ints, Ints]) -> Doubt:
+        """From draws [L, q, S] of the law of each move; its action, state and cell [q]."""
+        L, _, S = drawn.shape
+        action, state, cell = moves
+        place = (action * S + state) * CELLS + cell
+        size = 2 * S * CELLS
+        best: Floats = np.stack(
+            [np.bincount(place, one[:, -1], size).astype(np.float64) for one in drawn]
+        )
+        each = drawn[..., -1].var(axis=0, ddof=1)
+        own: Floats = np.bincount(place, each, size).astype(np.float64)
+        mean = drawn @ (np.arange(S) / (S - 1))  # [L, q]
+        reward = mean.sum(axis=1).var(ddof=1) - mean.var(axis=0, ddof=1).sum()
+        shape = (2, S, CELLS)
+        return cls(best.reshape(L, *shape), own.reshape(shape), max(float(reward), 0.0))
+
+    def variance(self, counted: Bools) -> float:
+        """Of the sum of chances of the moves in some cells [2, S, CELLS], beyond each one's own.
+
+        One outcome has the variance P (1 - P) whatever is not known of P. Several have in addition
+        the covariances of their P.
+        """
+        sums = self.best[:, counted].sum(axis=1)
+        return max(float(sums.var(ddof=1) - self.own[counted].sum()), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
 class Predictions:
     """What models said and what came, in every planned round of everybody that is fully known.
 
@@ -180,12 +228,40 @@ class Predictions:
     state: Ints
     after: Ints
     law: Floats  # [q, S] probability of each next state
+    doubt: dict[int, Doubt] = field(default_factory=dict)  # by round; none: not stored with a model
+    # For each planned round [m, 2]: mean reward next, left alone and contacted; nan: not known.
+    means: tuple[Floats, ...] = ()
+
+    @cached_property
+    def cell(self) -> Ints:
+        """Where each move is among the CELLS of predicted chance [q]."""
+        return cell_of(self.best)
+
+    def doubted(self, counted: Bools, rounds: Ints | None = None) -> float:
+        """The variance that doubt about the models adds to a sum of outcomes.
+
+        Each round is predicted from all before it, so the errors of rounds have no covariance.
+
+        Parameters
+        ----------
+        counted : ndarray of bool, shape (2, S, CELLS)
+            Which moves count, by action, state and cell.
+        rounds : ndarray, optional
+            Which rounds; default all.
+        """
+        which = self.doubt if rounds is None else {int(at) for at in rounds} & set(self.doubt)
+        return sum(self.doubt[at].variance(counted) for at in which)
 
     @property
     def best(self) -> Floats:
         """Predicted probability of the best state, [q]."""
         best: Floats = self.law[:, -1]
         return best
+
+
+def cell_of(best: Floats) -> Ints:
+    """In which of CELLS cells of equal width chances are."""
+    return np.minimum((best * CELLS).astype(np.int64), CELLS - 1)
 
 
 def predictions(
@@ -208,21 +284,36 @@ def predictions(
         People who joined after their round's model was made have none.
     """
     columns: list[tuple[Ints, ...]] = [(np.empty(0, np.int64),) * 5]
-    laws = [np.empty((0, S))]
+    laws, doubt, means = [np.empty((0, S))], {}, []
     for one in planned:
-        if len(one.complete):
-            model = model_of(one.model)
-            if model is None:
-                continue
-            P = model.P  # [n, 2, S, S]
-            rows = one.complete[one.person[one.complete] < len(P)]
-            person, action, state = one.person[rows], one.contacted[rows], one.state[rows]
-            columns.append((person, np.full(len(rows), one.round), action, state, one.after[rows]))
-            laws.append(P[person, action, state])
+        means.append(np.full((len(one.person), 2), np.nan))
+        model = model_of(one.model) if (one.after >= 0).any() else None
+        if model is None:
+            continue
+        P = model.P  # [n, 2, S, S]
+        known = np.flatnonzero((one.state >= 0) & (one.person < len(P)))
+        there = P[one.person[known], :, one.state[known]]  # [known, 2, S]
+        means[-1][known] = there @ (np.arange(S) / (S - 1))
+        rows = one.complete[one.person[one.complete] < len(P)]
+        person, action, state = one.person[rows], one.contacted[rows], one.state[rows]
+        columns.append((person, np.full(len(rows), one.round), action, state, one.after[rows]))
+        laws.append(P[person, action, state])
+        if len(model.draws) > 1 and len(rows):
+            doubt[one.round] = _doubt(model, laws[-1], person, action, state)
     person, when, action, state, after = (
         np.concatenate(parts) for parts in zip(*columns, strict=True)
     )
-    return Predictions(person, when, action, state, after, np.concatenate(laws))
+    return Predictions(
+        person, when, action, state, after, np.concatenate(laws), doubt, tuple(means)
+    )
+
+
+def _doubt(model: Model, law: Floats, person: Ints, action: Ints, state: Ints) -> Doubt:
+    """What a model does not know of some moves, some people at a time."""
+    moves = (action, state, cell_of(law[:, -1]))
+    rest = model.draws[:, person, action, state].astype(np.float32) / UNIT  # [L, q, S - 1]
+    drawn = np.concatenate([1 - rest.sum(axis=-1, keepdims=True), rest], axis=-1)
+    return Doubt.of(drawn, moves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,6 +399,13 @@ def _readable_model(connection: Connection, number: int, S: int) -> Model | None
         return None
 
 
+def _called(connection: Connection, plan: int, person: Ints) -> Ints:
+    """Who was called from the reserve of a plan: 1 in order, 2 by an officer's decision [m]."""
+    calls = {i: one for i, one in calls_of(connection, plan).items() if one.calls}
+    code = {i: 2 if one.why is Why.OVERRIDE else 1 for i, one in calls.items()}
+    return np.array([code.get(i, 0) for i in person.tolist()], dtype=np.int64)
+
+
 def _plans_in_force(connection: Connection, people: People, history: History) -> list[Planned]:
     """The latest version of each round's plan."""
     p = store.plan
@@ -344,6 +442,7 @@ def _plans_in_force(connection: Connection, people: People, history: History) ->
                 state=state[person],
                 contacted=contacted[person],
                 after=after[person],
+                called=_called(connection, row.id, person),
             )
         )
     return planned

@@ -13,14 +13,13 @@ import numpy as np
 
 from .off_policy import LOTTERY
 from .result import Audit
-from .statistics import SIGNIFICANT
+from .statistics import LISTS_SIGNIFICANT
 from .words import chance, count, points
 
 __all__ = ["LOOK", "findings_of"]
 
 LOOK = "Look:"
 REPLAY = "see: softfair check"
-LISTS_SIGNIFICANT = SIGNIFICANT / 5  # one in a hundred honest programmes would be accused
 MOST_NAMED = 5  # rounds in one sentence
 
 
@@ -63,7 +62,7 @@ def luck(audit: Audit) -> Iterator[str]:
     """Where the luck of the lists came from, and so who could have known it."""
     own = [row for row in audit.deeds if row.luck in ("programme", "position")]
     if own:
-        which = _rounds([str(row.round) for row in own])
+        which = _rounds([audit.at(row.round) for row in own])
         yield (
             f"Drawn with the programme's own luck, which who holds the database could have known: "
             f"round {which} ({len(own)} of {len(audit.deeds)}); "
@@ -84,17 +83,17 @@ def deeds(audit: Audit) -> Iterator[str]:
         ]
         if any(changes):
             yield (
-                f"{LOOK} round {row.round}: between the last record and the plan, "
+                f"{LOOK} round {audit.at(row.round)}: between the last record and the plan, "
                 f"{' and '.join(filter(None, changes))} (by {_rounds(list(row.by))})."
             )
         if row.exchanged:
             yield (
-                f"{LOOK} round {row.round}: {count(row.exchanged, 'name')} of its first list "
-                "not on the list in force."
+                f"{LOOK} round {audit.at(row.round)}: {count(row.exchanged, 'name')} of its first "
+                "list not on the list in force."
             )
         if row.commitments:
             commitments = count(row.commitments, "commitment")
-            yield f"{LOOK} round {row.round}: {commitments} never drawn."
+            yield f"{LOOK} round {audit.at(row.round)}: {commitments} never drawn."
 
 
 def _rounds(names: list[str]) -> str:
@@ -128,7 +127,7 @@ def plans_made_anew(audit: Audit) -> Iterator[str]:
     """Which rounds were planned more than once. The reasons are not told: they may name people."""
     anew = [row for row in audit.rounds if row.version > 1]
     if anew:
-        which = _rounds([f"{row.round} ({row.version} versions)" for row in anew])
+        which = _rounds([f"{audit.at(row.round)} ({row.version} versions)" for row in anew])
         yield f"{LOOK} planned more than once, each time for a reason that is kept: round {which}."
 
 
@@ -148,13 +147,31 @@ def contacts(audit: Audit) -> Iterator[str]:
     untold = [row for row in audit.rounds if row.recorded and row.not_recorded]
     if untold:
         many = sum(row.not_recorded for row in untold)
-        rounds = ", ".join(str(row.round) for row in untold[:MOST_NAMED])
+        rounds = ", ".join(audit.at(row.round) for row in untold[:MOST_NAMED])
         yield (
             f"{LOOK} nothing is told of {count(many, 'person', 'people')} on the lists of "
             f"recorded rounds ({rounds}{', ...' if len(untold) > MOST_NAMED else ''})."
         )
     if opted_out := sum(row.opted_out_contacted for row in audit.rounds):
         yield f"{LOOK} {count(opted_out, 'contact')} with people who had opted out."
+
+
+def reserves(audit: Audit) -> Iterator[str]:
+    """Who was called from the reserve, and by whose decision. The reasons may name people."""
+    called = sum(row.called for row in audit.rounds)
+    if called:
+        reached = sum(row.called_reached for row in audit.rounds)
+        yield (
+            f"{count(called, 'person', 'people')} called from the reserve, {reached} of them "
+            "reached; no stated chance was touched."
+        )
+    if overrides := [row for row in audit.rounds if row.overrides]:
+        many = sum(row.overrides for row in overrides)
+        which = _rounds([f"{audit.at(row.round)} ({row.overrides})" for row in overrides])
+        yield (
+            f"{LOOK} {count(many, 'person', 'people')} called by an officer's decision, each for a "
+            f"reason that is kept (softfair log): round {which}."
+        )
 
 
 def never_listed(audit: Audit) -> Iterator[str]:
@@ -179,7 +196,7 @@ def waits(audit: Audit) -> Iterator[str]:
     if spread.waiting_longest is not None:
         yield (
             f"{spread.never_contacted_ever} of {spread.here_now} people here now were never "
-            f"contacted since round {spread.first_round}; the longest has waited "
+            f"contacted since round {audit.at(spread.first_round)}; the longest has waited "
             f"{count(spread.waiting_longest, 'round')}."
         )
 
@@ -216,7 +233,16 @@ def without_site(audit: Audit) -> Iterator[str]:
     if many := audit.rounds[-1].no_site:
         yield (
             f"{LOOK} {count(many, 'person', 'people')} had no chance in round "
-            f"{audit.rounds[-1].round}: no capacity is set for their group."
+            f"{audit.at(audit.rounds[-1].round)}: no capacity is set for their group."
+        )
+
+
+def protected(audit: Audit) -> Iterator[str]:
+    """Which columns estimates do not go by."""
+    if audit.protected:
+        yield (
+            f"Kept out of the estimates: {', '.join(audit.protected)}. How their groups fared is "
+            "in the table of groups; other columns may still tell of them."
         )
 
 
@@ -269,11 +295,11 @@ def drift(audit: Audit) -> Iterator[str]:
         action = "after a contact" if row.contacted else "without a contact"
         yield (
             f"{LOOK} drift. From {row.state} {action}, {row.observed:.0%} went to {row.next} "
-            f"since round {audit.recent.first}; {row.expected:.0%} were expected."
+            f"since round {audit.at(audit.recent.first)}; {row.expected:.0%} were expected."
         )
     if audit.drift and not moved:
         yield (
-            f"No drift since round {audit.recent.first}: "
+            f"No drift since round {audit.at(audit.recent.first)}: "
             "people move between states as they did before."
         )
 
@@ -286,10 +312,12 @@ FINDINGS: tuple[Callable[[Audit], Iterator[str]], ...] = (
     honest_lists,
     plans_made_anew,
     contacts,
+    reserves,
     never_listed,
     waits,
     soft_fairness,
     without_site,
+    protected,
     groups,
     engagement,
     lottery,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .evidence import People, Planned, draws, per_person
-from .statistics import Rates, Tally, flag, two_sided
+from .statistics import Rates, Tally
 
 __all__ = ["GroupRow", "Rate", "groups_of"]
 
@@ -20,6 +20,7 @@ Ints = NDArray[np.int64]
 
 MOST_VALUES = 30  # of a group column that have a row of their own
 OTHERS = "(others)"
+BANDS = 4  # of a column of numbers, such as age
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,10 @@ def groups_of(planned: Sequence[Planned], people: People, S: int, z: float) -> t
     alone = np.zeros(people.n, np.int64)
     rows = _column(planned, totals, "", ["everybody"], alone, None, z)
     for column in people.columns():
-        values, code = _pooled(*people.group(column))
+        numbers = people.numbers(column)
+        values, code = _pooled(*people.group(column)) if numbers is None else _bands(numbers)
         rows += _column(planned, totals, column, values, code, rows[0], z)
-    return flag(rows)
+    return tuple(rows)
 
 
 def _column(
@@ -132,7 +134,7 @@ def _column(
             outcome=_rate(outcome, j, everybody.outcome if everybody else None),
             stated_rate=float(tally.expected[j] / tally.rounds[j]),
             z=tally.z(j),
-            p=two_sided(tally.z(j)),
+            p=tally.p(j),
         )
         for j in range(J)
         if size[j]
@@ -145,6 +147,24 @@ def _rate(rates: Rates, j: int, everybody: Rate | None) -> Rate:
     whole = rate if everybody is None else everybody.rate
     relative = rate / whole if whole > 0 else math.nan
     return Rate(rate, float(rates.low[j]), float(rates.high[j]), relative)
+
+
+def _bands(numbers: Floats) -> tuple[list[str], Ints]:
+    """Numbers [n] in up to BANDS bands of about equally many people, and who has none."""
+    known = np.isfinite(numbers)
+    cuts = np.unique(np.quantile(numbers[known], np.arange(1, BANDS) / BANDS))
+    band = np.searchsorted(cuts, numbers, side="left")
+    names: list[str] = []
+    code = np.zeros(len(numbers), np.int64)
+    for j in range(len(cuts) + 1):
+        here = known & (band == j)
+        if here.any():
+            code[here] = len(names)
+            names.append(f"{numbers[here].min():g} to {numbers[here].max():g}")
+    if not known.all():
+        code[~known] = len(names)
+        names.append("(none)")
+    return names, code
 
 
 def _pooled(values: list[str], code: Ints) -> tuple[list[str], Ints]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ... import metrics
 from ..eligibility import Status
 from .evidence import Planned, draws
-from .statistics import JointTest, Tally, joint_test, two_sided, wilson
+from .statistics import JointTest, Tally, joint_test, wilson
 
 __all__ = [
     "FairnessRow",
@@ -46,10 +46,13 @@ class RoundRow:
     reached: int  # listed and contacted
     not_reached: int
     not_recorded: int
-    off_list: int  # contacted, neither listed nor arranged
+    off_list: int  # contacted, neither listed nor called nor arranged
     arranged: int
     opted_out_contacted: int
     no_site: int = 0  # without a chance: no capacity is set for their group
+    called: int = 0  # from the reserve
+    called_reached: int = 0  # of these
+    overrides: int = 0  # of these, by an officer's decision
 
 
 def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
@@ -68,6 +71,7 @@ def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
     rows = []
     for one in planned:
         listed, known, contacted = one.listed == 1, one.contacted >= 0, one.contacted == 1
+        called = (one.called > 0) & ~listed
         rows.append(
             RoundRow(
                 round=one.round,
@@ -81,10 +85,13 @@ def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
                 reached=int((listed & contacted).sum()),
                 not_reached=int((listed & known & ~contacted).sum()),
                 not_recorded=int((listed & ~known).sum()),
-                off_list=int((contacted & ~listed & ~one.reserved).sum()),
+                off_list=int((contacted & ~listed & ~called & ~one.reserved).sum()),
                 no_site=int((one.status == Status.NO_SITE).sum()),
                 arranged=int((contacted & one.reserved).sum()),
                 opted_out_contacted=int((contacted & one.opted_out).sum()),
+                called=int(called.sum()),
+                called_reached=int((called & contacted).sum()),
+                overrides=int((called & (one.called == 2)).sum()),
             )
         )
     return tuple(rows)
@@ -173,7 +180,7 @@ def lists_of(planned: Sequence[Planned], z: float) -> tuple[tuple[ListsRow, ...]
                 high=high,
                 listed=int(tally.listed[j]),
                 z=tally.z(j),
-                p=two_sided(tally.z(j)),
+                p=tally.p(j),
                 reached_share=share,
                 reached_low=reached_low,
                 reached_high=reached_high,

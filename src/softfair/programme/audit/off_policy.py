@@ -12,9 +12,18 @@ their own listing alone.
 
     w = L q / p + (1 - L)(1 - q) / (1 - p),    V = sum w Y / sum w,    difference V - mean Y.
 
-Variances sum w (Y - V), or w (Y - V) - (Y - mean Y) for the difference, over each person's rounds
-first. The difference is from what the programme's own way of drawing brings on average. Where the
-lists drawn have (almost) nobody of those whom the other policy would move, that is said instead.
+The people, and the states that they were in, are as they were: what varies is who was drawn, and
+what came of it. With m1 and m0 the mean outcomes of a person, listed and not (by the model of the
+plan and the share of the listed who are reached; by plain means where it says nothing), W = sum w
+and N the number of rounds of people, the sum of w (Y - V) has the variance of
+
+    sum L (A - V B),   A = m1 q / p - m0 (1 - q) / (1 - p),   B = q / p - (1 - q) / (1 - p),
+
+under the draw, plus sum w^2 (Y - m)^2; the difference that of sum L ((A - V B) / W - (m1 - m0) / N)
+plus sum (w / W - 1 / N)^2 (Y - m)^2. Given everything before it a round's errors have mean zero, so
+that variances of rounds add up. The difference is from what the programme's own way of drawing
+brings on average. Where the lists drawn have (almost) nobody of those whom the other policy would
+move, that is said instead.
 """
 
 from __future__ import annotations
@@ -28,6 +37,7 @@ from numpy.typing import NDArray
 
 from ...policies.base import Rule
 from .evidence import Planned
+from .statistics import DesignLaw
 from .words import floored
 
 __all__ = ["AS_DRAWN", "LOTTERY", "OffPolicyRow", "Policy", "off_policy_of", "policies_for"]
@@ -116,45 +126,111 @@ class OffPolicyRow:
 class _Observed:
     """People of one draw whose outcome is known, [m]."""
 
-    person: Ints
+    law: DesignLaw  # of the whole draw
+    known: Ints  # their places in it
     p: Floats
     listed: Ints
     Y: Floats
+    mean: Floats  # [m, 2] of Y, not listed and listed
 
     @classmethod
-    def of(cls, one: Planned, rows: Ints, S: int) -> _Observed:
+    def of(cls, one: Planned, draw: Ints, law: DesignLaw, mean: Floats, S: int) -> _Observed:
+        known = np.flatnonzero(one.after[draw] >= 0)
+        rows = draw[known]
         return cls(
-            one.person[rows], one.probability[rows], one.listed[rows], one.after[rows] / (S - 1)
+            law,
+            known,
+            one.probability[rows],
+            one.listed[rows],
+            one.after[rows] / (S - 1),
+            mean[rows],
         )
+
+    @property
+    def error(self) -> Floats:
+        """Y less what was expected of them as they were listed."""
+        return self.Y - np.where(self.listed == 1, self.mean[:, 1], self.mean[:, 0])
+
+    def covariance(self, *numbers: Floats) -> Floats:
+        """Of sums over those listed of several numbers [m] of each."""
+        X = np.zeros((len(self.law.p), len(numbers)))
+        X[self.known] = np.stack(numbers, axis=1)
+        return self.law.covariance(X)
 
 
 class _Sums:
     """Sums over draws for one policy."""
 
-    def __init__(self, n: int) -> None:
-        self.w, self.wY = np.zeros(n), np.zeros(n)  # of each person
+    def __init__(self) -> None:
+        self.w = self.wY = self.Y = self.rounds = 0.0
         self.by_list = np.zeros((2, 3))  # not listed and listed: sums of w, of w^2, of 1 - q or q
         self.moved = 0.0  # sum |q - p|
         self.unsupported = 0.0  # the part of it that would rest on weights beyond HEAVIEST
+        self.errors = np.zeros(3)  # sums of w^2, w and 1 times the squared error
+        self.covariance = np.zeros((3, 3))  # of sums of A, B and m1 - m0 over those listed
 
     def add(self, seen: _Observed, q: Floats) -> None:
         """Count one draw."""
-        n, p, listed = len(self.w), seen.p, seen.listed == 1
+        p, listed = seen.p, seen.listed == 1
         wanted, stated = np.where(listed, q, 1 - q), np.where(listed, p, 1 - p)
         # A list that could not be drawn says nothing: its weight is 0.
         w = np.divide(wanted, stated, out=np.zeros(len(p)), where=stated > 0)
-        self.w += np.bincount(seen.person, w, n)
-        self.wY += np.bincount(seen.person, w * seen.Y, n)
+        self.rounds += len(p)
+        self.Y += float(seen.Y.sum())
+        self.w += float(w.sum())
+        self.wY += float(w @ seen.Y)
         for a, own, chance in ((0, w[~listed], 1 - q), (1, w[listed], q)):
             self.by_list[a] += own.sum(), own @ own, chance.sum()
         shift = np.abs(q - p)
         heavy = np.where(q > p, q > HEAVIEST * p, 1 - q > HEAVIEST * (1 - p))
         self.moved += float(shift.sum())
         self.unsupported += float(shift[heavy].sum())
+        squared = seen.error**2
+        self.errors += w**2 @ squared, w @ squared, squared.sum()
+        on = np.divide(q, p, out=np.zeros(len(p)), where=p > 0)
+        off = np.divide(1 - q, 1 - p, out=np.zeros(len(p)), where=p < 1)
+        m0, m1 = seen.mean.T
+        self.covariance += seen.covariance(on * m1 - off * m0, on - off, m1 - m0)
+
+
+def _mean_outcomes(planned: Sequence[Planned], means: Sequence[Floats], S: int) -> list[Floats]:
+    """Mean outcome of everybody, not listed and listed, in each round [m, 2].
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds.
+    means : sequence of ndarray, shape (m, 2)
+        Mean outcome left alone and contacted, by the models; nan: not known.
+    S : int
+        Number of states.
+    """
+    contacts, known, outcome, people = np.zeros((4, 2))  # each by listed or not
+    for one in planned:
+        for a in (0, 1):
+            here = one.in_draw & (one.listed == a)
+            contacts[a] += np.count_nonzero(here & (one.contacted == 1))
+            known[a] += np.count_nonzero(here & (one.contacted >= 0))
+            followed = here & (one.after >= 0)
+            outcome[a] += one.after[followed].sum() / (S - 1)
+            people[a] += np.count_nonzero(followed)
+    reached = contacts / np.maximum(known, 1)
+    plain = outcome / np.maximum(people, 1)
+    found = []
+    for one, mean in zip(planned, means or [np.empty((0, 2))] * len(planned), strict=True):
+        if not len(mean):
+            mean = np.full((len(one.person), 2), np.nan)
+        listed = mean[:, :1] + reached * (mean[:, 1:] - mean[:, :1])  # [m, 2]
+        found.append(np.where(np.isnan(listed), plain, listed))
+    return found
 
 
 def off_policy_of(
-    planned: Sequence[Planned], policies: Sequence[Policy], n: int, S: int, z: float
+    planned: Sequence[Planned],
+    policies: Sequence[Policy],
+    means: Sequence[Floats],
+    S: int,
+    z: float,
 ) -> tuple[OffPolicyRow, ...]:
     """The mean reward in the round after, had another policy drawn the lists.
 
@@ -164,8 +240,11 @@ def off_policy_of(
         The rounds, with what was recorded of them.
     policies : sequence of Policy
         Those to estimate.
-    n, S : int
-        Numbers of people and of states.
+    means : sequence of ndarray, shape (m, 2)
+        For each round mean outcomes, left alone and contacted, by the model of the plan; nan where
+        it does not say. Empty: nowhere.
+    S : int
+        Number of states.
     z : float
         Standard deviations that an interval reaches to either side.
 
@@ -178,29 +257,22 @@ def off_policy_of(
     -----
     The equations stand at the top of this file.
     """
-    rounds, reward = np.zeros(n), np.zeros(n)  # of each person: rounds with an outcome, sum of Y
-    sums = [_Sums(n) for _ in policies]
-    for one in planned:
-        for draw, k in one.site_draws():
-            known = np.flatnonzero(one.after[draw] >= 0)
-            seen = _Observed.of(one, draw[known], S)
-            rounds += np.bincount(seen.person, minlength=n)
-            reward += np.bincount(seen.person, seen.Y, n)
+    sums = [_Sums() for _ in policies]
+    expected = _mean_outcomes(planned, means, S)
+    for one, mean in zip(planned, expected, strict=True):
+        for (draw, k), law in zip(one.site_draws(), one.laws, strict=True):
+            seen = _Observed.of(one, draw, law, mean, S)
             for policy, total in zip(policies, sums, strict=True):
-                total.add(seen, policy.inclusion(policy.scores(one)[draw], k, one.c)[known])
-    if not rounds.any():
+                q = policy.inclusion(policy.scores(one)[draw], k, one.c)
+                total.add(seen, q[seen.known])
+    if not sums[0].rounds:
         return ()
-    return tuple(
-        _estimate(policy, total, rounds, reward, z)
-        for policy, total in zip(policies, sums, strict=True)
-    )
+    return tuple(_estimate(policy, total, z) for policy, total in zip(policies, sums, strict=True))
 
 
-def _estimate(
-    policy: Policy, sums: _Sums, rounds: Floats, reward: Floats, z: float
-) -> OffPolicyRow:
-    """One policy's row, from sums over draws and from rounds and reward [n] of each person."""
-    total = float(rounds.sum())
+def _estimate(policy: Policy, sums: _Sums, z: float) -> OffPolicyRow:
+    """One policy's row, from sums over draws."""
+    total = sums.rounds
     unsupported = sums.unsupported / sums.moved if sums.moved > NOTHING * total else 0.0
     w, squares, chances = sums.by_list.T  # each [2]
     effective = np.divide(w**2, squares, out=np.zeros(2), where=squares > 0)
@@ -222,30 +294,31 @@ def _estimate(
         effective_not_listed=float(effective[0]),
         unsupported=unsupported,
     )
-    return row if why_not else _with_estimate(row, sums, rounds, reward, z)
+    return row if why_not else _with_estimate(row, sums, z)
 
 
-def _with_estimate(
-    row: OffPolicyRow, sums: _Sums, rounds: Floats, reward: Floats, z: float
-) -> OffPolicyRow:
+def _with_estimate(row: OffPolicyRow, sums: _Sums, z: float) -> OffPolicyRow:
     """The row with V and its difference from the realised mean, each with its interval."""
-    total, w = float(rounds.sum()), float(sums.w.sum())
-    V, realised = float(sums.wY.sum()) / w, float(reward.sum()) / total
-    influence = (sums.wY - V * sums.w) / w  # [n] of each person on V
-    on_difference = influence - (reward - realised * rounds) / total  # [n]
-    persons = max(int(np.count_nonzero(rounds)), 2)
+    N, W = sums.rounds, sums.w
+    V, realised = sums.wY / W, sums.Y / N
+    difference = V - realised
 
-    def half(influences: Floats) -> float:
-        return z * math.sqrt(float(influences @ influences) * persons / (persons - 1))
+    def half(linear: Floats, errors: Floats) -> float:
+        """From the parts of A, B and m1 - m0, and of the squared errors."""
+        variance = linear @ sums.covariance @ linear + errors @ sums.errors
+        return z * math.sqrt(max(float(variance), 0.0))
 
-    difference, half_difference = V - realised, half(on_difference)
+    own = half(np.array([1, -V, 0]) / W, np.array([1 / W**2, 0, 0]))
+    of_difference = half(
+        np.array([1 / W, -V / W, -1 / N]), np.array([1 / W**2, -2 / (W * N), 1 / N**2])
+    )
     return replace(
         row,
         estimate=V,
-        low=max(V - half(influence), 0.0),
-        high=min(V + half(influence), 1.0),
+        low=max(V - own, 0.0),
+        high=min(V + own, 1.0),
         difference=difference,
-        difference_low=difference - half_difference,
-        difference_high=difference + half_difference,
-        unnormalised=float(sums.wY.sum()) / total,
+        difference_low=difference - of_difference,
+        difference_high=difference + of_difference,
+        unnormalised=sums.wY / N,
     )

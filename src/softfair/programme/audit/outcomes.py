@@ -1,7 +1,10 @@
 """Outcomes against what the models of the plans predicted.
 
 **Predicted and realised.** A plan's model gives P(s' | state now, contacted or not) of each person;
-the sum of independent outcomes has the variance sum P (1 - P). Brier's score is the mean of
+outcomes that are independent have a sum of the variance sum P (1 - P). The model's P is not exact,
+and what it does not know of the population is the same for many people: the covariances of their P
+within the joint draws of its posterior are added. Each round is predicted from all before it, so
+that variances of rounds add up. Brier's score is the mean of
 sum_s' (1{s'} - P)^2 / 2: 0 is perfect.
 
 **Drift.** The people who are contacted, or in a state, now may differ from those of earlier rounds,
@@ -23,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...estimate import count_transitions
-from .evidence import History, Predictions
+from .evidence import CELLS, History, Predictions
 from .plain import WITHOUT_PREFIX
 from .spread import Span
-from .statistics import flag, two_sided, z_score
+from .statistics import count_p, z_score
 
 __all__ = [
     "CalibrationRow",
@@ -87,8 +90,11 @@ def engagement_of(predictions: Predictions, z: float) -> tuple[EngagementRow, ..
         law, after = predictions.law[moves], predictions.after[moves]
         mean = law @ reward  # [q]
         predicted, realised = float(mean.mean()), float(reward[after].mean())
-        variance = max(float(np.sum(law @ reward**2 - mean**2)), 0.0) / len(moves) ** 2
+        known = predictions.doubt.get(int(number))
+        spread = max(float(np.sum(law @ reward**2 - mean**2)), 0.0)
+        variance = (spread + (known.reward if known else 0.0)) / len(moves) ** 2
         score, half = z_score(realised - predicted, variance), z * math.sqrt(variance)
+        p = count_p((realised - predicted) * len(moves), variance * len(moves) ** 2)
         share = np.bincount(after, minlength=S) / len(moves)
         rows.append(
             EngagementRow(
@@ -99,12 +105,12 @@ def engagement_of(predictions: Predictions, z: float) -> tuple[EngagementRow, ..
                 high=min(predicted + half, 1.0),
                 realised=realised,
                 z=score,
-                p=two_sided(score),
+                p=p,
                 brier=_brier(law, after),
                 brier_of_share=_brier(np.broadcast_to(share, law.shape), after),
             )
         )
-    return flag(rows)
+    return tuple(rows)
 
 
 def _brier(law: Floats, after: Ints) -> float:
@@ -159,14 +165,21 @@ def calibration_of(predictions: Predictions, z: float) -> tuple[CalibrationRow, 
     tuple of CalibrationRow
         A row a bin; the bins have about equally many moves.
     """
-    order = np.argsort(predictions.best, kind="stable")
-    bins = int(np.clip(len(order) // LEAST_MOVES, 1, MOST_BINS))
+    q, S = predictions.law.shape
+    if not q:
+        return ()
+    bins = int(np.clip(q // LEAST_MOVES, 1, MOST_BINS))
+    size = np.bincount(predictions.cell, minlength=CELLS)
+    bin_of = np.minimum(bins * (np.cumsum(size) - size / 2) // q, bins - 1)  # [CELLS]
     rows = []
-    for moves in np.array_split(order, bins):
+    for j in range(bins):
+        moves = np.flatnonzero(bin_of[predictions.cell] == j)
         if len(moves):
-            ends = ChanceBin(float(predictions.best[moves[0]]), float(predictions.best[moves[-1]]))
-            rows.append(_calibrated(predictions, ends, moves, z))
-    return flag(rows)
+            best = predictions.best[moves]
+            ends = ChanceBin(float(best.min()), float(best.max()))
+            counted = np.broadcast_to(bin_of == j, (2, S, CELLS))
+            rows.append(_calibrated(predictions, ends, moves, counted, z))
+    return tuple(rows)
 
 
 def cells_of(
@@ -193,18 +206,28 @@ def cells_of(
         for s, state in enumerate(states):
             moves = np.flatnonzero((predictions.action == a) & (predictions.state == s))
             if len(moves):
-                rows.append(_calibrated(predictions, Cell(bool(a), state), moves, z))
-    return flag(rows)
+                counted = np.zeros((2, len(states), CELLS), bool)
+                counted[a, s] = True
+                rows.append(_calibrated(predictions, Cell(bool(a), state), moves, counted, z))
+    return tuple(rows)
 
 
 def _calibrated(
-    predictions: Predictions, moves_of: ChanceBin | Cell, moves: Ints, z: float
+    predictions: Predictions,
+    moves_of: ChanceBin | Cell,
+    moves: Ints,
+    counted: NDArray[np.bool_],
+    z: float,
 ) -> CalibrationRow:
-    """Predicted and observed shares of some moves; too few of them are not tested."""
+    """Predicted and observed shares of some moves; too few of them are not tested.
+
+    ``counted`` [2, S, CELLS] says where they are.
+    """
     P = predictions.best[moves]
     predicted = float(P.mean())
     observed = float(np.mean(predictions.after[moves] == predictions.law.shape[1] - 1))
-    variance = float(np.sum(P * (1 - P))) / len(moves) ** 2
+    spread = float(np.sum(P * (1 - P))) + predictions.doubted(counted)
+    variance = spread / len(moves) ** 2
     enough = len(moves) >= LEAST_MOVES
     score = z_score(observed - predicted, variance) if enough else math.nan
     half = z * math.sqrt(variance)
@@ -216,7 +239,7 @@ def _calibrated(
         high=min(predicted + half, 1.0),
         observed=observed,
         z=score,
-        p=two_sided(score),
+        p=count_p((observed - predicted) * len(moves), spread) if enough else math.nan,
     )
 
 
@@ -283,7 +306,7 @@ def drift_of(
             if len(moves):
                 for s2 in next_states:
                     rows.append(_drifted(predictions, moves, earlier, (a, s, s2), states, z))
-    return flag(rows), Span(first, last)
+    return tuple(rows), Span(first, last)
 
 
 def _drifted(
@@ -303,9 +326,9 @@ def _drifted(
     before = int(from_s.sum())
     share = float(to_s2.sum()) / before if before else math.nan
     scatter = to_s2 - share * from_s  # [n]
-    variance = float(np.sum(error**2)) / recent**2 + (
-        float(np.sum(scatter**2)) / before**2 if before else math.nan
-    )
+    # A few people may happen to differ little: then what their chances say is more.
+    spread = max(float(np.sum(error**2)), float(np.sum(P * (1 - P))))
+    variance = spread / recent**2 + (float(np.sum(scatter**2)) / before**2 if before else math.nan)
     expected, observed = float(P.mean()), float(reached.mean())
     enough = min(recent, before) >= LEAST_MOVES
     score = z_score(observed - expected, variance) if enough else math.nan
@@ -322,5 +345,5 @@ def _drifted(
         high=min(expected + half, 1.0),
         observed=observed,
         z=score,
-        p=two_sided(score),
+        p=count_p((observed - expected) * recent, variance * recent**2) if enough else math.nan,
     )

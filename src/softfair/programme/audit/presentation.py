@@ -56,7 +56,7 @@ def write_page(audit: Audit, path: str | Path) -> Path:
         Of the file.
     """
     rounds = [row.round for row in audit.rounds]
-    planned = f", rounds {rounds[0]} to {rounds[-1]} planned" if rounds else ""
+    planned = f", rounds {audit.at(rounds[0])} to {audit.at(rounds[-1])} planned" if rounds else ""
     people = count(audit.people, "person", "people")
     body = [
         heading("Audit of the programme", f"{people}{planned}; a round is a {audit.round_name}."),
@@ -64,7 +64,10 @@ def write_page(audit: Audit, path: str | Path) -> Path:
         *(_section(audit, part) for part in sections(audit)),
     ]
     nobody = "" if audit.spread.waiting_people is not None else "Nobody is named here. "
-    marks = "(!) marks what chance does not explain, the rows of its table taken together."
+    marks = (
+        "(!) marks what chance does not explain, all comparisons of this page taken together: "
+        "in 5 % of honest programmes, or fewer, anything at all is marked."
+    )
     marks += f"<pre>{escape(audit.checkpoint)}</pre>"
     target = Path(path)
     if target.suffix.lower() not in (".html", ".htm"):

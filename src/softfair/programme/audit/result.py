@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from .deeds import DeedRow
@@ -52,6 +53,10 @@ class Audit:
         What the check found: rows that are not what was committed, draws that do not replay.
     checkpoint : str
         The head of the log.
+    days : dict
+        The first day of each round that is told of, if rounds have dates.
+    protected : tuple of str
+        Columns that estimates do not go by.
     """
 
     people: int
@@ -76,6 +81,24 @@ class Audit:
     entries: int = 0
     wrong: tuple[str, ...] = ()
     checkpoint: str = ""
+    days: Mapping[int, str] = field(default_factory=dict)
+    protected: tuple[str, ...] = ()
+
+    def at(self, round: int | None) -> str:
+        """A round as sentences and tables name it.
+
+        Parameters
+        ----------
+        round : int
+            Which one.
+
+        Returns
+        -------
+        str
+            Its number, with its first day if that is known: 21 (2027-05-24).
+        """
+        day = None if round is None else self.days.get(round)
+        return f"{round}" if day is None else f"{round} ({day})"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON.
@@ -85,4 +108,5 @@ class Audit:
         dict
             A table is a list of rows, a row a dict. What is not known is None, infinity is "inf".
         """
-        return {part.name: plain(getattr(self, part.name)) for part in fields(self)}
+        parts = {part.name: plain(getattr(self, part.name)) for part in fields(self)}
+        return {**parts, "days": {str(at): day for at, day in self.days.items()}}

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ... import metrics
 from .evidence import History, People, Planned, draws, per_person
 from .plain import ONLY_IF_GIVEN
-from .statistics import Tally, two_sided
+from .statistics import Tally
 
 __all__ = ["Histograms", "Span", "Spread", "Waiting", "Waits", "spread_of"]
 
@@ -164,7 +164,7 @@ def spread_of(
         never_listed_low=max(size - high, 0.0),
         never_listed_high=min(size - low, float(size)),
         z=-first.z(0),
-        p=two_sided(first.z(0)),
+        p=first.p(0),
         in_recorded_draw=int(could.sum()),
         never_contacted=int((could & (contacts == 0)).sum()),
         never_contacted_ever=int((waits.present & ~ever).sum()),

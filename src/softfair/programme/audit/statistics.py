@@ -4,24 +4,32 @@ p is the stated probability of the list, L is 1 for who is on it, both over the 
 one round.
 
 **Lists.** A list has a fixed number of places, so two people are on it together less often than
-independent draws would put them there. With b the solution of b_i - b_i^2 / sum(b) = p_i (1 - p_i)
-over the draw (Deville and Tillé, 2005),
+independent draws would put them there. The draw is an exponential family with a parameter z_i for
+each person, so that Cov(L_i, L_j) is the derivative of p_i by z_j: for any two sums over people it
+is exact, by one derivative in the direction of one of them (`DesignLaw`). Where much is left to
+chance, from sum p (1 - p) = EXACT_BELOW on, Deville and Tillé's formula (2005) takes its place:
+with b the solution of b_i - b_i^2 / sum(b) = p_i (1 - p_i) over the draw,
 
     Cov(L_i, L_j) = -b_i b_j / sum(b),   and for any set B of people, with b_B = sum_B b:
 
     E sum_B L = sum_B p,                 Var sum_B L = b_B - b_B^2 / sum(b).
 
-This is exact for a lottery, for a list of one place and, always, for each person alone; for other
-sets it is within 5 % from ten people in the draw on. Given everything before it, the deviation of a
-draw has mean zero, so the variances of rounds add up, whatever earlier lists led to.
+There it is off by less than WITHIN. Given everything before it, the deviation of a draw has mean
+zero, so the variances of rounds add up, whatever earlier lists led to.
+
+**Counts.** The number of the listed in a set of people is a sum of independent noughts and ones
+(the draw is strongly Rayleigh), and so is the number of the good among independent outcomes. The
+tails of such a sum, on both sides of its mean, are below those of a Poisson number of the same
+variance around its own mean; p is taken from the latter, so that few and rare things are not
+flagged because they are no normal numbers.
 
 **Rates of a group** are ratios sum x / sum m over its people. The rounds of one person depend on
 each other and people do not, so each person's rounds are summed first:
 Var = sum_i (x_i - rate m_i)^2 / (sum m)^2. Intervals are Wilson's, at the number of independent
 rounds that have this variance.
 
-**Tables.** A row is flagged if its p is below 5 % over the number of comparisons in its table
-(Bonferroni).
+**The page.** All comparisons of a page together raise an alarm in at most 5 % of honest
+programmes: 1 % is for the test of all lists, the rest is shared by the rows of all tables (Holm).
 """
 
 from __future__ import annotations
@@ -29,24 +37,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field, dataclass, replace
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import chdtrc
+from scipy.special import chdtrc, gammainc
+
+from ...sampling import inclusion
 
 __all__ = [
+    "DesignLaw",
     "Draw",
     "JointTest",
     "Rates",
     "Tally",
+    "alarm_level",
+    "count_p",
     "design_variance",
     "flag",
     "joint_test",
     "quantile",
-    "two_sided",
     "wilson",
     "z_score",
 ]
@@ -54,7 +67,14 @@ __all__ = [
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SIGNIFICANT = 0.05  # shared among the comparisons of a table
+SIGNIFICANT = 0.05  # shared among the comparisons of a page
+LISTS_SIGNIFICANT = SIGNIFICANT / 5  # of which the test of all lists has this
+EXACT_BELOW = 10.0  # sum of p (1 - p) of a draw
+WITHIN = 0.005  # relative error of a variance by Deville and Tillé's formula beyond that
+STEP = 1e-3  # of the parameters, for a derivative to 1e-6
+SETTLED = 1e-9  # relative, of chances that parameters are found for
+MOST_STEPS = 200  # to find them
+DAMPED = 0.7  # share of a whole step: 14 to 23 steps were seen, with whole ones up to 214
 NO_VARIANCE = 1e-12  # at most so much is rounding: the number was fixed
 SINGULAR = 1e-9  # an eigenvalue below this share of the largest is a zero with rounding
 
@@ -75,22 +95,6 @@ def quantile(level: float) -> float:
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
-def two_sided(z: float) -> float:
-    """Probability of a normal deviation of at least that size.
-
-    Parameters
-    ----------
-    z : float
-        The deviation, in standard deviations; nan: not known.
-
-    Returns
-    -------
-    float
-        p; nan for nan.
-    """
-    return math.erfc(abs(z) / math.sqrt(2))
-
-
 def z_score(deviation: float, variance: float) -> float:
     """A deviation in standard deviations.
 
@@ -105,6 +109,24 @@ def z_score(deviation: float, variance: float) -> float:
         z; nan where nothing could vary.
     """
     return deviation / math.sqrt(variance) if variance > NO_VARIANCE else math.nan
+
+
+def count_p(deviation: float, variance: float) -> float:
+    """Probability that a sum of noughts and ones is so far from its mean, to either side.
+
+    Parameters
+    ----------
+    deviation, variance : float
+        Of the sum from its mean, and its variance.
+
+    Returns
+    -------
+    float
+        At least that probability, see the top of this file; nan where nothing could vary.
+    """
+    if not variance > NO_VARIANCE:
+        return math.nan
+    return min(1.0, 2 * float(gammainc(variance + abs(deviation), variance)))
 
 
 def wilson(rate: float, rounds: float, z: float) -> tuple[float, float]:
@@ -147,22 +169,45 @@ class Flaggable(Protocol):
 Row = TypeVar("Row", bound=Flaggable)
 
 
-def flag(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """Flag what chance does not explain, the rows of a table taken together.
+def alarm_level(p: Iterable[float]) -> float:
+    """Up to which p chance does not explain a comparison, all of a page taken together (Holm).
+
+    Parameters
+    ----------
+    p : iterable of float
+        Of all comparisons of the page but the test of all lists; nan: not tested.
+
+    Returns
+    -------
+    float
+        The largest p that is an alarm; below 0 if none is. In an honest programme there is any with
+        a chance of at most SIGNIFICANT - LISTS_SIGNIFICANT.
+    """
+    tested = sorted(one for one in p if not math.isnan(one))
+    level, last = SIGNIFICANT - LISTS_SIGNIFICANT, -1.0
+    for place, one in enumerate(tested):
+        if one >= level / (len(tested) - place):
+            break
+        last = one
+    return last
+
+
+def flag(rows: Sequence[Row], level: float) -> tuple[Row, ...]:
+    """Flag what chance does not explain.
 
     Parameters
     ----------
     rows : sequence
         Rows with p (nan: not tested) and flagged.
+    level : float
+        See `alarm_level`.
 
     Returns
     -------
     tuple
-        The same rows, flagged where p is below 5 % over the number of tests.
+        The same rows, flagged where p is at most the level.
     """
-    comparisons = sum(not math.isnan(row.p) for row in rows)
-    level = SIGNIFICANT / max(comparisons, 1)
-    return tuple(replace(row, flagged=bool(row.p < level)) for row in rows)
+    return tuple(replace(row, flagged=bool(row.p <= level)) for row in rows)
 
 
 @dataclass(frozen=True)
@@ -261,6 +306,84 @@ def design_variance(p: Floats) -> Floats:
     return b
 
 
+class DesignLaw:
+    """The law of one draw with a fixed number of places.
+
+    Parameters
+    ----------
+    p : ndarray, shape (m,)
+        Everybody's chance of the list. Of all laws with these chances it is the one of greatest
+        entropy, which the programme draws by.
+    """
+
+    def __init__(self, p: Floats) -> None:
+        self.p = p
+        self.variance = float(np.sum(p * (1 - p)))
+
+    def covariance(self, X: Floats) -> Floats:
+        """Covariances of the sums of X over those listed.
+
+        Parameters
+        ----------
+        X : ndarray, shape (m, J)
+            J numbers of each person.
+
+        Returns
+        -------
+        ndarray, shape (J, J)
+            Exact up to 1e-6 of the largest where little is left to chance, see the top of this
+            file.
+        """
+        z = self._parameters
+        if z is None:
+            b = self._b
+            total = float(b.sum())
+            part = b @ X
+            return X.T @ (b[:, None] * X) - (np.outer(part, part) / total if total > 0 else 0.0)
+        free = self._free
+        columns = X[free]
+        k = round(float(self.p[free].sum()))
+        out = np.zeros((X.shape[1], X.shape[1]))
+        for j, x in enumerate(columns.T):
+            size = float(np.abs(x).max(initial=0.0))
+            if size == 0:
+                continue
+            step = STEP / size * x
+            slope = inclusion(z + step, k, "joint") - inclusion(z - step, k, "joint")
+            out[j] = columns.T @ (slope * size / (2 * STEP))
+        return (out + out.T) / 2
+
+    @cached_property
+    def _b(self) -> Floats:
+        return design_variance(self.p)
+
+    @cached_property
+    def _free(self) -> Ints:
+        """Those whose place is left to chance."""
+        return np.flatnonzero((self.p > NO_VARIANCE) & (self.p < 1 - NO_VARIANCE))
+
+    @cached_property
+    def _parameters(self) -> Floats | None:
+        """z of those whose place is left to chance; None: the formula serves, or there are none.
+
+        Their chances are raised step by step to what they should be (Chen, Dempster and Liu,
+        Biometrika 1994).
+        """
+        p = self.p[self._free]
+        k = round(float(p.sum()))
+        fixed = abs(float(p.sum()) - k) < 1e-6 and 0 < k < len(p)
+        if self.variance >= EXACT_BELOW or not fixed:
+            return None
+        z = np.log(p / (1 - p))
+        for _ in range(MOST_STEPS):
+            found = inclusion(z, k, "joint")
+            off = np.log(p / (1 - p)) - np.log(found / (1 - found))
+            if np.abs(off).max() < SETTLED:
+                return z
+            z = z + DAMPED * off
+        return None
+
+
 def _root(excess: Callable[[float], float], low: float, high: float) -> float:
     """Where a function that is positive at ``low`` and negative at ``high`` is zero.
 
@@ -308,9 +431,8 @@ class Rates:
 class Draw:
     """The people in the draw of one site in one round; arrays [m]."""
 
-    probability: Floats
+    law: DesignLaw
     listed: Ints
-    b: Floats  # the variance of the draw, split among its people
     label: Ints  # the set that each person is counted in; below 0: none
 
 
@@ -332,16 +454,22 @@ class Tally:
             counted = np.flatnonzero(draw.label >= 0)
             label = draw.label[counted]
             rounds += np.bincount(label, minlength=J)
-            expected += np.bincount(label, draw.probability[counted], J)
+            expected += np.bincount(label, draw.law.p[counted], J)
             listed += np.bincount(label, draw.listed[counted], J)
-            part, total = np.bincount(label, draw.b[counted], J), draw.b.sum()
-            if total > 0:
-                covariance += np.diag(part) - np.outer(part, part) / total
+            there, place = np.unique(label, return_inverse=True)
+            if len(there):
+                X = np.zeros((len(draw.label), len(there)))
+                X[counted, place] = 1.0
+                covariance[np.ix_(there, there)] += draw.law.covariance(X)
         return cls(rounds, expected, listed, covariance)
 
     def z(self, j: int) -> float:
         """How far the number listed is from the expected, in standard deviations."""
         return z_score(float(self.listed[j] - self.expected[j]), float(self.covariance[j, j]))
+
+    def p(self, j: int) -> float:
+        """Probability of so many, or as far from the expected on the other side."""
+        return count_p(float(self.listed[j] - self.expected[j]), float(self.covariance[j, j]))
 
     def ends(self, j: int, z: float) -> tuple[float, float]:
         """Between which the number listed should be."""

@@ -119,6 +119,7 @@ def _rounds(audit: Audit) -> Section:
         rows.append(
             [
                 str(row.round),
+                *([audit.days.get(row.round, NONE)] if audit.days else []),
                 f"{row.c:.3g}",
                 str(row.in_draw),
                 str(row.listed),
@@ -138,6 +139,7 @@ def _rounds(audit: Audit) -> Section:
         "pairs: who would gain less had the higher probability.",
         [
             "round",
+            *(["from"] if audit.days else []),
             "c",
             "in the draw",
             "listed",
@@ -178,7 +180,7 @@ def _spread_rows(audit: Audit) -> Iterator[list[str]]:
     yield ["longest wait of anybody, rounds", NONE, number(spread.longest_wait, 0)]
     waiting = f"{number(spread.waiting_median)}, {number(spread.waiting_longest, 0)}"
     yield ["waiting now: median, longest", NONE, waiting]
-    never = f"never since round {spread.first_round}, of {spread.here_now} here now"
+    never = f"never since round {audit.at(spread.first_round)}, of {spread.here_now} here now"
     yield [never, NONE, str(spread.never_contacted_ever)]
     for person in spread.waiting_people or ():
         yield [person.id, NONE, f"waiting {person.rounds}"]
@@ -238,9 +240,9 @@ def _off_policy(audit: Audit) -> Section:
         f"{outcome_name(audit).capitalize()} in the round after, had each planned round's list "
         "been drawn by the other policy from the same people in the same states: one round ahead, "
         "by being listed (whose chance is known), not by being contacted. Inverse probability "
-        f"weights, made to average 1; {audit.level:.0%} intervals take the rounds of a person "
-        "together. The last columns are how many rounds of people, listed and not, the estimate "
-        "is worth.",
+        f"weights, made to average 1; {audit.level:.0%} intervals say what other draws and other "
+        "luck of the same people would have given. The last columns are how many rounds of "
+        "people, listed and not, the estimate is worth.",
         ["policy", "estimate", "difference, points", "worth: listed", "not listed"],
         rows,
     )
@@ -281,9 +283,10 @@ def _drift(audit: Audit) -> Section:
     return Section(
         "drift",
         "Drift",
-        f"Moves in rounds {audit.recent.first} to {audit.recent.last}, each against what the "
-        "history before it led to expect of the same person; earlier: the plain share before, of "
-        "whoever was in that state then. (!) is beyond chance, all rows taken together.",
+        f"Moves in rounds {audit.at(audit.recent.first)} to {audit.at(audit.recent.last)}, each "
+        "against what the history before it led to expect of the same person; earlier: the plain "
+        "share before, of whoever was in that state then. (!) is beyond chance, all tables taken "
+        "together.",
         ["move", "earlier", "expected", "observed", "moves", "p"],
         [
             [

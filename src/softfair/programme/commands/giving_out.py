@@ -20,6 +20,7 @@ from .shared import (
     examples,
     open_store,
     settings_of,
+    software,
     which_round,
 )
 
@@ -141,10 +142,10 @@ def export(
 
 def _export_plan(database: Store, plan: Plan, out: Path, everyone: bool, checkpoint: str) -> None:
     """Write a plan; who is struck off the list is left out of the list, and told."""
-    from ..changes import since_plan
+    from ..changes import hand_out
     from ..tables import plan_columns, write_table
 
-    since = since_plan(database, plan)
+    since = hand_out(database, plan, software())
     if out.suffix.lower() == ".json":
         from ...files import write_private
 
@@ -153,10 +154,12 @@ def _export_plan(database: Store, plan: Plan, out: Path, everyone: bool, checkpo
     else:
         calendar = settings_of(database).calendar
         write_table(_with_head(plan_columns(plan, everyone, since, calendar), checkpoint), out)
-    if since:
+    if since.called:
+        print(f"{len(since.called)} were called from the reserve.", file=sys.stderr)
+    if str(since):
         print(
             f"Since round {plan.round} was planned: {since}. Who is struck off is left out; "
-            f"to fill their places: softfair plan --round {plan.round} --replan '{since}'",
+            f"to draw anew: softfair plan --round {plan.round} --replan '{since}'",
             file=sys.stderr,
         )
     if str(out) != "-":
@@ -171,8 +174,10 @@ def _export_worksheets(
     columns: str | None,
     kind: Literal["csv", "xlsx", "html"],
 ) -> None:
+    from ..changes import hand_out
     from ..worksheets import write_worksheets
 
+    hand_out(database, plan, software())
     shown = tuple(name.strip() for name in columns.split(",")) if columns else ()
     made = write_worksheets(database, plan, out, by, shown, kind)
     for path in made.files:

@@ -95,7 +95,7 @@ def plan(
     as_csv: Csv = False,
 ) -> None:
     """Draw the list for the next round; the same round again gives the same list."""
-    from ..changes import since_plan
+    from ..changes import hand_out
     from ..checks import head
     from ..settings import Evenness, Target
     from ..tables import plan_columns, write_table
@@ -117,7 +117,7 @@ def plan(
             "a committed plan is drawn as it is; give --replan, --target and --policy with --commit"
         )
     made, new = (drawn, True) if drawn else _planned(database, at, replan, asked, evenness, yes)
-    since = None if new else since_plan(database, made)
+    since = None if new else hand_out(database, made, software())
     if as_json:
         print(json.dumps(plan_json(made, everyone, head(database), since), indent=1))
     elif as_csv:
@@ -257,20 +257,22 @@ def _show_plan(plan: Plan, since: Since | None, everyone: bool, settings: Settin
         "bold",
     )
     say(luck_sentence(plan))
-    struck = since.struck if since else {}
-    if since:
+    struck, called = (since.struck, since.called) if since else ({}, {})
+    if since and str(since):
         say(
             f"Planned before; since then {since}. Do not call who is struck off. "
             f"Make the list anew with: softfair plan --replan '{since}'",
             "bold red",
         )
+    if called:
+        say(f"{len(called)} called from the reserve, in the order that was drawn with the list.")
     for line in _outlook_lines(plan, settings):
         say(line)
     sentences = explain(plan)
     rows, styles = [], []
     for i, number in enumerate(plan.person.tolist()):
-        if everyone or plan.listed[i]:
-            why = sentences[i]
+        if everyone or plan.listed[i] or number in called:
+            why = called.get(number, sentences[i])
             if number in struck:
                 why = f"Struck off: {struck[number]} since the plan was made."
             rows.append([plan.names[number], percent(plan.probability[i]), why])
@@ -289,7 +291,10 @@ def luck_sentence(plan: Plan) -> str:
 def _outlook_lines(plan: Plan, settings: Settings) -> list[str]:
     """What is expected of a plan, in sentences."""
     outlook = plan.outlook
-    lines = [] if outlook.target is None else [f"Target met: {outlook.target}."]
+    lines = []
+    if outlook.target is not None:
+        free = "" if outlook.binds else f" It does not bind: {_unbound(plan)}."
+        lines.append(f"Target met: {outlook.target}.{free}")
     wait = f"the longest expected wait is {outlook.wait:.1f} rounds, an average over what may come"
     if outlook.wait > plan.horizon:
         wait = (
@@ -319,6 +324,14 @@ def _outlook_lines(plan: Plan, settings: Settings) -> list[str]:
             f"That takes the usual capacity in all rounds; {len(special)} of them have another."
         )
     return [*lines, *_site_lines(plan, settings)]
+
+
+def _unbound(plan: Plan) -> str:
+    """Why a target did not decide c."""
+    target = plan.outlook.target
+    if target is not None and target.goal == "benefit":
+        return "a lottery meets it, so c = 0"
+    return f"even the most effective plan meets it, so the programme's own c = {plan.c:.3g} stays"
 
 
 def _site_lines(plan: Plan, settings: Settings) -> list[str]:

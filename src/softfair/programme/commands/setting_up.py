@@ -119,6 +119,14 @@ Shrink = Annotated[
         help="The only column of people that estimates go by.", show_default="all that tell"
     ),
 ]
+Protected = Annotated[
+    str | None,
+    typer.Option(
+        help="Columns of people that estimates do not go by, and that the audit reports on: "
+        "caste,religion; none to undo.",
+        show_default="none",
+    ),
+]
 Monotone = Annotated[
     bool | None,
     typer.Option(
@@ -163,6 +171,7 @@ def init(
     policy: PolicyOfAll = None,
     cooldown: Cooldown = None,
     shrink: Shrink = None,
+    protected: Protected = None,
     monotone: Monotone = None,
     level: Level = None,
     seed: Seed = None,
@@ -188,6 +197,9 @@ def init(
     }
     changes = {name: value for name, value in plain.items() if value is not None}
     changes |= _how_lists_are_drawn(target, policy) | _capacities(capacity, by)
+    if protected is not None:
+        names = tuple(name.strip() for name in protected.split(",") if name.strip())
+        changes["protected"] = () if names == ("none",) else names
     changes |= _of_single_rounds(database, changes, exceptions, ends)
     if sample and "seed" not in changes and not database.exists():
         changes["seed"] = 0  # so that the sample is the same for everybody

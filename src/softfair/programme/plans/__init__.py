@@ -22,7 +22,7 @@ alone.
     explaining   a sentence for each person
 """
 
-from .explaining import explain
+from .explaining import explain, place_in_reserve
 from .making import Commitment, commit_plan, draw_plan, make_plan, open_commitment
 from .replaying import Verdict, verify
 from .stored import Header, Plan, Rows, load_plan, plan_of, plan_rows
@@ -39,6 +39,7 @@ __all__ = [
     "load_plan",
     "make_plan",
     "open_commitment",
+    "place_in_reserve",
     "plan_of",
     "plan_rows",
     "verify",

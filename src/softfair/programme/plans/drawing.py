@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import hashlib
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import reserves
 from ...policies.base import Rule
-from ...sampling import Design, draw_by_luck, top_by_luck
+from ...sampling import Design, draw_by_luck, inclusion_of_top, race_by_luck, top_by_luck
 from .. import luck
 from ..settings import Settings
 
-__all__ = ["chances", "drawn_by_luck", "drawn_by_position", "seed_by_position"]
+__all__ = [
+    "InOrder",
+    "chances",
+    "drawn_by_luck",
+    "drawn_by_position",
+    "in_order",
+    "seed_by_position",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 DESIGN: Design = "joint"
+LEAST_RESERVES = 10  # else as many as there are places
+
+
+class InOrder(NamedTuple):
+    """Those of a site's draw who are called, the first first: the list, then the reserves."""
+
+    who: Ints  # [called] places in the draw
+    chance: Floats  # [called] of being among the reserves, given the list; 0 for who is on it
 
 
 def chances(score: Floats, c: float, k: int) -> Floats:
@@ -35,6 +52,43 @@ def drawn_by_luck(score: Floats, c: float, k: int, key: str, names: list[str]) -
     if rule == Rule.top():
         return top_by_luck(score, k, numbers)
     return draw_by_luck(rule.c * score, k, numbers, DESIGN)
+
+
+def in_order(score: Floats, c: float, listed: Ints, key: str, names: list[str]) -> InOrder:
+    """The order in which people are called: a race, first of the list, then of all others.
+
+    Parameters
+    ----------
+    score
+        What chances follow, of everybody in the draw [m].
+    c
+        The multiplier.
+    listed
+        The places of those on the list.
+    key, names
+        From which each person's luck follows.
+
+    Notes
+    -----
+    The race is by luck of its own: who is on the list says nothing about it.
+    """
+    on = np.zeros(len(score), bool)
+    on[listed] = True
+    count = min(len(score) - len(listed), max(len(listed), LEAST_RESERVES))
+    if not len(score):
+        return InOrder(np.empty(0, np.int64), np.empty(0))
+    rule, numbers = Rule.softmax(c, DESIGN), luck.further(luck.numbers(key, names))
+    chance = np.zeros(len(score))
+    if rule == Rule.top():
+        order = np.lexsort((numbers[:, 1], numbers[:, 0], -score))
+        if count:
+            chance[~on] = inclusion_of_top(score[~on], count)
+    else:
+        order = race_by_luck(rule.c * score, numbers)
+        if count:
+            chance = reserves.chances(rule.c * score, listed, count)
+    called = np.concatenate([order[on[order]], order[~on[order]][:count]])
+    return InOrder(called, chance[called])
 
 
 def drawn_by_position(score: Floats, c: float, k: int, seed: str, site: int) -> Ints:

@@ -8,7 +8,7 @@ from ..eligibility import Status
 from ..words import percent
 from .stored import Plan
 
-__all__ = ["explain"]
+__all__ = ["explain", "place_in_reserve"]
 
 WHY_NOT = {
     Status.NOT_YET: "Not in the draw: not enrolled yet.",
@@ -34,6 +34,17 @@ def explain(plan: Plan) -> list[str]:
         WHY_NOT[Status(code)] if code in WHY_NOT else _sentence(plan, i, float(below[i]))
         for i, code in enumerate(plan.status.tolist())
     ]
+
+
+def place_in_reserve(plan: Plan, person: int) -> str:
+    """Where somebody is in the reserve, with the chance that was stated; empty: they are not."""
+    found = np.flatnonzero(plan.reserve.person == person)
+    row = np.flatnonzero(plan.person == person)
+    if not len(found) or plan.listed[row[0]]:
+        return ""
+    number = int(plan.reserve.place[found[0]] - plan.listed[plan.site == plan.site[row[0]]].sum())
+    chance = percent(float(plan.reserve.chance[found[0]]))
+    return f"number {number} in order (chance to be in reserve, given the list: {chance})"
 
 
 def _sentence(plan: Plan, i: int, below: float) -> str:

@@ -27,8 +27,8 @@ from ..outlook import Outlook, SiteCohort, choose_c, weigh
 from ..settings import SOFTFAIR, Evenness, Settings, Target, current_settings
 from ..snapshot import Snapshot, take_snapshot
 from ..store import Connection, Store, names_of, plan_in_force
-from .drawing import chances, drawn_by_luck
-from .stored import Header, Plan, Rows, load_plan, store_plan
+from .drawing import chances, drawn_by_luck, in_order
+from .stored import NO_RESERVE, Header, Plan, Reserve, Rows, load_plan, store_plan
 from .weighing import packed, reach_of
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "load_commitment",
     "make_plan",
     "open_commitment",
+    "reserve_of",
 ]
 
 Ints = NDArray[np.int64]
@@ -518,7 +519,26 @@ def _drawn(
         theirs = [names[i] for i in rows.person[who]]
         listed[who[drawn_by_luck(rows.drawn_by[who], parts["c"], capacity, key, theirs)]] = 1
     header = Header(**parts, seed=key, luck=luck.to_json())
-    return store_plan(connection, header, replace(rows, listed=listed), names, model)
+    drawn = replace(rows, listed=listed)
+    return store_plan(connection, header, drawn, reserve_of(header, drawn, names), names, model)
+
+
+def reserve_of(header: Header, rows: Rows, names: list[str]) -> Reserve:
+    """The order in which people are called, as it follows from a plan's scores, lists and key."""
+    parts = [NO_RESERVE]
+    for j in range(len(json.loads(header.sites))):
+        who = rows.in_draw(j)
+        theirs = [names[i] for i in rows.person[who]]
+        listed = np.flatnonzero(rows.listed[who])
+        order = in_order(rows.drawn_by[who], header.c, listed, header.seed, theirs)
+        place = np.arange(1, len(order.who) + 1)
+        parts.append(Reserve(rows.person[who[order.who]], place, order.chance))
+    person, place, chance = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("person", "place", "chance")
+    )
+    by_person = np.argsort(person, kind="stable")
+    return Reserve(person[by_person], place[by_person], chance[by_person])
 
 
 def _refuse_unserved(now: Snapshot, eligibility: Eligibility) -> None:

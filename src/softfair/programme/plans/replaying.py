@@ -19,8 +19,8 @@ from ..models import is_intact
 from ..settings import Settings
 from ..store import Connection, Store, names_of
 from .drawing import chances, drawn_by_luck, drawn_by_position, seed_by_position
-from .making import OPEN_HEADER, OPEN_ROWS, frozen_rows, load_commitment
-from .stored import Header, Rows, digest_of, load_header, plan_rows
+from .making import OPEN_HEADER, OPEN_ROWS, frozen_rows, load_commitment, reserve_of
+from .stored import Header, Rows, digest_of, load_header, plan_reserve, plan_rows
 
 __all__ = ["Verdict", "verify"]
 
@@ -82,7 +82,9 @@ def verify_in(
         if not intact[header.model]:
             wrong.append("its model is not what was estimated")
         try:
-            wrong += _replayed(header, rows, names) if known else []
+            if known:
+                wrong += _replayed(header, rows, names)
+                wrong += _reserve_faults(connection, number, header, rows, names)
         except (ValueError, TypeError, KeyError, IndexError, OverflowError):
             wrong.append("what is stored of it cannot be read")
         verdicts.append(Verdict(header.round, header.version, wrong))
@@ -152,6 +154,25 @@ def _commitment_faults(
         if luck.beacon.round != commitment.beacon or not genuine:
             wrong.append("its beacon is not the one that was announced")
     return wrong
+
+
+def _reserve_faults(
+    connection: Connection, number: int, header: Header, rows: Rows, names: list[str]
+) -> list[str]:
+    """Whether the order in which people are called follows from a plan's scores and its key.
+
+    Plans from before there were reserves have none.
+    """
+    stored = plan_reserve(connection, number)
+    if header.luck is None or not len(stored.person):
+        return []
+    drawn = reserve_of(header, rows, names)
+    same = np.array_equal(stored.person, drawn.person) and np.array_equal(stored.place, drawn.place)
+    if not same:
+        return ["the order of the reserve is not what the seed draws"]
+    if np.abs(stored.chance - drawn.chance).max(initial=0.0) > REPLAYED:
+        return ["the chances of the reserve do not follow from the scores"]
+    return []
 
 
 def _replayed(header: Header, rows: Rows, names: list[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,13 @@ from .weighing import unpacked
 __all__ = [
     "Header",
     "Plan",
+    "Reserve",
     "Rows",
     "digest_of",
     "load_header",
     "load_plan",
     "plan_of",
+    "plan_reserve",
     "plan_rows",
     "rows_by_plan",
     "store_plan",
@@ -82,6 +84,21 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
+class Reserve:
+    """The order in which a plan's people are called, by person; arrays [q].
+
+    Plans from before there were reserves have none.
+    """
+
+    person: Ints
+    place: Ints  # at their site, 1 is the first: those on the list, then those in reserve
+    chance: Floats  # of being in reserve, given the list; 0 for who is on it
+
+
+NO_RESERVE = Reserve(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+
+
+@dataclass(frozen=True, eq=False)
 class Plan(Rows):
     """A plan with the names of its people."""
 
@@ -106,6 +123,7 @@ class Plan(Rows):
     # [3, m] mean, low and high worth of a contact now; None: made by a version that did not say.
     worth: Floats | None = None
     level: float = 0.0  # of its intervals
+    reserve: Reserve = field(default_factory=lambda: NO_RESERVE)
 
     @property
     def list(self) -> list[str]:
@@ -114,7 +132,12 @@ class Plan(Rows):
 
 
 def store_plan(
-    connection: Connection, header: Header, rows: Rows, names: list[str], model: Model
+    connection: Connection,
+    header: Header,
+    rows: Rows,
+    reserve: Reserve,
+    names: list[str],
+    model: Model,
 ) -> Plan:
     """Write a plan and return it as a later command would read it."""
     p = store.plan
@@ -125,8 +148,10 @@ def store_plan(
     number = int(key.inserted_primary_key[0])
     columns = {"plan": np.full(len(rows.person), number), **vars(rows)}
     append(connection, store.plan_row, columns, "plan")
+    order = {"plan": np.full(len(reserve.person), number), **vars(reserve)}
+    append(connection, store.reserve, order, "plan")
     store.sign(connection, store.plan, number)
-    return _assembled(number, digest, header, rows, names, model)
+    return _assembled(number, digest, header, rows, reserve, names, model)
 
 
 def digest_of(before: str, header: Header, rows: Rows, names: list[str]) -> str:
@@ -150,7 +175,13 @@ def digest_of(before: str, header: Header, rows: Rows, names: list[str]) -> str:
 
 
 def _assembled(
-    number: int, digest: str, header: Header, rows: Rows, names: list[str], model: Model
+    number: int,
+    digest: str,
+    header: Header,
+    rows: Rows,
+    reserve: Reserve,
+    names: list[str],
+    model: Model,
 ) -> Plan:
     outlook = json.loads(header.outlook)
     parts = {
@@ -160,6 +191,7 @@ def _assembled(
         "outlook": Outlook.from_json(outlook),
         "worth": unpacked(outlook.get("worth")),
         "level": outlook.get("level", 0.0),
+        "reserve": reserve,
         **vars(rows),
     }
     return Plan(id=number, digest=digest, names=names, unseen=model.unseen[rows.person], **parts)
@@ -198,7 +230,17 @@ def load_plan(connection: Connection, number: int) -> Plan:
     header, digest = load_header(connection, number)
     rows, names = plan_rows(connection, number), names_of(connection)
     model = load_model(connection, header.model)
-    return _assembled(number, digest, header, rows, names, model)
+    reserve = plan_reserve(connection, number)
+    return _assembled(number, digest, header, rows, reserve, names, model)
+
+
+def plan_reserve(connection: Connection, number: int) -> Reserve:
+    """The order in which the people of the plan with a number are called."""
+    t = store.reserve
+    query = sa.select(t.c.person, t.c.place, t.c.chance).where(t.c.plan == number)
+    table = fetch(connection, query, np.float64)
+    table = table[np.argsort(table[:, 0])]
+    return Reserve(table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), table[:, 2])
 
 
 def load_header(connection: Connection, number: int) -> tuple[Header, str]:
