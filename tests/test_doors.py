@@ -424,10 +424,17 @@ def test_commit_and_draw_at_the_command_line(tmp_path):
     well("check", "--out", "head.txt", folder=tmp_path)
     assert (tmp_path / "head.txt").read_text() in told
     assert "still stands" in well("check", "--against", "head.txt", folder=tmp_path)
+    again = refused("plan", "--luck", "dice 4 5 6", folder=tmp_path)
+    assert "round 21 does not wait for luck" in again
     verifier = well("check", "--new-key", "key.pem", folder=tmp_path).strip()
     said = refused("check", "--against", "head.txt", "--signed-by", verifier, folder=tmp_path)
     assert "not signed by that key" in said
     assert "cannot read" in refused("check", "--against", "nothing.txt", folder=tmp_path)
+    with sqlite3.connect(tmp_path / "softfair.db") as connection:
+        connection.execute("UPDATE plan_row SET score = score + 1 WHERE person = 5")
+    done = run("check", "--against", "head.txt", folder=tmp_path)
+    assert done.returncode == 2
+    assert "still stands" not in done.stdout
 
 
 # Compiled kernels.

@@ -125,6 +125,6 @@ def _show(found: Check, against: str | None) -> None:
             f"{good} of {len(found.verdicts)} plans: "
             "the same list and probabilities from the stored luck and scores."
         )
-    if against is not None and not found.since:
+    if against is not None and not found.wrong:
         print("Everything that stood at the earlier checkpoint still stands.")
     print(f"\n{found.checkpoint}", end="")

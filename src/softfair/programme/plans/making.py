@@ -335,7 +335,8 @@ def _to_be_drawn(connection: Connection, round: int | None) -> Commitment:
     commitment = open_commitment_in(connection, at)
     if commitment is None:
         raise InvalidInput(
-            f"{'no round' if at is None else f'round {at}'} is committed and not drawn; "
+            f"{'no round' if at is None else f'round {at} does not wait for luck: no plan of it'} "
+            "is committed and still to be drawn; "
             "luck comes after a commitment: softfair plan --commit"
         )
     now = take_snapshot(connection)
