@@ -330,7 +330,8 @@ def old(url, tmp_path):
         connection.executescript(lines)
     if path == url:
         return url
-    engine, new = sa.create_engine(f"sqlite:///{path}"), ("link", "commitment", "signature")
+    engine = sa.create_engine(f"sqlite:///{path}")
+    new = ("link", "commitment", "signature", "account", "visit")
     with engine.connect() as source, Store(url).engine.connect() as target, target.begin():
         store.tables.create_all(
             target, [one for one in store.tables.sorted_tables if one.name not in new]

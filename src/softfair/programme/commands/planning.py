@@ -260,7 +260,7 @@ def _show_plan(plan: Plan, since: Since | None, everyone: bool, settings: Settin
             f"Make the list anew with: softfair plan --replan '{since}'",
             "bold red",
         )
-    for line in _outlook_lines(plan, settings):
+    for line in outlook_lines(plan, settings):
         say(line)
     sentences = explain(plan)
     rows, styles = [], []
@@ -282,7 +282,7 @@ def luck_sentence(plan: Plan) -> str:
     return str(plan.luck)
 
 
-def _outlook_lines(plan: Plan, settings: Settings) -> list[str]:
+def outlook_lines(plan: Plan, settings: Settings) -> list[str]:
     """What is expected of a plan, in sentences."""
     outlook = plan.outlook
     lines = [] if outlook.target is None else [f"Target met: {outlook.target}."]
