@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
 import re
 import shutil
+import signal
+import socket
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
+import httpx2
 import openpyxl
 import pytest
 import village
@@ -74,13 +82,14 @@ MAY = {
     ("GET", "/api/log"): SEES,
     ("POST", "/api/import/{kind}"): CHANGES,
 }
+PAGES = ("/", "/people", "/fairness", "/audit", "/import", "/plan")
 
 
 @pytest.fixture(scope="module")
 def founded(tmp_path_factory):
     """The file of a programme that every test copies."""
     folder = tmp_path_factory.mktemp("village")
-    database = village.founded(folder)
+    database = village.founded(str(folder / "village.db"))
     return database, village.tokens(database)
 
 
@@ -319,7 +328,10 @@ def test_a_worker_has_only_their_own(app, programme, founded):
     assert api.post(marks, json={"id": other, "deed": "reached"}).status_code == 403
     assert api.post(marks, json={"id": min(mine), "deed": "reached"}).status_code == 200
     assert "0170-" in worker.get(f"/round/{AT}").text  # to call them
-    assert "0170-" not in Browser(app, programme, "viewer").get(f"/round/{AT}").text
+    viewer = Browser(app, programme, "viewer")
+    for address in (f"/round/{AT}", f"/round/{AT}/worksheets", "/person?id=v01"):
+        assert "0170-" not in viewer.get(address).text
+    assert "0170-" in Browser(app, programme, "officer").get("/person?id=v01").text
 
 
 def told(programme, name):
@@ -527,17 +539,7 @@ def test_every_answer_has_its_headers(app, officer):
 
 
 def test_nothing_comes_from_elsewhere(officer):
-    pages = (
-        "/",
-        "/home/audit",
-        f"/round/{AT}",
-        "/people",
-        "/fairness",
-        "/audit",
-        "/import",
-        "/plan",
-    )
-    for address in pages:
+    for address in ("/home/audit", f"/round/{AT}", *PAGES):
         page = officer.get(address).text
         assert not re.search(r'(src|href|action)="(https?:)?//', page), address
         assert not re.search(r"<script(?![^>]*(src=|application/json))", page), address
@@ -548,16 +550,7 @@ def test_nothing_comes_from_elsewhere(officer):
 def test_a_programme_without_people(tmp_path):
     database = village.empty(str(tmp_path / "new.db"))
     officer = Browser(application(database, tmp_path), database, "officer")
-    for address in (
-        "/",
-        "/round",
-        "/people",
-        "/audit",
-        "/plan",
-        "/fairness",
-        "/log",
-        "/home/audit",
-    ):
+    for address in ("/round", "/log", "/home/audit", *PAGES):
         answer = officer.get(address)
         assert answer.status_code == 200, (address, answer.text)
     assert "Import people" in officer.get("/").text
@@ -588,3 +581,82 @@ def test_the_api_tells_what_the_pages_tell(app, programme, founded):
     assert api.get("/api/fairness?position=40").json()["now"]["position"] == 40
     assert api.get("/api/audit").json()["people"] == village.PEOPLE
     assert api.post("/api/person", json={"id": "v01"}).status_code == 422
+
+
+@pytest.mark.slow
+def test_schemathesis_finds_nothing(app, founded):
+    """What the description of the API allows, and what it does not, is answered as it says."""
+    import schemathesis
+    from hypothesis import HealthCheck, given, settings
+
+    headers = {"Authorization": f"Bearer {founded[1]['officer']}"}
+    schema = schemathesis.openapi.from_dict(app.openapi())
+    schema.app = app
+    operations = [found.ok() for found in schema.get_all_operations()]
+    assert len(operations) == sum(path.startswith("/api/") for _, path in MAY)
+    for operation in operations:
+
+        @settings(max_examples=5, deadline=None, derandomize=True, database=None,
+                  suppress_health_check=list(HealthCheck))  # fmt: skip
+        @given(case=operation.as_strategy())
+        def tried(case):
+            case.call_and_validate(headers=headers)
+
+        tried()
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def marking(address, key, word, names, kept):
+    """Mark each of the names in turn, until the server is gone; what was sent and answered."""
+    client = httpx2.Client(base_url=address, cookies={COOKIE: key}, timeout=60)
+    with contextlib.suppress(httpx2.HTTPError):
+        for turn in range(1000):
+            name, deed = names[turn % len(names)], ("reached", "missed")[turn // len(names) % 2]
+            kept[name] = (kept.get(name, (None, None))[0], deed)
+            data = {"word": word, "name": name, "deed": deed}
+            answer = client.post(f"/round/{AT}/mark", data=data)
+            assert answer.status_code == 303, answer.text
+            kept[name] = (deed, deed)
+
+
+@pytest.mark.slow
+def test_a_killed_server_loses_nothing(server):
+    """Two processes on PostgreSQL, killed amid the marks of two people: what was answered stays."""
+    url, port = server(), free_port()
+    database = village.founded(url)
+    key = accounts.begin_visit(database, accounts.accounts(database)[1])
+    word = Visitor(accounts.accounts(database)[1], database, key).word
+    options = ["--db", url, "--port", str(port), "--workers", "2"]
+    command = [sys.executable, "-c", "from softfair.cli import main; main()", "serve", *options]
+    names, kept = plan_of(database).list[:-1], [{}, {}]  # one is left, so that the round stays open
+    address = f"http://127.0.0.1:{port}"
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as running:
+        while True:
+            with contextlib.suppress(httpx2.HTTPError):
+                httpx2.get(f"{address}/sign-in")
+                break
+            assert running.poll() is None
+            time.sleep(0.2)
+        people = [
+            threading.Thread(target=marking, args=(address, key, word, names[i::2], kept[i]))
+            for i in (0, 1)
+        ]
+        for person in people:
+            person.start()
+        while not all(len(mine) >= 3 for mine in kept):
+            time.sleep(0.05)
+        os.killpg(running.pid, signal.SIGKILL)
+        for person in people:
+            person.join()
+    said = {True: "reached", False: "missed", None: None}
+    rows = {row.name: said[row.reached] for row in round_list(database, AT).rows}
+    answered = {name: deeds for mine in kept for name, deeds in mine.items()}
+    assert sum(first is not None for first, _ in answered.values()) >= 4
+    for name, deeds in answered.items():
+        assert rows[name] in deeds, name  # the last that was answered, or the one on its way
+    assert check(database).wrong == ()

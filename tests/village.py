@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from softfair.programme import imports, plans
@@ -51,9 +49,9 @@ def empty(url: str) -> Store:
     return database
 
 
-def founded(folder: Path) -> Store:
+def founded(url: str) -> Store:
     """A programme with people, history and the list of round 13."""
-    database = empty(str(folder / "village.db"))
+    database = empty(url)
     imports.import_people(database, people_file(), NAME)
     imports.import_history(database, history_file(), NAME)
     plans.make_plan(database, NAME)

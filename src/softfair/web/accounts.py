@@ -45,7 +45,7 @@ __all__ = [
 
 VIEWER, WORKER, OFFICER, ADMIN = "viewer", "worker", "officer", "admin"
 ROLES = {
-    VIEWER: "sees everything and changes nothing",
+    VIEWER: "sees everything except how to reach people, and changes nothing",
     WORKER: "sees and marks only their own list",
     OFFICER: "imports, plans, marks, corrects",
     ADMIN: "all that, and sees the accounts",

@@ -9,11 +9,11 @@ import json
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, File, Path, Query, Request, UploadFile
+from fastapi import APIRouter, Depends, File, Path, Query, Request, Security, UploadFile
+from fastapi.security import HTTPBearer
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ..programme.batches import Imported
-from ..programme.biography import biography
 from ..programme.checks import head
 from ..programme.commands.looking import to_json
 from ..programme.commands.planning import plan_json
@@ -28,7 +28,7 @@ from .access import CHANGES, LISTS, MARKS, SEES, NeedsToken, Visitor
 from .lists import RoundList
 from .pages.fairness import figures_of, tradeoff_of
 from .pages.looking import audit_of
-from .pages.people import DEEDS, change, names_and_groups
+from .pages.people import DEEDS, change, known_of, names_and_groups
 from .pages.planning import drawn
 from .pages.round import list_for, marked
 from .uploads import Options, take
@@ -97,12 +97,15 @@ class Change(BaseModel):
 
 api = APIRouter(
     prefix="/api",
+    # Read by the description alone: `NeedsToken` looks at the token.
+    dependencies=[Security(HTTPBearer(auto_error=False))],
     responses={
         code: {"model": Refusal, "description": said}
         for code, said in (
-            (400, "It cannot be done; the detail says why, and what to do."),
             (401, "No token, or one that is not known."),
             (403, "Not for this token's role."),
+            (409, "It cannot be done; the detail says why, and what to do."),
+            (413, "The request is too large."),
         )
     },
 )
@@ -186,7 +189,7 @@ def people(visitor: Sees) -> list[dict[str, Any]]:
 @api.get("/person")
 def person(visitor: Sees, id: Annotated[Text, Query()]) -> dict[str, Any]:
     """Everything about one person."""
-    return _plain(biography(visitor.database, id))
+    return _plain(known_of(visitor, id))
 
 
 @api.post("/person")

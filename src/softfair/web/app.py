@@ -187,7 +187,9 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(SoftFairError)
     def wrong(request: Request, error: Exception) -> Response:
-        return refused(request, 400, f"{str(error)[:1].upper()}{str(error)[1:]}.")
+        # To a program: well formed, and at odds with what the programme holds.
+        status = 409 if _is_api(request) else 400
+        return refused(request, status, f"{str(error)[:1].upper()}{str(error)[1:]}.")
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> Response:

@@ -146,6 +146,7 @@ def serve(
     """Open the programme in a browser: this week's list, what fairness costs, the audit."""
     from .accounts import accounts, link_for
 
+    print("loading ...", file=sys.stderr, flush=True)
     try:
         import uvicorn
 

@@ -45,7 +45,8 @@ class Memory:
         *about
             What else the result depends on.
         """
-        key = (what, about, _moment(database))
+        moment = _moment(database)
+        key = (what, about, moment)
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -57,6 +58,8 @@ class Memory:
                     return self._kept[key]  # type: ignore[no-any-return]
             made = make()
             with self._lock:
+                for old in [one for one in self._kept if one[2] != moment]:
+                    del self._kept[old]
                 self._kept[key] = made
                 self._working.pop(key, None)
                 while len(self._kept) > KEPT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
@@ -10,15 +11,15 @@ from fastapi.responses import Response
 
 from ...errors import InvalidInput
 from ...programme.batches import Imported
-from ...programme.biography import biography, sources
+from ...programme.biography import Biography, biography, sources
 from ...programme.commands.taking_in import told
-from ...programme.snapshot import load_people
+from ...programme.snapshot import load_details, load_people
 from ...programme.store import Store
-from ..access import Changes, Form, Sees
+from ..access import MARKS, Changes, Form, Sees, Visitor
 from ..deeds import correct, leave, opt
 from .shared import memory_of, number, render, see, text
 
-__all__ = ["change", "names_and_groups", "router"]
+__all__ = ["change", "known_of", "names_and_groups", "router"]
 
 router = APIRouter()
 A_PAGE = 100  # people at a time
@@ -72,10 +73,21 @@ def people_page(request: Request, visitor: Sees, search: str = "", page: int = 1
     )
 
 
+def known_of(visitor: Visitor, name: str) -> Biography:
+    """One person; details such as a telephone number are for those who call alone."""
+    found = biography(visitor.database, name)
+    if visitor.may(MARKS):
+        return found
+    with visitor.database.reading() as connection:
+        details = {key for one in load_details(connection).values() for key in one}
+    facts = {key: value for key, value in found.facts.items() if key not in details}
+    return replace(found, facts=facts)
+
+
 @router.get("/person")
 def person_page(request: Request, visitor: Sees, id: str) -> Response:
     """One person."""
-    found = biography(visitor.database, id)
+    found = known_of(visitor, id)
     spoke = sources(visitor.database, found.name)
     return render(request, visitor, "person.html", found=found, spoke=spoke, deeds=DEEDS)
 

@@ -16,7 +16,7 @@ from ...programme.commands.shared import software
 from ...programme.commands.taking_in import told
 from ...programme.records import close_round
 from ...programme.tables import plan_columns, table_bytes
-from ..access import MARKS, Changes, Forbidden, Form, Lists, Marks, Visitor
+from ..access import MARKS, SEES, Changes, Forbidden, Form, Lists, Marks, Visitor
 from ..deeds import mark
 from ..lists import TOLD, Choice, RoundList, Row, chosen, round_list, values_of
 from .shared import memory_of, render, see, text
@@ -71,6 +71,7 @@ def list_page(
     page: int = 1,
 ) -> Response:
     """The list of a round."""
+    everyone = everyone and visitor.may(SEES)
     found = list_for(request, visitor, at, everyone)
     rows = found.of(visitor.account.scope)
     columns = _columns(found, visitor)
