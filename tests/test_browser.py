@@ -86,7 +86,7 @@ def visiting(chromium, address, database=None, name=None, **options):
     page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("request", lambda r: r.url.startswith(address) or complaints.append(r.url))
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(240_000)  # of a machine that is busy
     try:
         yield page
     finally:
