@@ -248,6 +248,13 @@ def test_signing_in_and_out(app, programme):
     assert stolen.get("/people").status_code == 303  # the visit is over, not only the cookie gone
 
 
+def test_accounts_stand_in_the_log(programme):
+    accounts.new_account(programme.signed("mira"), "new", "viewer", None)
+    accounts.close_account(programme.signed("mira"), "new")
+    acts = [(act.who, act.note) for act in journal(programme) if act.what == "account"]
+    assert acts[-2:] == [("mira", "new: viewer"), ("mira", "new: closed")]
+
+
 def test_visits_end(app, programme, monkeypatch):
     """With time, with a new password, and with the account."""
     officer = Browser(app, programme, "officer")
@@ -334,6 +341,10 @@ def test_a_worker_has_only_their_own(app, programme, founded):
     assert "0170-" in Browser(app, programme, "officer").get("/person?id=v01").text
 
 
+def last(programme, what):
+    return [act for act in journal(programme) if act.what == what][-1]
+
+
 def told(programme, name):
     return next(row for row in round_list(programme, AT).rows if row.name == name)
 
@@ -379,7 +390,7 @@ def test_the_last_mark_ends_the_round(programme, officer):
     answer = officer.post("/plan", target="", policy="", replan="", sure="False")
     assert answer.headers["location"] == f"/round/{AT + 1}"
     assert plan_of(programme).round == AT + 1
-    assert journal(programme)[-1].who == "officer"
+    assert last(programme, "plan").who == "officer"
     assert check(programme).wrong == ()
 
 
@@ -499,7 +510,7 @@ def test_what_a_column_means_can_be_changed(officer, programme):
     page = officer.post(look, do="look", **chosen).text
     assert "1 rows of history" in page
     assert officer.post(look, do="import", **chosen).status_code == 200
-    assert journal(programme)[-1].file == "h.csv"
+    assert last(programme, "history").file == "h.csv"
 
 
 def test_an_upload_is_its_owners(app, programme, officer):
@@ -577,7 +588,7 @@ def test_the_api_tells_what_the_pages_tell(app, programme, founded):
     rows = {"file": ("r.csv", b"id,contacted\nv01,1\n")}
     said = api.post(f"/api/import/record?round={AT + 1}&preview=true", files=rows).json()
     assert "1 contacted" in " ".join(said["said"])
-    assert journal(programme)[-1].who == "officer program"
+    assert last(programme, "plan").who == "officer program"
     assert api.get("/api/fairness?position=40").json()["now"]["position"] == 40
     assert api.get("/api/audit").json()["people"] == village.PEOPLE
     assert api.post("/api/person", json={"id": "v01"}).status_code == 422

@@ -65,6 +65,11 @@ def journal(database: Store) -> list[Act]:
             note = f"version {row.version}: {row.reason}" if row.version > 1 else ""
             name = who.get(("plan", row.id), "")
             acts.append(Act(row.created, name, "plan", row.id, None, None, None, row.round, note))
+        a = store.account
+        for row in connection.execute(sa.select(a).order_by(a.c.id)):
+            note = f"{row.name}: {row.role or 'closed'}"
+            sizes = (None, None, None, None, note)
+            acts.append(Act(row.created, row.made_by, "account", row.id, *sizes))
     return sorted(acts, key=lambda act: act.created)
 
 

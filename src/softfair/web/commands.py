@@ -16,7 +16,11 @@ from ..programme.commands.shared import Database, Json, examples, open_store
 __all__ = ["commands"]
 
 commands = typer.Typer()
-user = typer.Typer(no_args_is_help=True, help="Who may use the page and the API, and how far.")
+user = typer.Typer(
+    no_args_is_help=True,
+    help="Who may use the page and the API, and how far.",
+    epilog=examples("softfair user add mira --role officer", "softfair user list"),
+)
 commands.add_typer(user, name="user")
 
 Role = Annotated[
