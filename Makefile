@@ -4,16 +4,24 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint docs bench mutate lock clean
+.PHONY: help demo test quick lint docs bench mutate lock clean browser screenshots
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 demo: $(READY)  ## run the demonstration
 	@$(BIN)/softfair demo
 
-test: $(READY)  ## run the tests
+test: $(READY) browser  ## run the tests
 	@$(BIN)/python -m pytest -n auto --dist loadgroup
+
+# The page is tested in a real Chromium. In CI a missing one fails the tests; elsewhere they say so.
+browser:
+	@test -n "$$SOFTFAIR_CHROMIUM" || command -v chromium >/dev/null || \
+		{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+		echo "Installing chromium ..." && apt-get install -qq -y chromium >/dev/null 2>&1; } || \
+		echo "There is no chromium and it may not be installed from here; the tests of the page need it:" \
+		"apt-get install chromium, or SOFTFAIR_CHROMIUM=/path/to/chromium" >&2
 
 quick: $(READY)  ## run the tests that are not slow
 	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
@@ -26,6 +34,9 @@ lint: $(READY)  ## check style, format and types
 docs: $(READY)  ## build the documentation as a site: out/docs/index.html
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs out/docs
 	@echo out/docs/index.html
+
+screenshots: $(READY) browser  ## draw the pictures of the page anew
+	@$(BIN)/python tests/screenshots.py docs/images/page
 
 bench: $(READY)  ## run the benchmarks
 	@$(BIN)/python -m benchmarks

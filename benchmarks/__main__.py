@@ -24,6 +24,7 @@ from softfair.solvers.priced import solve_priced
 
 from . import loops
 from .estimation import estimation
+from .page import page
 from .programme import programme
 
 
@@ -120,6 +121,7 @@ PARTS: dict[str, Part] = {
     **{name: bench.PARTS[name] for name in ("inclusion", "start")},
     "estimate": lambda small: estimation(),
     "programme": lambda small: programme(),
+    "page": page,
     "reproduce": bench.PARTS["reproduce"],
 }
 

@@ -43,6 +43,7 @@ ORDER = (
     "experiments",
     "bench",
     "programme",
+    "web",
     "demo",
     "doctor",
     "cli",

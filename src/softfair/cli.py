@@ -20,6 +20,7 @@ from typer.core import TyperCommand
 from .errors import NotConverged, SoftFairError
 from .programme.commands import commands
 from .programme.commands.shared import examples
+from .web.commands import commands as web_commands
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(commands)
+app.add_typer(web_commands)
 
 
 def _say_version(asked: bool) -> None:

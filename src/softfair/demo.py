@@ -195,6 +195,11 @@ def run_a_programme(folder: Path) -> None:
     _type_in(folder, "status")
     _type_in(folder, "check")
     _type_in(folder, "audit", "--html", "audit.html")
+    _type_in(folder, "user", "add", "demo", "--role", "officer", "--no-password")
+    print(
+        "\nThe same programme in a browser, with a link that signs a demo officer in:\n"
+        f"  softfair serve --db {folder / 'softfair.db'} --sign-in-as demo"
+    )
 
 
 def _type_in(folder: Path, *words: str, shown: bool = True) -> None:

@@ -16,7 +16,8 @@ from .errors import SoftFairError
 __all__ = ["Finding", "examine"]
 
 NEEDED = ("numpy", "numba", "scipy", "pandas", "pyarrow", "sqlalchemy", "matplotlib", "narwhals")
-EXTRAS = {"gymnasium": "gym", "psycopg": "postgresql"}  # module -> extra that installs it
+# Module -> extra that installs it.
+EXTRAS = {"gymnasium": "gym", "psycopg": "postgresql", "fastapi": "web"}
 
 
 class Finding(NamedTuple):

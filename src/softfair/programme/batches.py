@@ -163,6 +163,7 @@ class Content:
                 round=round,
                 closes=int(closes),
                 file=self.table.where,
+                reason=self.table.reason,
                 read_as=(read_as or self.table.read_as).to_json(),
             )
         )

@@ -12,13 +12,14 @@ from ..errors import InvalidInput
 from . import store
 from .batches import spelling
 from .calls import calls_of
+from .journal import Act, journal
 from .models import load_model
 from .plans import Plan, explain, load_plan, place_in_reserve
 from .settings import Settings
 from .snapshot import load_details, take_snapshot
 from .store import UNKNOWN, Connection, Store, plan_in_force
 
-__all__ = ["Biography", "Estimate", "InPlan", "Seen", "biography"]
+__all__ = ["Biography", "Estimate", "InPlan", "Seen", "biography", "sources"]
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,34 @@ def biography(database: Store, name: str) -> Biography:
             _estimates(connection, settings, i),
             _plans(connection, i, now.rounds.planned),
         )
+
+
+def sources(database: Store, name: str) -> list[Act]:
+    """The imports, records and corrections that spoke of one person, from the first to the last.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    name
+        Their identifier, as in `biography`.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such person, or more than one.
+    """
+    with database.reading() as connection:
+        i = _find(store.names_of(connection), name)
+        o, f, p = store.observation, store.person_fact, store.person
+        queries = (
+            sa.select(o.c.batch).where(o.c.person == i),
+            sa.select(f.c.batch).where(f.c.person == i),
+            sa.select(p.c.batch).where(p.c.id == i),
+        )
+        spoke = {number for query in queries for number in connection.execute(query).scalars()}
+    of_batches = ("people", "history", "record", "threshold")
+    return [act for act in journal(database) if act.what in of_batches and act.number in spoke]
 
 
 def _find(names: list[str], name: str) -> int:

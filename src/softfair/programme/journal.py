@@ -45,10 +45,11 @@ def journal(database: Store) -> list[Act]:
         who, gone = _signatures(connection), retracted_batches(connection)
         acts = []
         for row in connection.execute(sa.select(b).order_by(b.c.id)):
-            notes = [f"retracts batch {row.retracts}: {row.reason}"] if row.retracts else []
+            told = f": {row.reason}" if row.reason else ""
+            notes = [f"retracts batch {row.retracts}{told}"] if row.retracts else [told[2:]]
             notes += ["closes the round"] * bool(row.closes)
             notes += ["retracted"] * (row.id in gone)
-            sizes = (row.file, row.rows, row.stored, row.round, "; ".join(notes))
+            sizes = (row.file, row.rows, row.stored, row.round, "; ".join(filter(None, notes)))
             name = who.get(("batch", row.id), "")
             acts.append(Act(row.created, name, row.kind, row.id, *sizes))
         settings = sa.select(s.c.id, s.c.created).order_by(s.c.id)
@@ -65,6 +66,11 @@ def journal(database: Store) -> list[Act]:
             name = who.get(("plan", row.id), "")
             acts.append(Act(row.created, name, "plan", row.id, None, None, None, row.round, note))
         acts += _calls(connection, who)
+        a = store.account
+        for row in connection.execute(sa.select(a).order_by(a.c.id)):
+            note = f"{row.name}: {row.role or 'closed'}"
+            sizes = (None, None, None, None, note)
+            acts.append(Act(row.created, row.made_by, "account", row.id, *sizes))
     return sorted(acts, key=lambda act: act.created)
 
 

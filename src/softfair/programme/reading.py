@@ -23,10 +23,22 @@ from .entries import UNPRINTABLE, number_reader
 from .formats import read_format
 from .store import MANY
 
-__all__ = ["FACTS", "WRONG", "Source", "Table", "read_table"]
+__all__ = ["FACTS", "WRONG", "Source", "Table", "Upload", "read_table"]
 
 Ints = NDArray[np.int64]
-Source = str | Path | bytes  # a path, ``-`` for standard input, or the content of a file
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file that came over the network."""
+
+    name: str
+    data: bytes
+    reason: str | None = None  # why, if somebody said so; it is kept with the batch
+
+
+# A path, ``-`` for standard input, the content of a file, or that with its name.
+Source = str | Path | bytes | Upload
 
 WRONG = -2  # an entry that was refused
 FACTS = ("enrolled", "left", "opted_out", "reserved", "absent_from", "absent_to")
@@ -47,6 +59,7 @@ class Table:
     ignored: tuple[str, ...] = ()  # headings of columns that are not read
     notes: tuple[str, ...] = ()  # what the user should know about how it was read
     comma: bool = False  # whether entries are apart by semicolons, so that a comma may be decimal
+    reason: str | None = None  # why it came, if somebody said so
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -201,6 +214,7 @@ def read_table(
         tuple(ignored),
         raw.notes,
         raw.delimiter == ";",
+        source.reason if isinstance(source, Upload) else None,
     )
 
 
@@ -220,6 +234,8 @@ def _bytes(source: Source) -> tuple[str, bytes]:
     """The name of a file for messages, and its content."""
     if isinstance(source, bytes):
         return "the data", source
+    if isinstance(source, Upload):
+        return source.name, source.data
     if str(source) == "-":
         return "standard input", sys.stdin.buffer.read()
     try:

@@ -20,6 +20,8 @@ the same thing, the one with the highest batch (or version) is in force.
     call          who was called from the reserve, or taken off a list (the latest row in force)
     signature     who made a batch, setting, model, plan, call or commitment
     commitment    a plan whose luck is still open (see `plans.making`)
+    account       who may use the pages and the API, and how far (latest row of a name in force)
+    visit         who signed in and out (see `softfair.web.accounts`)
     link          one entry of the log for each transaction: what it added to the tables above
                   (see `chain`)
 
@@ -46,6 +48,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -66,6 +69,7 @@ __all__ = [
     "Connection",
     "Multiplier",
     "Store",
+    "account",
     "append",
     "batch",
     "c_from_json",
@@ -88,6 +92,7 @@ __all__ = [
     "setting",
     "sign",
     "signature",
+    "visit",
     "whole_tables",
 ]
 
@@ -157,7 +162,7 @@ batch = sa.Table(
     sa.Column("file", sa.Text),  # its name
     sa.Column("closes", small),  # 1: with it all is told about the round
     sa.Column("retracts", whole),  # the batch that is no longer in force
-    sa.Column("reason", sa.Text),  # why it was retracted
+    sa.Column("reason", sa.Text),  # why it retracts, or what was said with the entries
     sa.Column("read_as", sa.Text),  # JSON: see `columns.ReadAs`
 )
 person = sa.Table(
@@ -285,11 +290,32 @@ commitment = sa.Table(
     sa.Column("content", sa.LargeBinary, nullable=False),  # arrays, NumPy's npz
     sa.Column("digest", sa.Text, nullable=False),
 )
+account = sa.Table(
+    "account",
+    tables,
+    sa.Column("id", whole, primary_key=True),
+    sa.Column("created", sa.Text, nullable=False),
+    sa.Column("made_by", sa.Text, nullable=False),  # who made the row
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),  # viewer, worker, officer, admin; none: closed
+    sa.Column("scope", sa.Text),  # JSON: [column, value] of the people whom a worker sees
+    sa.Column("secret", sa.Text, nullable=False),  # Argon2 of a password, or a token's SHA-256
+)
+visit = sa.Table(
+    "visit",
+    tables,
+    sa.Column("id", whole, primary_key=True),
+    sa.Column("created", sa.Text, nullable=False),
+    sa.Column("account", whole, sa.ForeignKey("account.id"), nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),  # link (that signs in once), begin, end
+    sa.Column("digest", sa.Text, nullable=False),  # SHA-256 of the key that the browser holds
+)
 link = chain.link_table(tables)
 
 # The statements that turn a database of one version into the next; a table stands for its making.
 # Version 1 had no reservations; version 2 had no bonuses, files' names, retractions, absences,
-# details, values, signatures, luck of persons, commitments and log; version 3 no reserves.
+# details, values, signatures, luck of persons, commitments and log; version 3 had neither reserves
+# nor accounts.
 MIGRATIONS: dict[int, Sequence[str | sa.Table]] = {
     1: ("ALTER TABLE person_fact ADD COLUMN reserved INTEGER",),
     2: (
@@ -310,7 +336,7 @@ MIGRATIONS: dict[int, Sequence[str | sa.Table]] = {
         commitment,
         link,
     ),
-    3: (reserve, call),
+    3: (reserve, call, account, visit),
 }
 
 
@@ -337,6 +363,7 @@ class Store:
 
     def __init__(self, url: str = DEFAULT, who: str | None = None) -> None:
         self.who = _login() if who is None else who
+        self.rehearses = False
         _refuse_odd_address(url)
         try:
             self.url = sa.make_url(url) if "://" in url else sa.URL.create("sqlite", database=url)
@@ -367,6 +394,21 @@ class Store:
         sa.event.listen(engine, "begin", _begin)
         return engine
 
+    def signed(self, who: str) -> Store:
+        """The same database, where what is written is signed by somebody else."""
+        other = copy(self)
+        other.who = who
+        return other
+
+    def rehearsal(self) -> Store:
+        """The same database, where what is written is taken back at the end of its transaction.
+
+        So a command can be tried: it raises what it would raise and returns what it would return.
+        """
+        other = copy(self)
+        other.rehearses = True
+        return other
+
     @property
     def name(self) -> str:
         """The address without a password."""
@@ -393,7 +435,10 @@ class Store:
             with self._transaction(kind) as connection:
                 yield connection
                 if kind == "write" and connection.in_transaction():  # else it was rolled back
-                    chain.seal(connection, tables, now())
+                    if self.rehearses:
+                        connection.rollback()
+                    else:
+                        chain.seal(connection, tables, now())
 
     def exists(self) -> bool:
         """Whether there is a programme at this address."""

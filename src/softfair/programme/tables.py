@@ -24,7 +24,14 @@ from .eligibility import Status
 from .models import Model
 from .plans import Plan, explain
 
-__all__ = ["FORMULA", "audit_columns", "model_columns", "plan_columns", "write_table"]
+__all__ = [
+    "FORMULA",
+    "audit_columns",
+    "model_columns",
+    "plan_columns",
+    "table_bytes",
+    "write_table",
+]
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -155,24 +162,29 @@ def write_table(columns: Mapping[str, list[Any]], out: Path) -> None:
     InvalidInput
         If the path ends in something else.
     """
-    kind = out.suffix.lower()
     if str(out) == "-":
         sys.stdout.write(_csv(columns))
-    elif kind == ".csv":
-        write_private(out, _csv(columns).encode())
-    elif kind == ".xlsx":
-        write_private(out, _workbook(columns))
-    elif kind == ".json":
+        return
+    write_private(out, table_bytes(columns, out.name))
+
+
+def table_bytes(columns: Mapping[str, list[Any]], name: str) -> bytes:
+    """The content of the file that `write_table` writes under a name."""
+    kind = Path(name).suffix.lower()
+    if kind == ".csv":
+        return _csv(columns).encode()
+    if kind == ".xlsx":
+        return _workbook(columns)
+    if kind == ".json":
         records = [
             dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
         ]
-        write_private(out, json.dumps(records, indent=1).encode())
-    elif kind in (".parquet", ".pq"):
-        write_private(out, _parquet(columns))
-    else:
-        raise InvalidInput(
-            f"cannot tell what {out.name} should be; end it in .csv, .xlsx, .parquet or .json"
-        )
+        return json.dumps(records, indent=1).encode()
+    if kind in (".parquet", ".pq"):
+        return _parquet(columns)
+    raise InvalidInput(
+        f"cannot tell what {name} should be; end it in .csv, .xlsx, .parquet or .json"
+    )
 
 
 def _csv(columns: Mapping[str, list[Any]]) -> str:

@@ -131,7 +131,7 @@ def export(
     if what == "model":
         from ..models import latest_model
 
-        write_table(_with_head(model_columns(*latest_model(database)), checkpoint), out)
+        write_table(with_head(model_columns(*latest_model(database)), checkpoint), out)
     else:
         from ..audit import audit as examine
 
@@ -153,7 +153,7 @@ def _export_plan(database: Store, plan: Plan, out: Path, everyone: bool, checkpo
         write_private(out, json.dumps(content, indent=1).encode())
     else:
         calendar = settings_of(database).calendar
-        write_table(_with_head(plan_columns(plan, everyone, since, calendar), checkpoint), out)
+        write_table(with_head(plan_columns(plan, everyone, since, calendar), checkpoint), out)
     if since.called:
         print(f"{len(since.called)} were called from the reserve.", file=sys.stderr)
     if str(since):
@@ -186,7 +186,7 @@ def _export_worksheets(
         print(f"Left out, since the plan was made: {made.struck}.", file=sys.stderr)
 
 
-def _with_head(columns: dict[str, list[Any]], checkpoint: str) -> dict[str, list[Any]]:
+def with_head(columns: dict[str, list[Any]], checkpoint: str) -> dict[str, list[Any]]:
     """The columns of an export with the head of the log, on one line, in every row.
 
     It stands before what is to be filled in.

@@ -31,7 +31,8 @@ def _table(*headings: str) -> Table:
     return Table(*headings)
 
 
-def _json(value: Any) -> str:
+def to_json(value: Any) -> str:
+    """A value as JSON text; infinite numbers are "inf"."""
     from ..store import c_to_json
 
     def plain(entry: Any) -> Any:
@@ -48,7 +49,7 @@ def status(db: Database = "softfair.db", as_json: Json = False) -> None:
     found = standing(open_store(db))
     today = date.today()
     if as_json:
-        print(_json({**asdict(found), "today": found.today(today)}))
+        print(to_json({**asdict(found), "today": found.today(today)}))
         return
     _print(*_status_lines(found, today))
 
@@ -94,7 +95,7 @@ def person(
 
     found = biography(open_store(db), name)
     if as_json:
-        print(_json(asdict(found)))
+        print(to_json(asdict(found)))
         return
     settings = found.settings
     facts = "; ".join(f"{label}: {value}" for label, value in found.facts.items())
@@ -133,7 +134,7 @@ def log(
 
     acts = journal(open_store(db))[-last:]
     if as_json:
-        print(_json([asdict(act) for act in acts]))
+        print(to_json([asdict(act) for act in acts]))
         return
     shown = _table("when", "who", "what", "no.", "round", "file", "rows", "stored", "note")
     for act in acts:
@@ -151,7 +152,7 @@ def history(db: Database = "softfair.db", as_json: Json = False) -> None:
 
     found = settings_history(open_store(db))
     if as_json:
-        print(_json([asdict(change) for change in found]))
+        print(to_json([asdict(change) for change in found]))
         return
     for change in found:
         who = f" by {change.who}" if change.who else ""

@@ -266,7 +266,7 @@ def _show_plan(plan: Plan, since: Since | None, everyone: bool, settings: Settin
         )
     if called:
         say(f"{len(called)} called from the reserve, in the order that was drawn with the list.")
-    for line in _outlook_lines(plan, settings):
+    for line in outlook_lines(plan, settings):
         say(line)
     sentences = explain(plan)
     rows, styles = [], []
@@ -288,7 +288,7 @@ def luck_sentence(plan: Plan) -> str:
     return str(plan.luck)
 
 
-def _outlook_lines(plan: Plan, settings: Settings) -> list[str]:
+def outlook_lines(plan: Plan, settings: Settings) -> list[str]:
     """What is expected of a plan, in sentences."""
     outlook = plan.outlook
     lines = []

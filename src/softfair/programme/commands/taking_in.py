@@ -248,40 +248,49 @@ def _list(bad: BadRows, errors: Path | None) -> None:
 
 
 def _say(done: Imported, kind: str, settings: Settings) -> None:
+    print(*told(done, kind, settings), sep="\n")
+
+
+def told(done: Imported, kind: str, settings: Settings) -> list[str]:
+    """What an import or a record did, in sentences."""
     from ..dates import ORDERS
 
     if done.before:
-        of = "" if done.round is None else f" of {settings.called(done.round)}"
-        print(
-            f"The same {kind}{of} was taken before ({done.rows:,} rows, batch {done.batch}); "
-            "nothing changed."
-        )
-        if done.superseded:
-            print(
-                f"Look: {done.superseded:,} of its entries have been corrected since; "
-                "to go back to what it says, add --again."
-            )
-        return
+        return _told_before(done, kind, settings)
+    lines = []
     if done.rows or not done.recorded:
-        print(
+        lines.append(
             f"{done.rows:,} rows of {kind} (batch {done.batch}): "
             f"{done.added:,} new entries, {done.corrected:,} corrected."
         )
     read_as = done.read_as
     if read_as.columns:
         said = ", ".join(f"{ours} from {theirs!r}" for ours, theirs in read_as.columns.items())
-        print(f"Columns: {said}; the next file is read alike (--map tells otherwise).")
+        lines.append(f"Columns: {said}; the next file is read alike (--map tells otherwise).")
     if read_as.dates in ORDERS:
-        print(f"Dates were read {read_as.dates}.")
+        lines.append(f"Dates were read {read_as.dates}.")
     if done.groups:
-        print(f"Taken as groups: {', '.join(done.groups)}.")
+        lines.append(f"Taken as groups: {', '.join(done.groups)}.")
     if done.kept:
-        print(f"Kept for worksheets, no groups: {', '.join(done.kept)}.")
-    for note in done.notes:
-        print(note)
+        lines.append(f"Kept for worksheets, no groups: {', '.join(done.kept)}.")
+    lines += done.notes
     if done.recorded:
-        for line in _recorded_lines(done.recorded, settings):
-            print(line)
+        lines += _recorded_lines(done.recorded, settings)
+    return lines
+
+
+def _told_before(done: Imported, kind: str, settings: Settings) -> list[str]:
+    of = "" if done.round is None else f" of {settings.called(done.round)}"
+    lines = [
+        f"The same {kind}{of} was taken before ({done.rows:,} rows, batch {done.batch}); "
+        "nothing changed."
+    ]
+    if done.superseded:
+        lines.append(
+            f"Look: {done.superseded:,} of its entries have been corrected since; "
+            "to go back to what it says, add --again."
+        )
+    return lines
 
 
 def _recorded_lines(many: Recorded, settings: Settings) -> list[str]:

@@ -23,7 +23,14 @@ alone.
 """
 
 from .explaining import explain, place_in_reserve
-from .making import Commitment, commit_plan, draw_plan, make_plan, open_commitment
+from .making import (
+    Commitment,
+    commit_plan,
+    draw_plan,
+    make_plan,
+    open_commitment,
+    to_be_planned,
+)
 from .replaying import Verdict, verify
 from .stored import Header, Plan, Rows, load_plan, plan_of, plan_rows
 
@@ -42,5 +49,6 @@ __all__ = [
     "place_in_reserve",
     "plan_of",
     "plan_rows",
+    "to_be_planned",
     "verify",
 ]

@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -23,7 +23,7 @@ from .. import store
 from ..eligibility import Eligibility, Status, beliefs, eligibility_of
 from ..luck import QUICKNET, Beacon, Chain, Luck, Source
 from ..models import Model, fit_in, load_model
-from ..outlook import Outlook, SiteCohort, choose_c, weigh
+from ..outlook import Outlook, Reach, SiteCohort, choose_c, weigh
 from ..settings import SOFTFAIR, Evenness, Settings, Target, current_settings
 from ..snapshot import Snapshot, take_snapshot
 from ..store import Connection, Store, names_of, plan_in_force
@@ -33,6 +33,7 @@ from .weighing import packed, reach_of
 
 __all__ = [
     "Commitment",
+    "Draft",
     "commit_plan",
     "draw_plan",
     "frozen_rows",
@@ -40,6 +41,7 @@ __all__ = [
     "make_plan",
     "open_commitment",
     "reserve_of",
+    "to_be_planned",
 ]
 
 Ints = NDArray[np.int64]
@@ -172,6 +174,39 @@ def make_plan(
             )
         header, rows, model = _prepared(connection, now, at, software, replan)
         return _drawn(connection, header, rows, now.settings, model, UNKNOWN_LUCK), True
+
+
+class Draft(NamedTuple):
+    """What the plan of the next round will be made of."""
+
+    now: Snapshot
+    model: Model
+    cohorts: list[SiteCohort]  # those whom it is about, site by site
+    reach: Reach
+
+
+def to_be_planned(database: Store, software: str) -> Draft:
+    """What the plan of the next round will be made of.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    software
+        Name and version that a model is stamped with, if one has to be made.
+
+    Raises
+    ------
+    InvalidInput
+        If nobody is in the programme, or it has ended.
+    """
+    with database.writing() as connection:
+        now = take_snapshot(connection)
+        at = now.next_round()
+        model, _ = fit_in(connection, now, software)
+        eligibility = eligibility_of(now, at)
+        cohorts = _cohorts(now, model, at, _rounds_left(now.settings, at), eligibility)
+        return Draft(now, model, cohorts, reach_of(connection, now, at))
 
 
 def commit_plan(

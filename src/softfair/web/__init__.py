@@ -1,0 +1,15 @@
+"""The programme in a browser: `softfair serve`, for people who never use a shell.
+
+Pages and the API call the functions that the commands call; there is no logic of a programme here.
+
+    accounts   who may use it, and how far: accounts, roles, visits, tokens
+    access     what a request must show before it is answered; every route says whose it is
+    memory     what was worked out for one moment of the database, kept until it changes
+    lists      the list of a round as rows that can be sorted, filtered and grouped
+    deeds      what a tap or a form does: marks, corrections, opting out, imports
+    tradeoff   what fairness costs, for any c
+    pages      the pages
+    api        the same verbs in JSON
+    app        the application
+    commands   `softfair user` and `softfair serve`
+"""

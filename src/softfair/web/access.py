@@ -1,0 +1,211 @@
+"""What a request must show before it is answered.
+
+Every route says whose it is by a dependency: `Needs` for pages (somebody signed in, with one of
+these roles) or `NeedsToken` for the API. A form carries a word that only the pages of the same
+visit know, so that no other site can send it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
+
+from ..programme.store import Store
+from .accounts import ADMIN, OFFICER, VIEWER, WORKER, Account, account_of_token, visitor_of
+
+__all__ = [
+    "COOKIE",
+    "Anybody",
+    "Attempts",
+    "Changes",
+    "Forbidden",
+    "Form",
+    "Guard",
+    "Lists",
+    "Manages",
+    "Marks",
+    "Needs",
+    "NeedsToken",
+    "NotSignedIn",
+    "Sees",
+    "Visitor",
+]
+
+COOKIE = "softfair"
+HARMLESS = ("GET", "HEAD", "OPTIONS")
+FIELDS = 2000  # of a form: an import says what each column means
+
+
+class NotSignedIn(Exception):
+    """Nobody is signed in, or no longer."""
+
+
+class Forbidden(Exception):
+    """Somebody asked for what is not theirs."""
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Who asks, and the programme as they write to it."""
+
+    account: Account
+    database: Store  # where what they write is signed by them
+    key: str = ""  # of their visit
+
+    @property
+    def word(self) -> str:
+        """What forms of this visit carry."""
+        return hmac.new(self.key.encode(), b"form", hashlib.sha256).hexdigest()
+
+    def may(self, roles: tuple[str, ...]) -> bool:
+        """Whether they have one of these roles."""
+        return self.account.role in roles
+
+
+async def form_of(request: Request) -> FormData:
+    """The fields and files of a request."""
+    return await request.form(max_files=1, max_fields=FIELDS)
+
+
+class Guard:
+    """What a route needs; ``roles`` None: anybody may."""
+
+    roles: tuple[str, ...] | None = None
+
+
+class Anybody(Guard):
+    """Of a route that needs nobody to be signed in."""
+
+    async def __call__(self) -> None:
+        """Let everybody in."""
+
+
+class Needs(Guard):
+    """Somebody who is signed in with one of these roles.
+
+    Parameters
+    ----------
+    *roles
+        Any of them will do.
+    """
+
+    def __init__(self, *roles: str) -> None:
+        self.roles = roles
+
+    async def __call__(self, request: Request) -> Visitor:
+        """Who asks.
+
+        Raises
+        ------
+        NotSignedIn
+            If nobody is signed in.
+        Forbidden
+            If their role is another, or a form does not come from a page of this visit.
+        """
+        database: Store = request.app.state.database
+        key = request.cookies.get(COOKIE, "")
+        account = await run_in_threadpool(visitor_of, database, key) if key else None
+        if account is None:
+            raise NotSignedIn
+        visitor = Visitor(account, database.signed(account.name), key)
+        if account.role not in (self.roles or ()):
+            raise Forbidden
+        if request.method not in HARMLESS:
+            form = await form_of(request)
+            if not hmac.compare_digest(str(form.get("word", "")).encode(), visitor.word.encode()):
+                raise Forbidden
+        return visitor
+
+
+class NeedsToken(Needs):
+    """A program that shows a token of an account with one of these roles."""
+
+    async def __call__(self, request: Request) -> Visitor:
+        """Which program asks.
+
+        Raises
+        ------
+        NotSignedIn
+            If there is no token, or it is not known.
+        Forbidden
+            If its role is another.
+        """
+        database: Store = request.app.state.database
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        account = None
+        if kind.lower() == "bearer" and token.strip():
+            account = await run_in_threadpool(account_of_token, database, token.strip())
+        if account is None:
+            raise NotSignedIn
+        if account.role not in (self.roles or ()):
+            raise Forbidden
+        return Visitor(account, database.signed(account.name))
+
+
+SEES = (VIEWER, OFFICER, ADMIN)
+LISTS = (VIEWER, WORKER, OFFICER, ADMIN)
+MARKS = (WORKER, OFFICER, ADMIN)
+CHANGES = (OFFICER, ADMIN)
+MANAGES = (ADMIN,)
+
+Form = Annotated[FormData, Depends(form_of)]
+Sees = Annotated[Visitor, Depends(Needs(*SEES))]
+Lists = Annotated[Visitor, Depends(Needs(*LISTS))]
+Marks = Annotated[Visitor, Depends(Needs(*MARKS))]
+Changes = Annotated[Visitor, Depends(Needs(*CHANGES))]
+Manages = Annotated[Visitor, Depends(Needs(*MANAGES))]
+
+
+class Attempts:
+    """Failed attempts to sign in, of the last minutes, in this process.
+
+    Parameters
+    ----------
+    most
+        How many are let through from one address, and a quarter of that for one name.
+    seconds
+        How long an attempt counts.
+    """
+
+    def __init__(self, most: int = 20, seconds: float = 300.0) -> None:
+        self.most, self.seconds = most, seconds
+        self._lock = threading.Lock()
+        self._failed: dict[tuple[str, str], deque[float]] = {}
+
+    def refused(self, address: str, name: str) -> bool:
+        """Whether there were too many."""
+        with self._lock:
+            self._forget()
+            alone = len(self._failed.get((address, name), ()))
+            together = sum(len(times) for (at, _), times in self._failed.items() if at == address)
+        return alone >= self.most // 4 or together >= self.most
+
+    def fail(self, address: str, name: str) -> None:
+        """Note one."""
+        with self._lock:
+            self._failed.setdefault((address, name), deque(maxlen=self.most)).append(
+                time.monotonic()
+            )
+
+    def _forget(self) -> None:
+        since = time.monotonic() - self.seconds
+        for who, times in list(self._failed.items()):
+            while times and times[0] < since:
+                times.popleft()
+            if not times:
+                del self._failed[who]
+
+
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]

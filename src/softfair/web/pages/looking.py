@@ -1,0 +1,103 @@
+"""The pages that show how things are: home, audit, log, accounts."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from datetime import date
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from ...errors import InvalidInput
+from ...page import picture
+from ...programme.audit import Audit, Section, audit, sections
+from ...programme.audit.findings import LOOK
+from ...programme.audit.pictures import pictures
+from ...programme.journal import journal
+from ...programme.standing import standing
+from ...programme.store import Store
+from ..access import Manages, Sees
+from ..accounts import ROLES, accounts
+from .shared import memory_of, render
+
+__all__ = ["audit_of", "router"]
+
+router = APIRouter()
+ENTRIES = 200  # of the log on a page
+
+
+@router.get("/")
+def home(request: Request, visitor: Sees) -> Response:
+    """Where the programme stands."""
+    try:
+        found = memory_of(request).of(
+            visitor.database, "standing", lambda: standing(visitor.database)
+        )
+    except InvalidInput as nobody:  # the programme has no people yet
+        return render(request, visitor, "home.html", found=None, nobody=str(nobody))
+    today = found.today(date.today())
+    learn = next((due for due in found.due if due.startswith("softfair import")), "")
+    return render(
+        request,
+        visitor,
+        "home.html",
+        found=found,
+        nobody="",
+        today=None if today == found.next_round else today,
+        nothing_learnt=learn.partition(": ")[2],
+    )
+
+
+@router.get("/home/audit")
+def home_audit(request: Request, visitor: Sees) -> Response:
+    """Engagement over time and the warnings of the audit, for the home page."""
+    found = audit_of(request, visitor.database)
+    look = [sentence for sentence in found.findings if sentence.startswith(LOOK)]
+    return render(request, visitor, "home_audit.html", found=found, look=look)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A section of the audit with its pictures, as data for the page: (words, address)."""
+
+    section: Section
+    pictures: tuple[tuple[str, str], ...]
+
+
+def audit_of(request: Request, database: Store) -> Audit:
+    """The audit of this moment."""
+    return memory_of(request).of(database, "audit", lambda: audit(database))
+
+
+def _shown(found: Audit, part: Section) -> Shown:
+    drawn = tuple(
+        (one.name, f"data:image/png;base64,{base64.b64encode(picture(one.figure)).decode()}")
+        for one in pictures(found, part.key)
+    )
+    return Shown(part, drawn)
+
+
+@router.get("/audit")
+def audit_page(request: Request, visitor: Sees) -> Response:
+    """What `softfair audit` prints, with its pictures."""
+    found = audit_of(request, visitor.database)
+    shown = memory_of(request).of(
+        visitor.database, "pictures", lambda: [_shown(found, part) for part in sections(found)]
+    )
+    marked = [(sentence, sentence.startswith(LOOK)) for sentence in found.findings]
+    return render(request, visitor, "audit.html", found=found, findings=marked, shown=shown)
+
+
+@router.get("/log")
+def log(request: Request, visitor: Sees) -> Response:
+    """Who did what, when."""
+    acts = journal(visitor.database)[-ENTRIES:][::-1]
+    return render(request, visitor, "log.html", acts=acts)
+
+
+@router.get("/accounts")
+def accounts_page(request: Request, visitor: Manages) -> Response:
+    """Who may use the pages and the API."""
+    found = accounts(visitor.database)
+    return render(request, visitor, "accounts.html", accounts=found, roles=ROLES)

@@ -1,0 +1,225 @@
+"""This round: the list, the marks on it, worksheets to print, and files to take along."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from ...errors import InvalidInput
+from ...programme.checks import head
+from ...programme.commands.giving_out import with_head
+from ...programme.commands.shared import software
+from ...programme.commands.taking_in import told
+from ...programme.records import close_round
+from ...programme.tables import plan_columns, table_bytes
+from ..access import MARKS, SEES, Changes, Forbidden, Form, Lists, Marks, Visitor
+from ..deeds import mark
+from ..lists import TOLD, Choice, RoundList, Row, chosen, round_list, values_of
+from .shared import memory_of, render, see, text
+
+__all__ = ["list_for", "marked", "router"]
+
+router = APIRouter()
+A_PAGE = 100  # rows of the list at a time
+KINDS = {
+    "csv": "text/csv; charset=utf-8",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+
+
+def list_for(
+    request: Request, visitor: Visitor, at: int | None, everyone: bool = False
+) -> RoundList:
+    """The list of a round at this moment."""
+    database = visitor.database
+    return memory_of(request).of(
+        database, "list", lambda: round_list(database, at, everyone), at, everyone
+    )
+
+
+def _columns(found: RoundList, visitor: Visitor) -> tuple[str, ...]:
+    """Which facts are shown: details such as telephone numbers to those who call alone."""
+    return found.groups + (found.details if visitor.may(MARKS) else ())
+
+
+@router.get("/round")
+def this_round(request: Request, visitor: Lists) -> Response:
+    """The first planned round that is open, else the last."""
+    try:
+        found = list_for(request, visitor, None)
+    except InvalidInput as none:
+        return render(request, visitor, "no_round.html", why=str(none))
+    return see(f"/round/{found.plan.round}")
+
+
+@router.get("/round/{at:int}")
+def list_page(
+    request: Request,
+    visitor: Lists,
+    at: int,
+    sort: str = "name",
+    down: bool = False,
+    show: str = "all",
+    where: str = "",
+    search: str = "",
+    group: str = "",
+    everyone: bool = False,
+    page: int = 1,
+) -> Response:
+    """The list of a round."""
+    everyone = everyone and visitor.may(SEES)
+    found = list_for(request, visitor, at, everyone)
+    rows = found.of(visitor.account.scope)
+    columns = _columns(found, visitor)
+    known = (*columns, "name", "probability", "score", "waited", "told")
+    if sort not in known or (group and group not in columns):
+        raise InvalidInput("the list has no such column; go back and choose another")
+    if where and where.partition("=")[0] not in columns:
+        raise InvalidInput("the list has no such column; go back and choose another")
+    choice = Choice(sort, down, show, where, search, group, everyone)
+    listed = chosen(rows, choice)
+    asked = {"sort": sort, "down": down, "show": show, "where": where, "search": search}
+    asked |= {"group": group, "everyone": everyone}
+    part, pages = _part(listed.groups, page)
+    return render(
+        request,
+        visitor,
+        "round.html",
+        found=found,
+        listed=listed,
+        groups=part,
+        pages=pages,
+        page=page,
+        choice=asdict(choice),
+        columns=columns,
+        values=values_of(rows, found.groups),
+        told_names=TOLD,
+        link=lambda **changes: "?" + urlencode({**asked, **changes}),
+        back=urlencode({**asked, "page": page}),
+        at=at,
+    )
+
+
+def _part(
+    groups: tuple[tuple[str, tuple[Row, ...]], ...], page: int
+) -> tuple[list[tuple[str, tuple[Row, ...]]], int]:
+    """The groups as far as they stand on a page, and how many pages there are."""
+    total = sum(len(rows) for _, rows in groups)
+    first, last, seen, part = (page - 1) * A_PAGE, page * A_PAGE, 0, []
+    for name, rows in groups:
+        some = rows[max(first - seen, 0) : max(last - seen, 0)]
+        if some:
+            part.append((name, some))
+        seen += len(rows)
+    return part, max(1, -(-total // A_PAGE))
+
+
+def marked(request: Request, visitor: Visitor, at: int, name: str, deed: str) -> list[str]:
+    """Mark somebody on the list of a round; what that did, in sentences.
+
+    Parameters
+    ----------
+    request, visitor
+        Who asks.
+    at
+        Which round.
+    name
+        The identifier of somebody on the list, of a worker's own list if it is one.
+    deed
+        ``reached``, ``missed``, or ``state:`` and the name of a state.
+
+    Raises
+    ------
+    Forbidden
+        If they are not on the visitor's list.
+    InvalidInput
+        If there is no such deed.
+    """
+    found = list_for(request, visitor, at)
+    row = next((one for one in found.of(visitor.account.scope) if one.name == name), None)
+    if row is None:
+        raise Forbidden
+    kind, _, state = deed.partition(":")
+    if kind not in ("reached", "missed", "state") or (kind == "state") != bool(state):
+        raise InvalidInput("mark somebody as reached, missed or with a state")
+    contacted = None if kind == "state" else kind == "reached"
+    done = mark(visitor.database, at, name, contacted, state or None)
+    return told(done, "record", found.settings)
+
+
+@router.post("/round/{at:int}/mark")
+def mark_row(request: Request, visitor: Marks, form: Form, at: int) -> Response:
+    """Mark one person; with scripts the row is answered, without them the whole list."""
+    name = text(form, "name")
+    said = marked(request, visitor, at, name, text(form, "deed"))
+    if "hx-request" not in request.headers:
+        return see(f"/round/{at}?{text(form, 'back')}#{anchor(name)}", f"Marked {name}.", said[-1])
+    found = list_for(request, visitor, at)
+    rows = found.of(visitor.account.scope)
+    return render(
+        request,
+        visitor,
+        "row.html",
+        row=next(row for row in rows if row.name == name),
+        found=found,
+        columns=_columns(found, visitor),
+        at=at,
+        back=text(form, "back"),
+        listed=chosen(rows, Choice()),
+        over=found.over,
+        now=True,
+    )
+
+
+def anchor(name: str) -> str:
+    """The place of somebody's row on the page."""
+    return "p-" + name.encode().hex()
+
+
+@router.post("/round/{at:int}/close")
+def close(request: Request, visitor: Changes, at: int) -> Response:
+    """Close a round: who was not marked was not contacted."""
+    found = list_for(request, visitor, at)
+    done = close_round(visitor.database, software(), at)
+    return see(f"/round/{at}", *told(done, "record", found.settings))
+
+
+@router.get("/round/{at:int}/worksheets")
+def worksheets(request: Request, visitor: Lists, at: int, by: str = "") -> Response:
+    """The list on paper: a page for each value of a column, with room to write."""
+    found = list_for(request, visitor, at)
+    columns = _columns(found, visitor)
+    if by and by not in columns:
+        raise InvalidInput("the list has no such column; go back and choose another")
+    rows = tuple(row for row in found.of(visitor.account.scope) if not row.struck)
+    groups = chosen(rows, Choice(group=by)).groups
+    shown = tuple(name for name in columns if name != by)
+    return render(
+        request, visitor, "worksheets.html", found=found, groups=groups, by=by, columns=shown
+    )
+
+
+@router.get("/round/{at:int}/list.{kind}")
+def download(request: Request, visitor: Lists, at: int, kind: str) -> Response:
+    """The list as a file, which an import of kind record reads once filled in."""
+    if kind not in KINDS:
+        raise InvalidInput(f"there is no list in {kind}; take csv or xlsx")
+    found = list_for(request, visitor, at)
+    calendar = found.settings.calendar
+    columns = with_head(
+        plan_columns(found.plan, False, found.since, calendar), head(visitor.database)
+    )
+    mine = {row.name for row in found.of(visitor.account.scope)}
+    keep = [i for i, name in enumerate(columns["id"]) if name in mine]
+    picked: dict[str, list[Any]] = {
+        name: [values[i] for i in keep] for name, values in columns.items()
+    }
+    return Response(
+        table_bytes(picked, f"list.{kind}"),
+        media_type=KINDS[kind],
+        headers={"Content-Disposition": f'attachment; filename="round-{at}.{kind}"'},
+    )

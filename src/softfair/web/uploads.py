@@ -1,0 +1,200 @@
+"""Files between upload and import: what each column is taken for, a rehearsal, then the import."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import InvalidInput
+from ..programme.batches import Imported
+from ..programme.columns import ReadAs, match_columns, remembered
+from ..programme.commands.shared import software
+from ..programme.formats import read_format
+from ..programme.imports import HISTORY, import_history, import_people
+from ..programme.reading import FACTS, Upload
+from ..programme.records import READ, record
+from ..programme.store import Store
+
+__all__ = ["KINDS", "Looked", "Options", "keep", "kept", "look", "take"]
+
+KINDS = {
+    "people": "people: who is in the programme, and their groups",
+    "history": "history: states and contacts of earlier rounds",
+    "record": "record: what happened in a round",
+}
+WANTED = {
+    "people": ("id", *FACTS, "absent"),
+    "history": ("id", "round", *HISTORY),
+    "record": ("id", *READ),
+}
+SHOWN = 5  # rows of the file
+HOUR = 3600.0  # seconds that a file is kept
+
+AS_GROUP, KEEP, IGNORE = "(group)", "(worksheets)", "(not read)"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a file is to be taken."""
+
+    kind: str
+    columns: tuple[tuple[str, str], ...] = ()  # heading, and what it is taken for
+    dates: str = ""
+    twins: str = ""
+    sheet: str = ""
+    threshold: str = ""
+    add_people: bool = False
+    states_after: bool = False
+    again: bool = False
+    sure: bool = False
+    close: bool = False
+    round: int | None = None
+
+    def read_as(self) -> ReadAs:
+        """As the commands' options say it."""
+        special = (AS_GROUP, KEEP, IGNORE)
+        return ReadAs(
+            {ours: heading for heading, ours in self.columns if ours not in special},
+            tuple(heading for heading, ours in self.columns if ours == KEEP),
+            tuple(heading for heading, ours in self.columns if ours == IGNORE),
+            self.dates or None,
+            self.twins or None,
+            self.sheet or None,
+        )
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A file as it would be read."""
+
+    columns: tuple[tuple[str, str], ...]  # heading, and what it is taken for
+    choices: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]  # the first ones
+    many: int
+
+
+def keep(spool: Path, who: str, name: str, data: bytes, kind: str) -> str:
+    """Keep a file until it is imported, for an hour at most; its key.
+
+    Parameters
+    ----------
+    spool
+        The folder.
+    who
+        Whose it is.
+    name, data
+        Of the file.
+    kind
+        One of `KINDS`.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no file, or no such kind.
+    """
+    if kind not in KINDS:
+        raise InvalidInput(f"the kind is {kind!r}; choose {', '.join(KINDS)}")
+    if not data:
+        raise InvalidInput("choose a file that is not empty")
+    for old in spool.glob("*"):
+        if time.time() - old.stat().st_mtime > HOUR:
+            old.unlink(missing_ok=True)
+    key = secrets.token_hex(16)
+    for suffix, content in (
+        ("data", data),
+        ("json", json.dumps({"who": who, "name": Path(name).name, "kind": kind}).encode()),
+    ):
+        handle = os.open(spool / f"{key}.{suffix}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+    return key
+
+
+def kept(spool: Path, who: str, key: str) -> tuple[Upload, str]:
+    """A file that was kept, and its kind.
+
+    Parameters
+    ----------
+    spool
+        The folder.
+    who
+        Whose it is.
+    key
+        Of the file.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not there any more, or is somebody else's.
+    """
+    gone = InvalidInput("that file is not here any more; choose it again")
+    if not re.fullmatch("[0-9a-f]{32}", key):
+        raise gone
+    try:
+        about = json.loads((spool / f"{key}.json").read_text())
+        data = (spool / f"{key}.data").read_bytes()
+    except FileNotFoundError:
+        raise gone from None
+    if about["who"] != who:
+        raise gone
+    return Upload(about["name"], data), about["kind"]
+
+
+def look(database: Store, file: Upload, options: Options) -> Looked:
+    """What the columns of a file are taken for, and its first rows.
+
+    Parameters
+    ----------
+    database
+        The programme, which remembers how earlier files were read.
+    file
+        The file.
+    options
+        What was chosen; without columns they are guessed.
+    """
+    wanted, special = WANTED[options.kind], (AS_GROUP, KEEP) if options.kind == "people" else ()
+    raw = read_format(file.data, file.name, options.sheet or None)
+    columns = options.columns
+    if not columns:
+        before = remembered(database, options.kind)
+        names, _ = match_columns(raw.names, wanted, before, ReadAs(), file.name)
+        other = AS_GROUP if options.kind == "people" else IGNORE
+        columns = tuple((heading, names.get(heading, other)) for heading in raw.names)
+    shown = raw.table.slice(0, SHOWN)
+    cells = [["" if v is None else str(v) for v in column.to_pylist()] for column in shown.columns]
+    rows = tuple(zip(*cells, strict=True))
+    return Looked(columns, (*wanted, *special, IGNORE), rows, len(raw.lines))
+
+
+def take(database: Store, file: Upload, options: Options) -> Imported:
+    """Import a file, as the commands `import` and `record` do.
+
+    Parameters
+    ----------
+    database
+        The programme; in a rehearsal nothing is written.
+    file
+        The file.
+    options
+        How it is to be taken.
+    """
+    how, given = options.read_as(), (database, file, software())
+    if options.kind == "people":
+        return import_people(*given, options.again, how)
+    threshold = options.threshold or None
+    if options.kind == "history":
+        return import_history(
+            *given,
+            threshold,
+            options.add_people,
+            options.again,
+            how,
+            options.sure,
+            options.states_after,
+        )
+    return record(*given, options.round, threshold, options.again, how, options.sure, options.close)

@@ -1,0 +1,267 @@
+"""The page in a real Chromium: a week with and without scripts, a phone, paper, hostile files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import uvicorn
+import village
+
+from softfair.programme.checks import check
+from softfair.programme.plans import plan_of
+from softfair.web import accounts
+from softfair.web.access import COOKIE
+from softfair.web.app import application
+from softfair.web.lists import round_list
+
+pytestmark = pytest.mark.slow
+AXE = Path(__file__).parent / "vendor" / "axe.min.js"
+AT = village.ROUNDS + 1
+PHONE = {"width": 320, "height": 640}
+
+
+def chromium_path():
+    """Where a Chromium is; None: nowhere."""
+    return os.environ.get("SOFTFAIR_CHROMIUM") or shutil.which("chromium")
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A real browser. Where there is none, a person is told; in CI that is a failure."""
+    from playwright.sync_api import sync_playwright
+
+    path = chromium_path()
+    if path is None:
+        said = "no Chromium: install Debian's package chromium, or name one by SOFTFAIR_CHROMIUM"
+        pytest.fail(said) if os.environ.get("CI") else pytest.skip(said)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@contextlib.contextmanager
+def serving(database, spool):
+    """The address of a server of its own, in a thread."""
+    config = uvicorn.Config(application(database, spool), port=0, log_level="error")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def village_url(tmp_path_factory):
+    """A programme with a list, served to all tests that do not mind each other."""
+    folder = tmp_path_factory.mktemp("village")
+    database = village.founded(str(folder / "village.db"))
+    with serving(database, folder) as address:
+        yield database, address
+
+
+@contextlib.contextmanager
+def visiting(chromium, address, database=None, name=None, **options):
+    """A page of somebody who is signed in; what the console complains of is a failure."""
+    context = chromium.new_context(base_url=address, **options)
+    if name is not None:
+        key = accounts.begin_visit(
+            database, next(one for one in accounts.accounts(database) if one.name == name)
+        )
+        context.add_cookies([{"name": COOKIE, "value": key, "url": address}])
+    page, complaints = context.new_page(), []
+    page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda r: r.url.startswith(address) or complaints.append(r.url))
+    page.set_default_timeout(240_000)  # of a machine that is busy
+    try:
+        yield page
+    finally:
+        context.close()
+    assert [said for said in complaints if "status of 4" not in said] == []
+
+
+def sign_in(page, name, password):
+    page.goto("/")
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def upload(page, kind, name, data):
+    page.goto(f"/import?kind={kind}")
+    page.get_by_label("Choose a file").set_input_files(
+        {"name": name, "mimeType": "text/csv", "buffer": data}
+    )
+    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="Import", exact=True).click()
+    assert "is imported" in page.inner_text("h1")
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+def test_a_whole_week(chromium, tmp_path, scripts):
+    """Sign in, import, plan, mark, audit, sign out."""
+    database = village.empty(str(tmp_path / "new.db"))
+    with (
+        serving(database, tmp_path) as address,
+        visiting(chromium, address, java_script_enabled=scripts) as page,
+    ):
+        sign_in(page, "officer", "wrong password")
+        assert "Name or password is wrong" in page.inner_text("main")
+        sign_in(page, "officer", village.PASSWORD)
+        page.get_by_role("button", name="Sign out").wait_for()
+        upload(page, "people", "people.csv", village.people_file())
+        upload(page, "history", "history.csv", village.history_file())
+        page.goto("/")
+        page.get_by_role("link", name="Draw the list").click()
+        assert "8 of 40 people in the draw" in page.inner_text("main")
+        page.get_by_role("button", name="Draw the list of round 13").click()
+        page.wait_for_url("**/round/13")
+        names = plan_of(database).list
+        for i, name in enumerate(names):
+            deed = "reached" if i else "not reached"
+            page.get_by_role("button", name=f"{name} {deed}", exact=True).click()
+            page.locator(f'button[aria-pressed=true][aria-label="{name} {deed}"]').wait_for()
+            if scripts:  # the row alone was answered, and the count beside it
+                page.get_by_text(f"{i + 1} of 8 marked").wait_for()
+        page.get_by_role("button", name=f"{names[0]} is good").click()
+        page.locator(f'button[aria-pressed=true][aria-label="{names[0]} is good"]').wait_for()
+        rows = {row.name: row for row in round_list(database, 13).rows}
+        assert [rows[name].reached for name in names] == [False] + [True] * 7
+        assert rows[names[0]].state == "good"
+        page.goto("/audit")
+        assert "every draw replays" in page.inner_text("main")
+        assert page.locator("img.picture").count() >= 1
+        page.get_by_role("button", name="Sign out").click()
+        page.wait_for_url("**/sign-in")
+        page.goto("/audit")
+        assert "Sign in" in page.inner_text("h1")
+    assert check(database).wrong == ()
+
+
+def test_a_role_is_forbidden(chromium, village_url):
+    database, address = village_url
+    with visiting(chromium, address, database, "worker") as page:
+        page.goto("/round")
+        assert page.get_by_role("link", name="Audit").count() == 0
+        page.goto("/audit")
+        assert "not for your account" in page.inner_text("main")
+
+
+def test_the_slider_redraws(chromium, village_url):
+    """Pictures and the sentence follow the slider, one answer for each place."""
+    database, address = village_url
+    with visiting(chromium, address, database, "viewer") as page:
+        page.goto("/fairness")
+        page.locator("[data-chart=rates][data-drawn] canvas").wait_for()
+        before, drawn = page.inner_text("#part"), page.locator("[data-chart=entropy]")
+        assert drawn.get_attribute("data-drawn") == "1"
+        slider = page.get_by_role("slider")
+        slider.focus()
+        page.keyboard.press("End")  # by keyboard too
+        page.get_by_text("keep 100.0% of what").wait_for()
+        page.keyboard.press("Home")
+        page.get_by_text("With c = 0 the plan").wait_for()
+        assert page.inner_text("#part") != before
+        assert int(drawn.get_attribute("data-drawn")) >= 3
+
+
+def test_the_list_fits_a_phone(chromium, village_url):
+    """No page is wider than 320 pixels, and the marks are as high as a finger."""
+    database, address = village_url
+    with visiting(chromium, address, database, "officer", viewport=PHONE) as page:
+        for place in ("/", f"/round/{AT}", "/people", "/fairness", "/audit", "/import", "/plan"):
+            page.goto(place)
+            page.wait_for_load_state("networkidle")
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= PHONE["width"], (place, wide)
+        page.goto(f"/round/{AT}")
+        assert page.locator(".marks button").first.bounding_box()["height"] >= 44
+
+
+def pages_of(pdf):
+    return len(re.findall(rb"/Type\s*/Page\b", pdf))
+
+
+def test_paper(chromium, village_url):
+    """A page a worker, and the heading on each when there are many people."""
+    database, address = village_url
+    with visiting(chromium, address, database, "officer") as page:
+        page.goto(f"/round/{AT}/worksheets")
+        assert pages_of(page.pdf(prefer_css_page_size=True)) == 1
+        page.goto(f"/round/{AT}/worksheets?by=worker")
+        workers = {row.facts["worker"] for row in round_list(database, AT).rows}
+        assert pages_of(page.pdf(prefer_css_page_size=True)) == len(workers) == 2
+        page.emulate_media(media="print")
+        assert not page.get_by_role("button", name="Sign out").is_visible()
+        assert page.locator("thead").first.evaluate("e => getComputedStyle(e).display") == (
+            "table-header-group"
+        )
+        page.goto("/audit")
+        assert pages_of(page.pdf(prefer_css_page_size=True)) >= 1
+
+
+@pytest.mark.parametrize(
+    "place", ["/", f"/round/{AT}", "/people", "/person?id=v01", "/fairness", "/audit", "/import"]
+)
+def test_axe_finds_nothing(chromium, village_url, place):
+    """WCAG 2 A and AA: contrast, labels, names, landmarks."""
+    database, address = village_url
+    with visiting(chromium, address, database, "officer", bypass_csp=True) as page:
+        page.goto(place)
+        page.wait_for_load_state("networkidle")
+        page.add_script_tag(path=AXE)
+        found = page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']})")
+        assert [
+            (one["id"], [node["html"][:200] for node in one["nodes"][:3]])
+            for one in found["violations"]
+        ] == []
+
+
+HOSTILE = '<script>window.hacked=1</script><img src=x onerror="window.hacked=1">'
+
+
+def test_a_hostile_file_runs_nothing(chromium, tmp_path):
+    """Names, groups, headings and bad entries that are scripts are shown as text, everywhere."""
+    quoted = '"' + HOSTILE.replace('"', '""') + '"'
+    database = village.empty(str(tmp_path / "new.db"))
+    people = [f"{quoted},{quoted}", *(f"p{i},{quoted}" for i in range(8))]
+    with (
+        serving(database, tmp_path) as address,
+        visiting(chromium, address, database, "officer") as page,
+    ):
+        page.on("dialog", lambda dialog: pytest.fail("a dialog"))
+        upload(page, "people", f"{HOSTILE}.csv", "\n".join([f"id,{quoted}", *people]).encode())
+        bad = f"id,round,state\n{quoted},{quoted},{quoted}\n".encode()
+        page.goto("/import?kind=history")
+        page.get_by_label("Choose a file").set_input_files(
+            {"name": "h.csv", "mimeType": "text/csv", "buffer": bad}
+        )
+        page.get_by_role("button", name="Look at it").click()
+        assert HOSTILE in page.inner_text("main")
+        page.goto("/plan?sure=true")
+        page.get_by_role("button", name="Draw the list of").click()
+        page.wait_for_url("**/round/*")
+        page.get_by_role("button", name=f"{HOSTILE} reached", exact=True).click()
+        page.locator("tr.reached").wait_for()
+        for place in ("/", "/round", "/round?group=x", "/people", "/fairness", "/audit", "/log"):
+            page.goto(place)
+            page.wait_for_load_state("networkidle")
+            assert page.evaluate("window.hacked") is None, place
+        page.goto("/people")
+        page.get_by_role("link", name=HOSTILE).click()
+        assert HOSTILE in page.inner_text("h1")
+        assert page.evaluate("window.hacked") is None
