@@ -238,7 +238,7 @@ def test_a_hostile_file_runs_nothing(chromium, tmp_path):
     """Names, groups, headings and bad entries that are scripts are shown as text, everywhere."""
     quoted = '"' + HOSTILE.replace('"', '""') + '"'
     database = village.empty(str(tmp_path / "new.db"))
-    people = [f"{quoted},{quoted}", *(f"p{i},{quoted}" for i in range(8))]
+    people = [f"{quoted},{quoted}", *(f"p{i},{quoted}" for i in range(7))]
     with (
         serving(database, tmp_path) as address,
         visiting(chromium, address, database, "officer") as page,

@@ -194,7 +194,8 @@ def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> Response:
         if _is_api(request):
-            places = [{"loc": one["loc"], "msg": one["msg"]} for one in error.errors()]
+            parts = ("loc", "msg", "type")  # not what was sent, which may name people
+            places = [{part: one[part] for part in parts} for one in error.errors()]
             return JSONResponse({"detail": places}, 422)
         return refused(request, 422, "Something that was asked for is missing or no number.")
 

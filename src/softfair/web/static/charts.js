@@ -65,5 +65,4 @@
   document.addEventListener("DOMContentLoaded", all);
   document.addEventListener("htmx:afterSwap", all);
   window.addEventListener("resize", () => charts.forEach((chart) => chart.resize()));
-  if (document.readyState !== "loading") all();
 })();
