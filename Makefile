@@ -19,7 +19,8 @@ test: $(READY) browser  ## run the tests
 browser:
 	@test -n "$$SOFTFAIR_CHROMIUM" || command -v chromium >/dev/null || \
 		{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-		echo "Installing chromium ..." && apt-get install -qq -y chromium >/dev/null 2>&1; } || \
+		echo "Installing chromium ..." && apt-get update -qq && \
+		apt-get install -qq -y chromium >/dev/null 2>&1; } || \
 		echo "There is no chromium and it may not be installed from here; the tests of the page need it:" \
 		"apt-get install chromium, or SOFTFAIR_CHROMIUM=/path/to/chromium" >&2
 

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from softfair.errors import InvalidInput
 from softfair.programme import chain, notes, store
 from softfair.programme.chain import Checkpoint
+from softfair.programme.changes import call_reserves
 from softfair.programme.checks import check, head
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.plans import commit_plan, draw_plan, make_plan
@@ -34,7 +35,7 @@ def filled(url):
     seen = "".join(f"p{i},{r},{(i + r) % 2},{i % 2}\n" for i in range(6) for r in range(1, 6))
     import_history(database, f"id,round,state,contacted\n{seen}p0,6,,1\n".encode(), NAME)
     commit_plan(database, NAME, round=7)
-    draw_plan(database, "dice 1 2 3")
+    call_reserves(database, draw_plan(database, "dice 1 2 3"), NAME, 1, "a helper more")
     record(database, b"id,contacted,state\np1,1,1\n", NAME, round=7, close=True)
     make_plan(database, NAME)
     make_plan(database, NAME, replan="to have a reason")
@@ -156,6 +157,7 @@ def test_the_tail_is_cut(copy):
     with sqlite3.connect(copy) as connection:
         for statement in (
             "DELETE FROM plan_row WHERE plan > 1",
+            "DELETE FROM reserve WHERE plan > 1",
             "DELETE FROM plan WHERE id > 1",
             "DELETE FROM model WHERE id > 1",
             "DELETE FROM signature WHERE kind IN ('plan', 'model') AND number > 1",

@@ -42,9 +42,14 @@ def calls_of(connection: Connection, plan: int) -> dict[int, Call]:
     t = store.call
     query = sa.select(t.c.person, t.c.calls, t.c.why, t.c.reason).where(t.c.plan == plan)
     return {
-        row.person: Call(row.person, bool(row.calls), Why(row.why), row.reason)
+        row.person: Call(row.person, bool(row.calls), _why(row.why), row.reason)
         for row in connection.execute(query.order_by(t.c.id))
     }
+
+
+def _why(text: str) -> Why:
+    """What is stored; a garbled one, of which the check tells, was somebody's decision."""
+    return Why(text) if text in list(Why) else Why.OVERRIDE
 
 
 def write_calls(connection: Connection, plan: int, calls: Sequence[Call], software: str) -> None:

@@ -31,6 +31,20 @@ if TYPE_CHECKING:
     from ..settings import Evenness, Settings, Target
     from ..store import Store
 
+Replan = Annotated[
+    str | None,
+    typer.Option(
+        "--replan",
+        help="Why the plan of this round must be made anew; the old one is kept.",
+        show_default="it is not",
+    ),
+]
+TargetOfPlan = Annotated[
+    str | None,
+    typer.Option(
+        help="For this plan: benefit=95%, wait=8, or region=0.5.", show_default="the programme's"
+    ),
+]
 # Options of commit, then draw.
 Commit = Annotated[
     bool,
@@ -42,14 +56,6 @@ LuckText = Annotated[
     str | None,
     typer.Option(
         "--luck", help="Draw what is committed with this: dice, tonight's lottery numbers."
-    ),
-]
-Replan = Annotated[
-    str | None,
-    typer.Option(
-        "--replan",
-        help="Why the plan of this round must be made anew; the old one is kept.",
-        show_default="it is not",
     ),
 ]
 BeaconFile = Annotated[
@@ -73,13 +79,7 @@ def plan(
         str | None, typer.Option("--round", help=ROUND_HELP, show_default="the next")
     ] = None,
     replan: Replan = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            help="For this plan: benefit=95%, wait=8, or region=0.5.",
-            show_default="the programme's",
-        ),
-    ] = None,
+    target: TargetOfPlan = None,
     policy: Annotated[
         str | None,
         typer.Option(help="For this plan: SoftFair, EvenHanded:100 (mu), EvenHanded:entropy=4."),
