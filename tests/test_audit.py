@@ -1204,7 +1204,7 @@ def test_honest_lists_pass_and_others_do_not():
 def test_an_honest_programme_raises_no_alarm():
     """Six programmes of the law in `honest`: what can be flagged, and how often p is small.
 
-    Alarms come in at most 5 % of such programmes (`python -m benchmarks.alarms`: 5 of 200); two or
+    Alarms come in at most 5 % of such programmes (5 of 200 were seen); two or
     more of six have a chance of 1 - .95^6 - 6 * .05 * .95^5 = 3 %, three or more of .2 %. Of 130 or
     more p-values, some of which go together, 5 % are below .05 if the laws are right: as many as a
     fifth would be 4 standard errors off if every five of them were one.

@@ -29,7 +29,7 @@ from softfair.programme.checks import check
 from softfair.programme.journal import journal
 from softfair.programme.plans import plan_of
 from softfair.programme.store import Store
-from softfair.web import accounts
+from softfair.web import accounts, deeds
 from softfair.web.access import COOKIE, Attempts, Guard, Visitor
 from softfair.web.app import application
 from softfair.web.lists import round_list
@@ -487,6 +487,20 @@ def test_people_are_changed_for_a_reason(officer, programme):
     assert change(deed="fly", reason="x").status_code == 400
     assert officer.get("/person?id=nobody").status_code == 400
     assert check(programme).wrong == ()
+
+
+def test_who_opts_out_is_replaced_by_the_next_in_order(programme):
+    before = round_list(programme, None)
+    name = before.rows[0].name
+    deeds.opt(programme, name, True, "asked on the telephone")
+    after = round_list(programme, None)
+    [struck] = [row.name for row in after.rows if row.struck]
+    assert struck == name
+    [called] = {row.name for row in after.rows} - {row.name for row in before.rows}
+    [row] = [row for row in after.rows if row.name == called]
+    assert row.reason.startswith("Called from the reserve: ")
+    assert row.listed
+    assert row.probability == before.plan.probability[before.plan.names.index(called)]
 
 
 def test_bad_rows_are_listed_with_their_remedy(officer, programme):

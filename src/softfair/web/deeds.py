@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from ..errors import InvalidInput
 from ..programme.batches import Imported
+from ..programme.changes import hand_out
 from ..programme.commands.shared import software
 from ..programme.imports import import_history, import_people
+from ..programme.plans import plan_of
 from ..programme.reading import Upload
 from ..programme.records import record
+from ..programme.snapshot import take_snapshot
 from ..programme.store import Store
 from ..programme.tables import table_bytes
 
@@ -93,7 +96,7 @@ def opt(database: Store, name: str, out: bool, reason: str) -> Imported:
         Why; it is kept.
     """
     file = _file(_said(reason), id=name, opted_out=int(out))
-    return import_people(database, file, software(), again=True)
+    return _filled(database, import_people(database, file, software(), again=True))
 
 
 def leave(database: Store, name: str, round: int | None, reason: str) -> Imported:
@@ -111,4 +114,13 @@ def leave(database: Store, name: str, round: int | None, reason: str) -> Importe
         Why; it is kept.
     """
     file = _file(_said(reason), id=name, left="none" if round is None else round)
-    return import_people(database, file, software(), again=True)
+    return _filled(database, import_people(database, file, software(), again=True))
+
+
+def _filled(database: Store, imported: Imported) -> Imported:
+    """The same, after places that became free were given to the next in order."""
+    with database.reading() as connection:
+        planned = take_snapshot(connection).open_rounds()
+    for round in planned:
+        hand_out(database, plan_of(database, round), software())
+    return imported

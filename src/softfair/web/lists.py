@@ -124,7 +124,8 @@ def round_list(database: Store, round: int | None, everyone: bool = False) -> Ro
     at = next(iter(now.open_rounds()), None) if round is None else round
     plan = plan_of(database, at)
     since = since_plan(database, plan)
-    wanted = [i for i in range(len(plan.person)) if everyone or plan.listed[i]]
+    called = np.isin(plan.person, list(since.called))
+    wanted = np.flatnonzero(plan.listed | called | everyone).tolist()
     rows = _rows(plan, now, since, details, wanted)
     others = {name for i in plan.person[wanted].tolist() for name in details.get(i, ())}
     return RoundList(
@@ -153,18 +154,19 @@ def _rows(
     rows = []
     for place in wanted:
         i = int(plan.person[place])
+        call = f"Called from the reserve: {since.called[i]}. " if i in since.called else ""
         rows.append(
             Row(
                 name=plan.names[i],
                 facts={**json.loads(now.people.groups[i]), **details.get(i, {})},
                 probability=float(plan.probability[place]),
                 score=float(plan.score[place]),
-                reason=sentences[place],
+                reason=f"{call}{sentences[place]}",
                 waited=None if waited[i] == UNKNOWN else int(waited[i]),
                 reached=None if contacted[i] < 0 else bool(contacted[i]),
                 state=None if after[i] < 0 else states[after[i]],
                 struck=since.struck.get(i, ""),
-                listed=bool(plan.listed[place]),
+                listed=bool(plan.listed[place]) or i in since.called,
             )
         )
     return tuple(rows)
