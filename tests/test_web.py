@@ -680,8 +680,8 @@ def test_a_killed_server_loses_nothing(server):
             person.join()
     said = {True: "reached", False: "missed", None: None}
     rows = {row.name: said[row.reached] for row in round_list(database, AT).rows}
-    answered = {name: deeds for mine in kept for name, deeds in mine.items()}
+    answered = {name: words for mine in kept for name, words in mine.items()}
     assert sum(first is not None for first, _ in answered.values()) >= 4
-    for name, deeds in answered.items():
-        assert rows[name] in deeds, name  # the last that was answered, or the one on its way
+    for name, words in answered.items():
+        assert rows[name] in words, name  # the last that was answered, or the one on its way
     assert check(database).wrong == ()
