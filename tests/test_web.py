@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from pathlib import Path
 import httpx2
 import openpyxl
 import pytest
+import shell
 import village
 from fastapi.routing import APIRoute, iter_route_contexts
 from fastapi.testclient import TestClient
@@ -606,6 +608,29 @@ def test_the_api_tells_what_the_pages_tell(app, programme, founded):
     assert api.get("/api/fairness?position=40").json()["now"]["position"] == 40
     assert api.get("/api/audit").json()["people"] == village.PEOPLE
     assert api.post("/api/person", json={"id": "v01"}).status_code == 422
+
+
+def test_user_commands(tmp_path):
+    def run(*words, text=None):
+        return shell.run(*words, folder=tmp_path, text=text)
+
+    assert run("init").returncode == 0
+    assert "nobody has an account" in run("serve").stderr
+    made = run("user", "add", "mira", "--role", "officer", text=f"{village.PASSWORD}\n")
+    assert "mira may sign in as officer" in made.stdout
+    assert "list of their own" in run("user", "add", "x", "--role", "worker", text="x" * 9).stderr
+    token = run("user", "token", "centre", "--role", "worker", "--of", "worker=Asha").stdout.strip()
+    listed = json.loads(run("user", "list", "--json").stdout)
+    assert [(one["name"], one["kind"], one["list"]) for one in listed] == [
+        ("centre", "token", "worker=Asha"),
+        ("mira", "person", ""),
+    ]
+    database = Store(str(tmp_path / "softfair.db"))
+    assert accounts.check_password(database, "mira", village.PASSWORD).role == "officer"
+    assert accounts.account_of_token(database, token).scope == ("worker", "Asha")
+    run("user", "remove", "mira")
+    assert accounts.check_password(database, "mira", village.PASSWORD) is None
+    assert village.PASSWORD.encode() not in (tmp_path / "softfair.db").read_bytes()
 
 
 @pytest.mark.slow
