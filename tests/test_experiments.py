@@ -140,7 +140,7 @@ def test_rows_settings_and_hash_are_kept(small: tuple[Path, dict[str, Outcome]])
         "max_wait": None,
         "floor": 0.0,
     }
-    assert record["settings"]["policies"]["SoftFair (paper)"]["episodes"] == 50
+    assert "SoftFair (paper)" not in record["settings"]["policies"]  # in the small version
     assert record["settings"]["parameters"] == {"recovery": None}
     assert re.fullmatch("[0-9a-f]{16}", record["settings"]["software"]["source"])
     assert {"softfair", "numpy", "numba", "python"} <= set(record["versions"])

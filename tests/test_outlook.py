@@ -220,6 +220,7 @@ def test_the_json_of_an_outlook():
         "target": {"goal": "group", "value": 0.5, "column": "region"},
         "target_said": "no region below 50 % of the average rate",
         "most_effective_gained": 2,
+        "binds": True,
     }
 
 
