@@ -152,7 +152,7 @@ def reproduce(
         bool,
         typer.Option(
             "--quick",
-            help="Under a minute: 8 cohorts and a few episodes of Algorithm 1, into OUT/quick.",
+            help="About a minute: 8 cohorts, Algorithm 1 in Table 2 alone, into OUT/quick.",
         ),
     ] = False,
     again: Annotated[
