@@ -371,14 +371,16 @@ def solve(
     inverse = _inverse_jacobian(rough.bonuses.residual, rough.theta, F)
     if inverse is None:
         inverse = rough.bonuses.inverse_jacobian(rough.theta)
-    solution = _search(_bonuses(problem, u), rough.theta, inverse, tolerance)
+    # Patient at once: no second attempt follows over all arms.
+    patient = _bonuses(problem, u, patient=True)
+    solution = _search(patient, rough.theta, inverse, tolerance)
     return replace(solution, passes=solution.passes + rough.bonuses.passes * share)
 
 
 def _solve_directly(
     problem: Problem, tolerance: float, theta: Floats | None, u: Floats | None
 ) -> Solution:
-    """Without a sample; where the search stalls, through a gentler multiplier."""
+    """Without a sample; where the search stalls, patiently, then through a gentler multiplier."""
     bonuses = _bonuses(problem, u)
     if theta is None:
         theta = bonuses.flat()
