@@ -416,6 +416,10 @@ def _client(address: str) -> Any:
             f"no Dask scheduler answers at {address} ({reason}); "
             "start one, or give the address that it prints"
         ) from None
+    except AssertionError:  # how Dask says that its thread did not start within ten seconds
+        raise ClusterError(
+            "this machine was too busy to start a Dask client within 10 s; call again"
+        ) from None
 
 
 class _Pool:
