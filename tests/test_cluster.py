@@ -4,7 +4,10 @@ import itertools
 import math
 import multiprocessing
 import os
+import pathlib
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -239,9 +242,58 @@ def test_sweeps_give_the_same_rows(pool, tmp_path):
     curve = {"k": 2, "horizon": 5, "runs": 4, "cs": [0, 5]}
     assert sf.frontier(cohort, **curve).equals(sf.frontier(cohort, **curve, on=pool))
     experiments = [experiment.small() for experiment in find(["fig3b"])][:2]
-    rows = [run_experiments(experiments, tmp_path / str(on), runs=2, on=on) for on in (None, pool)]
+    ended: list[str] = []
+    rows = [
+        run_experiments(
+            experiments,
+            tmp_path / str(on),
+            runs=12,
+            on=on,
+            each=lambda outcome: ended.append(outcome.experiment.id),
+        )
+        for on in (None, pool)
+    ]
+    assert sorted(ended) == sorted(2 * list(rows[0]))
     for name in rows[0]:
         assert rows[0][name].rows.equals(rows[1][name].rows)
+
+
+PARENT = """
+import sys, time
+from softfair.cluster import crew_of
+import os
+if __name__ == "__main__":
+    crew = crew_of("1")
+    [worker] = crew.run([(os.getpid,)])
+    print(worker, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+def test_processes_started_here_do_not_outlive_their_parent(tmp_path):
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+    worker = int(parent.stdout.readline())
+    os.kill(worker, 0)  # it is there
+    os.kill(worker, signal.SIGINT)  # Ctrl-C is for the parent
+    time.sleep(0.2)
+    os.kill(worker, 0)
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and _alive(worker):
+        time.sleep(0.1)
+    assert not _alive(worker)
+
+
+def _alive(pid):
+    """Whether a process works; one that has ended and was not waited for does not."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def other_version():

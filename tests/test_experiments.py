@@ -20,6 +20,7 @@ from softfair import datasets
 from softfair.errors import InvalidInput
 from softfair.experiments import (
     EXPERIMENTS,
+    Drawings,
     Experiment,
     Outcome,
     drawings,
@@ -34,6 +35,7 @@ from softfair.experiments.catalogue import names_of_experiments
 from softfair.experiments.report import SECTIONS
 from softfair.experiments.sections import SOLVERS, describe, unsettled_note
 from softfair.policies import Myopic, Oracle, Random, SoftFair
+from softfair.solvers import tradeoff_bound, upper_bound
 from softfair.theory import verdicts
 
 pytestmark = pytest.mark.filterwarnings("ignore::softfair.errors.NotConverged")
@@ -587,6 +589,20 @@ def test_the_report_names_its_sources(page: str) -> None:
     assert "How to cite" in page
 
 
+def test_the_order_in_which_experiments_end_does_not_show(tmp_path: Path) -> None:
+    names = [name for name in EXPERIMENTS if name.startswith(("fig2b", "fig2c"))]
+    pages = []
+    for order in (names, names[::-1]):
+        sections = Drawings([EXPERIMENTS[name] for name in names], tmp_path)
+        for name in order:
+            assert not sections.sections()
+            sections.add(made_up(name))
+        [text] = sections.sections()
+        pages.append(text)
+    assert "k = 5, 10, 20" in pages[0]
+    assert pages[0] == pages[1]
+
+
 def test_the_full_report_does_not_call_itself_small(tmp_path: Path) -> None:
     some = {"fig2b/5": made_up("fig2b/5"), "fig2b/20": made_up("fig2b/20")}
     text = write_report(some, tmp_path).read_text(encoding="utf-8")
@@ -594,6 +610,22 @@ def test_the_full_report_does_not_call_itself_small(tmp_path: Path) -> None:
     assert text.count("<h2>Figure") == 1  # what was not run is left out
     assert "The paper&#x27;s claims" not in text
     assert {f.name for f in (tmp_path / "figures").iterdir()} == {"fig2.png", "fig2.svg"}
+
+
+def test_limits_of_cohorts_come_back_from_files_as_they_were(tmp_path: Path) -> None:
+    experiment = replace(tiny("limited", Random=Random(), Myopic=Myopic()), keep_limits=True)
+    made = run([experiment], tmp_path, runs=6)["limited"]
+    again = load(experiment, tmp_path, runs=6, seed=0)
+    assert again is not None
+    assert len(made.limits) == len(again.limits) == made.cohorts == 2
+    for j, (one, other) in enumerate(zip(made.limits, again.limits, strict=True)):
+        people = experiment.cohort(j)
+        bound = tradeoff_bound(people, experiment.k, experiment.horizon)
+        for limit in (one, other):
+            assert np.array_equal(limit.bound.slope, bound.slope)
+            assert np.array_equal(limit.bound.intercept, bound.intercept)
+            assert limit.none == upper_bound(people, 0, experiment.horizon, 1.0)
+            assert limit.headroom == bound.intercept.max() - limit.none
 
 
 def test_the_folder_of_parts_stays_while_others_may_write_there(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,38 +11,36 @@ from worlds import World, outcome
 
 from softfair.experiments import limits
 from softfair.experiments.catalogue import EXPERIMENTS
+from softfair.experiments.running import Limit
 from softfair.solvers import TradeoffBound
 
 NAME = "limit/synthetic"
 LABELS = list(EXPERIMENTS[NAME].policies)
 
 
-@pytest.fixture
-def made_up(monkeypatch):
-    """Cohorts with limits by hand, [slope, reward at log n]; help can add 1 to a reward of 0."""
-    even = math.log(EXPERIMENTS[NAME].n)
-    bounds = (
-        (TradeoffBound(np.array([0.0, 0.5]), np.array([1.0, 0.6]), even), 0.0, 1.0),
-        (TradeoffBound(np.array([0.0, 0.1]), np.array([1.0, 0.9]), even), 0.0, 1.0),
-    )
-    monkeypatch.setattr(limits, "_bounds", lambda name, seed, cohorts: bounds * (cohorts // 2))
-    return even
+EVEN = math.log(EXPERIMENTS[NAME].n)
+# Cohorts with limits by hand, [slope, reward at log n]; help can add 1 to a reward of 0.
+LIMITS = (
+    Limit(TradeoffBound(np.array([0.0, 0.5]), np.array([1.0, 0.6]), EVEN), 0.0, 1.0),
+    Limit(TradeoffBound(np.array([0.0, 0.1]), np.array([1.0, 0.9]), EVEN), 0.0, 1.0),
+)
 
 
 def results(of_bound, entropy):
     figures = {
         label: {"benefit": 50.0, "of_bound": of_bound, "entropy": entropy} for label in LABELS
     }
-    return outcome(NAME, figures, World(own=0.01))
+    made = outcome(NAME, figures, World(own=0.01))
+    return replace(made, limits=LIMITS * (made.cohorts // 2))
 
 
-def test_the_limit_of_means_is_not_the_mean_of_limits(made_up):
+def test_the_limit_of_means_is_not_the_mean_of_limits():
     """Whatever entropies two cohorts have, their mean figure is below the limit at their mean; and
     some pair reaches it, where the mean of both limits would have forbidden that.
     """
-    even, made = made_up, results(50.0, 4.0)
+    made = results(50.0, 4.0)
     assert made.cohorts == 8
-    h = np.linspace(even - 3, even, 61)
+    h = np.linspace(EVEN - 3, EVEN, 61)
     pairs = np.array([(a, b) for a in h for b in h])
     each = limits.limits(made, np.tile(pairs.T, (4, 1)))  # [8, pairs]
     reached, at = each.mean(axis=0), pairs.mean(axis=1)
@@ -56,9 +55,9 @@ def test_the_limit_of_means_is_not_the_mean_of_limits(made_up):
     ("of_bound", "said"),
     [(60.0, "No policy is above the limit beyond chance."), (99.0, "Above it: Random, Oracle")],
 )
-def test_the_verdict_can_fail(made_up, of_bound, said):
+def test_the_verdict_can_fail(of_bound, said):
     """At log n - 0.1 the limits are 65 and 91, on average 78."""
-    results_ = {NAME: results(of_bound, made_up - 0.1)}
+    results_ = {NAME: results(of_bound, EVEN - 0.1)}
     [judgement] = limits.judge_limits(results_)
     assert judgement.verdict.startswith(said)
     assert "Random" in judgement.ours

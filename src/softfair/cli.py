@@ -162,7 +162,8 @@ def reproduce(
     on: On = None,
 ) -> None:
     """Run the paper's figures and tables, and write report.html beside the paper's own numbers."""
-    from .experiments import find, run, write_report
+    from .experiments import Drawings, find, run, write_report
+    from .kernels.threads import get_threads
     from .theory import verdicts
 
     experiments = find(ids or [])
@@ -186,8 +187,15 @@ def reproduce(
             if not ids:  # the paper's claims belong to the whole
                 claims.extend(verdicts(quick, seed))
 
-        results = run(experiments, out, runs, seed, jobs, again, judge_claims, on)
-    print(write_report(results, out, seed, quick, claims))
+        # Small problems keep Python busy more than kernels: processes, this one among them, where
+        # there is much to do. They might not find the file of a policy of one's own.
+        if on is None and not ids and not policy and (workers := jobs or get_threads()) > 1:
+            on = str(workers - 1)
+        drawings = Drawings(experiments, out)
+        results = run(
+            experiments, out, runs, seed, jobs, again, judge_claims, on, each=drawings.add
+        )
+    print(write_report(results, out, seed, quick, claims, drawings))
 
 
 @app.command(epilog=examples("softfair verify", "softfair verify --claim theorem-1"))

@@ -19,6 +19,9 @@ that dies costs time and nothing else, as long as another is there.
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 import threading
 import time
 import weakref
@@ -33,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import ClusterError, InvalidInput
+from .kernels.threads import get_threads, set_threads
 from .progress import track
 from .shards import Arms, ArrayShard, FileShard, array_shards
 
@@ -69,6 +73,11 @@ class Recipe(Protocol):
 
 class Crew(Protocol):
     """Whoever runs tasks elsewhere."""
+
+    @property
+    def here(self) -> int:
+        """How many workers are on this machine, and use the same compiled kernels."""
+        ...
 
     def run(self, tasks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
         """Results of ``function(*args)`` for tasks (function, *args), in order."""
@@ -384,11 +393,13 @@ def crew_of(on: Any) -> Crew | None:
     if isinstance(on, Executor):
         return _Pool(on)
     if isinstance(on, str) and on.isdecimal() and int(on):
-        import multiprocessing
-
         # Not by fork: threads of this process, and what they hold, would not come along.
         spawn = multiprocessing.get_context("spawn")
-        return _Pool(ProcessPoolExecutor(int(on), mp_context=spawn))
+        threads = max(1, get_threads() // int(on))
+        pool = ProcessPoolExecutor(int(on), spawn, _begin_work, (threads,))
+        for _ in range(int(on)):  # they start now, while the caller prepares its tasks
+            pool.submit(software)
+        return _Pool(pool)
     if isinstance(on, str):
         return _Dask(_client(on), ours=True)
     if type(on).__module__.partition(".")[0] == "distributed" and hasattr(on, "scheduler_info"):
@@ -397,6 +408,20 @@ def crew_of(on: Any) -> Crew | None:
         f"on is {on!r}; give a concurrent.futures.Executor, a dask.distributed.Client, the address "
         "of a Dask scheduler (tcp://host:8786), or a number of processes as a string"
     )
+
+
+def _begin_work(threads: int) -> None:
+    """What a process that was started here does first: it lives no longer than its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this one
+    set_threads(threads)
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def _client(address: str) -> Any:
@@ -428,6 +453,13 @@ class _Pool:
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
 
+    @property
+    def here(self) -> int:
+        if isinstance(self._executor, ProcessPoolExecutor | ThreadPoolExecutor):
+            workers: int = self._executor._max_workers  # type: ignore[union-attr]
+            return workers
+        return 0
+
     def run(self, tasks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
         futures = []
         try:
@@ -452,6 +484,8 @@ class _Pool:
 
 class _Dask:
     """A Dask cluster."""
+
+    here = 0
 
     def __init__(self, client: Any, ours: bool = False) -> None:
         self._client = client

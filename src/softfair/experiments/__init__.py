@@ -1,7 +1,16 @@
 """The paper's evaluation as data, run, and reported beside the paper's own figures."""
 
 from .catalogue import EXPERIMENTS, Experiment, find
-from .report import write_report
+from .report import Drawings, write_report
 from .running import Outcome, load, run
 
-__all__ = ["EXPERIMENTS", "Experiment", "Outcome", "find", "load", "run", "write_report"]
+__all__ = [
+    "EXPERIMENTS",
+    "Drawings",
+    "Experiment",
+    "Outcome",
+    "find",
+    "load",
+    "run",
+    "write_report",
+]

@@ -101,6 +101,8 @@ class Experiment:
         Where it stands on the figure's axis.
     keep_counts : bool
         Whether each arm's count is kept, for a histogram.
+    keep_limits : bool
+        Whether each cohort's limit on benefit and entropy together is kept, for a picture.
     cohorts : int, optional
         At most so many cohorts, where many experiments are compared.
     """
@@ -115,6 +117,7 @@ class Experiment:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     x: float | str = ""
     keep_counts: bool = False
+    keep_limits: bool = False
     cohorts: int | None = None
 
     def cohort(self, seed: int) -> Cohort:
@@ -312,7 +315,16 @@ def _limit() -> list[Experiment]:
     }
     return [
         Experiment(
-            f"limit/{name}", "limit", name, 100, 10, 50, policies, x=name, cohorts=READING_COHORTS
+            f"limit/{name}",
+            "limit",
+            name,
+            100,
+            10,
+            50,
+            policies,
+            x=name,
+            keep_limits=True,
+            cohorts=READING_COHORTS,
         )
         for name in ("synthetic", "cpap")
     ]

@@ -10,7 +10,6 @@ be none.
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +17,6 @@ from numpy.typing import NDArray
 
 from ..comparison import mean_interval
 from ..figures import AXIS_LABELS, COLOURS, INK, MARKERS, draw_limit, new_figure
-from ..solvers import TradeoffBound, tradeoff_bound, upper_bound
-from .catalogue import EXPERIMENTS
 from .intervals import FEWEST_COHORTS, cohort_means, summarise
 from .running import Outcome
 from .sections import Judgement, Results, Section, describe, parts, unsettled_note
@@ -38,26 +35,12 @@ NAMES = {"synthetic": "synthetic cohorts", "cpap": "CPAP cohorts"}
 MARKS = {"Random": "v", "Oracle": "x", "FaWT": "P", "ProbFair": "X"}  # single points
 
 
-@cache
-def _bounds(name: str, seed: int, cohorts: int) -> tuple[tuple[TradeoffBound, float, float], ...]:
-    """Of each cohort: its bound, the reward without help and the most that help can add."""
-    experiment = EXPERIMENTS[name]
-    found = []
-    for j in range(cohorts):
-        cohort = experiment.cohort(1000 * seed + j)
-        k, T = experiment.k, experiment.horizon
-        none, most = (upper_bound(cohort, helped, T, 1.0) for helped in (0, k))
-        found.append((tradeoff_bound(cohort, k, T), none, most - none))
-    return tuple(found)
-
-
 def limits(outcome: Outcome, entropies: Floats) -> Floats:
     """l_j at the j-th entropies: [cohorts, ...] of entropies [cohorts, ...]."""
-    bounds = _bounds(outcome.experiment.id, outcome.seed, outcome.cohorts)
     return np.array(
         [
-            100 * (bound(at) - none) / headroom
-            for (bound, none, headroom), at in zip(bounds, entropies, strict=True)
+            100 * (limit.bound(at) - limit.none) / limit.headroom
+            for limit, at in zip(outcome.limits, entropies, strict=True)
         ]
     )
 
@@ -65,11 +48,12 @@ def limits(outcome: Outcome, entropies: Floats) -> Floats:
 def mean_limit(outcome: Outcome, at: Floats) -> Floats:
     """The limit of means over cohorts, at entropies [m]."""
     heights = []  # of each cohort: those of its lines at log n, by slope
-    for bound, none, headroom in _bounds(outcome.experiment.id, outcome.seed, outcome.cohorts):
-        order = np.argsort(bound.slope)
-        slope, height = 100 * bound.slope[order], 100 * (bound.intercept[order] - none)
+    for limit in outcome.limits:
+        order, scale = np.argsort(limit.bound.slope), 100 / limit.headroom
+        slope = scale * limit.bound.slope[order]
+        height = scale * (limit.bound.intercept[order] - limit.none)
         # What lies between two lines that are limits is one too.
-        heights.append(np.interp(SLOPES, slope / headroom, height / headroom))
+        heights.append(np.interp(SLOPES, slope, height))
     lack = math.log(outcome.experiment.n) - at
     lines = np.mean(heights, axis=0)[:, None] + SLOPES[:, None] * lack
     least: Floats = lines.min(axis=0)

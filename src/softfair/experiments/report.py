@@ -14,7 +14,7 @@ from .. import page
 from ..files import write_whole
 from ..theory import Verdict
 from ..theory import table as verdict_rows
-from .catalogue import EXPERIMENTS
+from .catalogue import EXPERIMENTS, Experiment
 from .drawings import (
     draw_figure_1,
     draw_figure_2,
@@ -36,9 +36,10 @@ from .judgements import (
 from .limits import LIMIT_SECTION
 from .paper import REFERENCES
 from .reading_sections import READING_SECTIONS
+from .running import Outcome
 from .sections import Judgement, Results, Section, Table, describe, parts, unsettled_note
 
-__all__ = ["SECTIONS", "write_report"]
+__all__ = ["SECTIONS", "Drawings", "write_report"]
 
 TITLE = "Towards Soft Fairness in Restless Multi-Armed Bandits, reproduced"
 INTERVALS = "Whiskers: 95 % intervals of the mean over cohorts."
@@ -156,12 +157,52 @@ SECTIONS = (
 )
 
 
+class Drawings:
+    """Sections of the report, each drawn as soon as the last of its experiments is done.
+
+    Parameters
+    ----------
+    experiments : sequence of Experiment
+        What is run; sections without any of their experiments are left out.
+    out : Path
+        Folder. Pictures go to ``out/figures`` as PNG and SVG.
+    """
+
+    def __init__(self, experiments: Sequence[Experiment], out: Path) -> None:
+        self._missing = {
+            section.key: {e.id for e in experiments if e.figure in section.needs}
+            for section in SECTIONS
+        }
+        self._order = [e.id for e in experiments]  # in which a figure shows its parts
+        self._results: dict[str, Outcome] = {}
+        self._out = out
+        self._drawn: dict[str, str] = {}  # by key of the section
+
+    def add(self, outcome: Outcome) -> None:
+        """Take the outcome of an experiment."""
+        done = outcome.experiment.id
+        results = self._results
+        results[done] = outcome
+        for section in SECTIONS:
+            missing = self._missing[section.key]
+            if done in missing:
+                missing.remove(done)
+                if not missing:
+                    known = {name: results[name] for name in self._order if name in results}
+                    self._drawn[section.key] = _section(section, known, self._out)
+
+    def sections(self) -> list[str]:
+        """The sections that were drawn, in the order of the report."""
+        return [self._drawn[section.key] for section in SECTIONS if section.key in self._drawn]
+
+
 def write_report(
     results: Results,
     out: Path,
     seed: int = 0,
     quick: bool = False,
     verdicts: Sequence[Verdict] = (),
+    drawings: Drawings | None = None,
 ) -> Path:
     """Write the report of the experiments that were run.
 
@@ -177,17 +218,19 @@ def write_report(
         Whether they were the small version.
     verdicts : sequence of Verdict
         What :func:`softfair.theory.verdicts` found; empty leaves the section out.
+    drawings : Drawings, optional
+        The sections, where they were drawn while the experiments were run.
 
     Returns
     -------
     Path
         Of the page, ``out/report.html``, which needs no other file.
     """
-    written = [
-        _section(section, results, out)
-        for section in SECTIONS
-        if any(parts(results, figure) for figure in section.needs)
-    ]
+    if drawings is None:
+        drawings = Drawings([outcome.experiment for outcome in results.values()], out)
+        for outcome in results.values():
+            drawings.add(outcome)
+    written = drawings.sections()
     if own := _own_policies(results):
         written.append(own)
     if verdicts:
@@ -210,7 +253,7 @@ def _section(section: Section, results: Results, out: Path) -> str:
     """Picture, tables and judgements of one section; the picture also as files."""
     figure = section.draw(results)
     png = page.picture(figure, "png")
-    figure.set_layout_engine("none")  # as it was laid out for the first picture
+    figure.set_layout_engine(None)  # as it was laid out for the first picture
     for kind, content in (("png", png), ("svg", page.picture(figure, "svg"))):
         write_whole(out / "figures" / f"{section.key}.{kind}", content)
     body = [page.image(figure, section.title, png=png)]

@@ -22,7 +22,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +30,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numba.core import event
 
 from .. import datasets
@@ -42,7 +43,7 @@ from ..policies import NoIntervention, Oracle, SoftFair, ThresholdWhittle
 from ..policies.base import identity
 from ..progress import track
 from ..simulation import Result, simulate
-from ..solvers import upper_bound
+from ..solvers import TradeoffBound, tradeoff_bound, upper_bound
 from .catalogue import Experiment
 
 if TYPE_CHECKING:
@@ -50,12 +51,30 @@ if TYPE_CHECKING:
 
     from ..solvers.values import Info
 
-__all__ = ["RUNS_A_COHORT", "Outcome", "load", "run", "source_hash"]
+__all__ = ["RUNS_A_COHORT", "Limit", "Outcome", "load", "run", "source_hash"]
 
-Part = dict[str, Any]  # what one cohort adds: its rows, and the seconds that each policy took
+# What one cohort adds: its rows, the seconds that each policy took, and its limit or None.
+Part = dict[str, Any]
 Task = tuple[tuple[Experiment, ...], int]  # experiments of one data set and size, and the cohort
 
 RUNS_A_COHORT = 5  # of the 50 simulations: ten cohorts, five runs on each
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """What no policy can exceed on one cohort.
+
+    Parameters
+    ----------
+    bound : TradeoffBound
+        The most reward at each entropy.
+    none, headroom : float
+        The reward without help, and the most that help can add to it.
+    """
+
+    bound: TradeoffBound
+    none: float
+    headroom: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +91,14 @@ class Outcome:
         ``counts`` where the experiment keeps them.
     seed : int
         Cohort j was made with the seed 1000 seed + j.
+    limits : tuple of Limit
+        One for each cohort, where the experiment keeps them.
     """
 
     experiment: Experiment
     rows: pd.DataFrame
     seed: int = 0
+    limits: tuple[Limit, ...] = ()
 
     @property
     def cohorts(self) -> int:
@@ -98,6 +120,7 @@ def run(
     again: bool = False,
     meanwhile: Callable[[], None] = lambda: None,
     on: Any = None,
+    each: Callable[[Outcome], None] = lambda outcome: None,
 ) -> dict[str, Outcome]:
     """Run experiments, or take their results from an earlier run of the same software.
 
@@ -120,6 +143,8 @@ def run(
         Called once while the cohorts are at work in threads: other work for the caller's thread.
     on : Executor, dask.distributed.Client or str, optional
         Who simulates the cohorts, see :func:`softfair.cluster.crew_of`; the rows are the same.
+    each : callable, optional
+        Called with every outcome as soon as it is there, while others are at work.
 
     Returns
     -------
@@ -138,15 +163,17 @@ def run(
         earlier = None if again else load(experiment, out, runs, seed)
         if earlier is not None:
             done[experiment.id] = earlier
+            each(earlier)
     todo = [experiment for experiment in experiments if experiment.id not in done]
     if todo:
         probe = out / "results" / "parts" / ".writable"
         write_own(probe, b"")  # an unwritable folder is refused before any work
         probe.unlink()
         crew = crew_of(on)
-        if crew is None:
+        if crew is None or crew.here:
             _compile_side_by_side()
-        done |= _run_all(todo, out, runs, seed, jobs or get_threads(), again, meanwhile, crew)
+        jobs = jobs or get_threads()
+        done |= _run_all(todo, out, runs, seed, jobs, again, meanwhile, crew, each)
         # Only now: while threads are at work, one of them may be about to write there.
         if not any(probe.parent.iterdir()):
             probe.parent.rmdir()
@@ -164,6 +191,7 @@ def _run_all(
     again: bool,
     meanwhile: Callable[[], None],
     crew: Crew | None,
+    each: Callable[[Outcome], None],
 ) -> dict[str, Outcome]:
     """Run the experiments side by side; each is written when the last of its cohorts is done."""
     runs_of = _runs_of_cohorts(runs)
@@ -175,7 +203,7 @@ def _run_all(
     parts: dict[str, dict[int, Part]] = {experiment.id: {} for experiment in experiments}
     done: dict[str, Outcome] = {}
 
-    def work(task: Task) -> tuple[Task, dict[str, Part]]:
+    def work(task: Task, crew: Crew | None) -> dict[str, Part]:
         alike, cohort = task
         kept = {} if again else _kept_parts(alike, out, runs, seed, cohort)
         missing = [experiment for experiment in alike if experiment.id not in kept]
@@ -189,22 +217,28 @@ def _run_all(
                 content = json.dumps(made[experiment.id]).encode()
                 write_own(_part_file(experiment, out, runs, seed, cohort), content)
             kept |= made
-        return task, kept
+        return kept
 
-    # Threads, not processes: kernels release the lock, and nothing needs to be started or sent.
-    # With a crew a thread waits for each task, so that there are as many as tasks.
-    with ThreadPoolExecutor(jobs if crew is None else len(tasks)) as pool:
-        results: Iterator[tuple[Task, dict[str, Part]]] = pool.map(
-            work, sorted(tasks, key=_cost, reverse=True)
-        )
+    # A thread waits for each task of a crew elsewhere, so that there are as many as tasks. Workers
+    # on this machine take the longest tasks first, and this thread, when it is free, the shortest.
+    # Without a crew threads work: kernels release the lock, and nothing needs to be started.
+    tasks.sort(key=_cost, reverse=True)
+    threads = jobs if crew is None else crew.here or len(tasks)
+    with ThreadPoolExecutor(threads) as pool:
+        results = [pool.submit(work, task, crew) for task in tasks]
+        ours = crew is not None and crew.here  # whether this thread takes tasks too
+        order = range(len(tasks))[:: -1 if ours else 1]
         try:
             meanwhile()
-            for (alike, cohort), made in track(results, "experiments", total=len(tasks)):
+            for i in track(order, "experiments", total=len(tasks)):
+                alike, cohort = tasks[i]
+                made = work(tasks[i], None) if ours and results[i].cancel() else results[i].result()
                 for experiment in alike:
                     of_experiment = parts[experiment.id]
                     of_experiment[cohort] = made[experiment.id]
                     if len(of_experiment) == _cohorts(experiment, runs_of):
                         done[experiment.id] = _finish(experiment, out, runs, seed, of_experiment)
+                        each(done[experiment.id])
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -229,7 +263,7 @@ def _kept_parts(
     for experiment in experiments:
         try:
             part = json.loads(_part_file(experiment, out, runs, seed, cohort).read_text())
-            kept[experiment.id] = {name: part[name] for name in ("rows", "seconds")}
+            kept[experiment.id] = {name: part[name] for name in ("rows", "seconds", "limit")}
         except (OSError, ValueError, KeyError, TypeError):
             continue  # absent or damaged: this cohort is run again
     return kept
@@ -307,13 +341,33 @@ def load(experiment: Experiment, out: Path, runs: int, seed: int) -> Outcome | N
         raise InvalidInput(f"the earlier result {about} is damaged; delete it, or run with --again")
     if record["settings"] != _settings(experiment, runs, seed):
         return None
-    return _outcome(experiment, content, seed)
+    return _outcome(experiment, content, seed, record["limits"])
 
 
-def _outcome(experiment: Experiment, content: bytes, seed: int) -> Outcome:
+def _outcome(
+    experiment: Experiment, content: bytes, seed: int, limits: list[dict[str, Any]]
+) -> Outcome:
     import pandas as pd
 
-    return Outcome(experiment, pd.read_csv(io.BytesIO(content), dtype={"policy": str}), seed)
+    rows = pd.read_csv(io.BytesIO(content), dtype={"policy": str})
+    return Outcome(experiment, rows, seed, tuple(_limit_of(limit) for limit in limits))
+
+
+def _limit_of(plain: dict[str, Any]) -> Limit:
+    """A limit that was kept by `_keep_limit`."""
+    slope, intercept = (np.array(plain[name]) for name in ("slope", "intercept"))
+    return Limit(TradeoffBound(slope, intercept, plain["even"]), plain["none"], plain["headroom"])
+
+
+def _keep_limit(bound: TradeoffBound, none: float, headroom: float) -> dict[str, Any]:
+    """A limit as JSON holds it, to the last digit."""
+    return {
+        "slope": bound.slope.tolist(),
+        "intercept": bound.intercept.tolist(),
+        "even": bound.even,
+        "none": none,
+        "headroom": headroom,
+    }
 
 
 def _runs_of_cohorts(runs: int) -> list[int]:
@@ -356,7 +410,8 @@ def _simulate_cohort(
     setting: dict[str, Any] = {"k": first.k, "horizon": first.horizon, "gamma": 1.0}
     none = simulate(NoIntervention().fit(people, **setting), runs, cohort_seed).totals
     oracle = simulate(Oracle().fit(people, **setting), runs, cohort_seed).totals
-    headroom = upper_bound(people, **setting) - upper_bound(people, 0, first.horizon, 1.0)
+    least = upper_bound(people, 0, first.horizon, 1.0)
+    headroom = upper_bound(people, **setting) - least
     yardsticks = Yardsticks(none, oracle, headroom)
     measured: dict[Hashable, _Measured] = {}
     parts: dict[str, Part] = {}
@@ -372,7 +427,12 @@ def _simulate_cohort(
                 seconds[label] = time.thread_time() - begun
                 measured[key] = _Measured(figures, result, fitted.info)
             rows += _rows(label, cohort, measured[key], experiment.keep_counts)
-        parts[experiment.id] = {"rows": rows, "seconds": seconds}
+        limit = (
+            _keep_limit(tradeoff_bound(people, **setting), least, headroom)
+            if experiment.keep_limits
+            else None
+        )
+        parts[experiment.id] = {"rows": rows, "seconds": seconds, "limit": limit}
     return parts
 
 
@@ -469,10 +529,11 @@ def _finish(
         seconds.update(part["seconds"])
     table, about = _files(experiment, out)
     content = rows.to_csv(index=False).encode()
-    record = {
+    record: dict[str, Any] = {
         "settings": _settings(experiment, runs, seed),
         "sha256": hashlib.sha256(content).hexdigest(),
         "seconds": seconds,  # of a core, by policy
+        "limits": [parts[cohort]["limit"] for cohort in sorted(parts) if parts[cohort]["limit"]],
         "versions": {
             "python": platform.python_version(),
             **{name: version(name) for name in ("softfair", "numpy", "numba", "scipy")},
@@ -484,4 +545,4 @@ def _finish(
     write_own(about, json.dumps(record, indent=1).encode())
     for cohort in parts:
         _part_file(experiment, out, runs, seed, cohort).unlink(missing_ok=True)
-    return _outcome(experiment, content, seed)
+    return _outcome(experiment, content, seed, record["limits"])
