@@ -1,5 +1,6 @@
 """Doors that were found open, each with a test that it is closed."""
 
+import io
 import json
 import os
 import signal
@@ -11,15 +12,21 @@ import time
 from pathlib import Path
 
 import numpy as np
+import openpyxl
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import sqlalchemy as sa
 from shell import run
 
 import softfair as sf
-from softfair.errors import InvalidInput, StoreError
+from softfair.errors import BadRows, InvalidInput, StoreError
+from softfair.estimate.columns import design_of
 from softfair.files import write_private, write_whole
+from softfair.programme import formats, reading
 from softfair.programme.audit import audit, write_page
 from softfair.programme.checks import check
+from softfair.programme.commands.taking_in import told
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.plans import make_plan
 from softfair.programme.records import record
@@ -500,3 +507,98 @@ def test_without_a_place_to_keep_kernels_everything_runs(tmp_path):
     warned = [line for line in without.stderr.splitlines() if "Warning" in line]
     assert len(warned) == 1, without.stderr
     assert "compiled kernels cannot be kept" in warned[0]
+
+
+# Files that are far from what they seem.
+
+
+def parquet(**columns):
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(pa.table(columns), sink, compression="zstd")
+    return sink.getvalue()
+
+
+def workbook(cells):
+    book = openpyxl.Workbook()
+    for row in cells:
+        book.active.append(row)
+    sink = io.BytesIO()
+    book.save(sink)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        parquet(id=pa.array([str(i % 7) for i in range(10**5)]).dictionary_encode()),
+        parquet(id=["a", "b"], note=["x" * 2**21, "y"]),
+        workbook([["id", "note"], *[[f"p{i}", "x" * 1000] for i in range(500)]]),
+    ],
+    ids=["many rows in few bytes", "a long entry in few bytes", "a workbook"],
+)
+def test_what_would_not_fit_in_memory_is_refused_before_it_is_unpacked(data, monkeypatch):
+    monkeypatch.setattr(formats, "available_memory", lambda: 2**20)
+    assert len(data) < 2**17
+    with pytest.raises(InvalidInput, match=r"in memory, and 0\.0 GiB are free; split it into"):
+        formats.read_format(data, "people", None)
+    monkeypatch.setattr(formats, "available_memory", lambda: 2**30)
+    assert len(formats.read_format(data, "people", None).lines)
+
+
+def test_codes_of_a_parquet_file_are_its_entries():
+    texts = [" a", "a", None, "", "b ", "a"]
+    coded = pa.chunked_array(
+        [pa.array(texts[:4]).dictionary_encode(), pa.array(texts[4:]).dictionary_encode()]
+    )
+    for column in (coded, pa.chunked_array([pa.array(texts)])):
+        distinct, codes = reading._encoded(column, "x", "here")
+        assert [distinct[code] for code in codes] == ["a", "a", "", "", "b", "a"]
+        assert len(set(distinct)) == len(distinct)
+
+
+def test_a_line_of_many_mebibytes(monkeypatch):
+    monkeypatch.setattr(formats, "LONGEST_LINE", 2**20)
+    text = b"id,note\np1,x\np2," + b"y" * 2**20 + b"\np3,z\n"
+    with pytest.raises(InvalidInput, match=r"people: line 3 has more than 1 MiB"):
+        formats.read_format(text, "people", None)
+    rows = b"id,note\n" + b"p,x\n" * 2**19  # long as a whole, and no line is
+    assert len(formats.read_format(rows, "people", None).lines) == 2**19
+
+
+def test_faults_without_end_are_not_all_kept(small, monkeypatch):
+    monkeypatch.setattr(reading, "MOST_FAULTS", 10)
+    with pytest.raises(BadRows, match="at least 10 bad entries in 10 rows") as caught:
+        import_people(small, b"id\n" + b"p1\n" * 100, NAME)
+    assert len(caught.value.faults) == 10
+
+
+@pytest.mark.parametrize("twin", ["A\u200b1", "\uff21\uff11", "A1\u2060"])
+def test_identifiers_that_look_the_same_are_not_two_people(small, twin):
+    with pytest.raises(BadRows) as caught:
+        import_people(small, f"id\nA1\nA2\n{twin}\n".encode(), NAME)
+    [fault] = caught.value.faults
+    assert fault.line == 4
+    assert "looks the same as another identifier" in fault.problem
+    import_people(small, b"id\nA1\nA2\n", NAME)
+    imported = import_people(small, f"id,region\n{twin},n\n".encode(), NAME)
+    assert "1 identifiers were spelt otherwise" in " ".join(imported.notes)
+
+
+def test_a_formula_and_its_quoted_form_are_one_person(small):
+    with pytest.raises(BadRows, match="1 bad entries in 1 rows, the first in line 3"):
+        import_people(small, b"id\n=A\n'=A\n", NAME)
+
+
+def test_very_many_columns(small):
+    names = [f"c{j}" for j in range(600)]
+    rows = "".join(
+        f"p{i}," + ",".join(str((i * j) % 2) for j in range(600)) + "\n" for i in range(8)
+    )
+    done = import_people(small, f"id,{','.join(names)}\n{rows}".encode(), NAME)
+    settings = Settings(capacity=2)
+    [said] = [line for line in told(done, "people", settings) if line.startswith("Taken as groups")]
+    assert said.endswith("c39 and 560 more.")
+    people = {f"c{j}": np.arange(40) % (2 + j % 3) == 0 for j in range(501)}
+    design = design_of(people, 40)
+    assert design.X.shape == (40, 0)
+    assert design.left_out[0].startswith("no column is used: they make 501 numbers a person")

@@ -39,3 +39,4 @@ def test_one_panel_fits_a_telephone_and_several_scroll():
     assert '<div class="one"><img style="width:24rem" alt="&lt;x&gt;"' in page.image(one, "<x>")
     assert '<div class="wide"><img style="min-width:64rem"' in page.image(several, "x")
     assert page.picture(one) == page.picture(one)
+    assert page.picture(one, "svg") == page.picture(one, "svg")

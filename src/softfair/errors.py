@@ -162,6 +162,8 @@ class BadRows(InvalidInput):
         Name of the file.
     faults : list of Fault
         All bad entries, at least one.
+    more : bool
+        Whether there may be others.
 
     Examples
     --------
@@ -171,17 +173,17 @@ class BadRows(InvalidInput):
     'people.csv: 1 bad entries in 1 rows, the first in line 2, column id'
     """
 
-    def __init__(self, where: str, faults: list[Fault]) -> None:
+    def __init__(self, where: str, faults: list[Fault], more: bool = False) -> None:
         rows = len({fault.line for fault in faults})
         # Without the entry itself, which may be a person's identifier.
         super().__init__(
-            f"{where}: {len(faults)} bad entries in {rows} rows, the first in {faults[0].place}; "
-            "mend them and import again, nothing was imported"
+            f"{where}: {'at least ' * more}{len(faults)} bad entries in {rows} rows, "
+            f"the first in {faults[0].place}; mend them and import again, nothing was imported"
         )
-        self.where, self.faults = where, faults
+        self.where, self.faults, self.more = where, faults, more
 
-    def __reduce__(self) -> tuple[type[BadRows], tuple[str, list[Fault]]]:
-        return type(self), (self.where, self.faults)
+    def __reduce__(self) -> tuple[type[BadRows], tuple[str, list[Fault], bool]]:
+        return type(self), (self.where, self.faults, self.more)
 
 
 class NotConverged(SoftFairError, UserWarning):

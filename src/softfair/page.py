@@ -193,8 +193,13 @@ def picture(figure: Figure, kind: str = "png", dpi: int = 130) -> bytes:
     bytes
         The content of the file.
     """
+    from matplotlib import rc_context
+
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else None)
+    with rc_context({"svg.hashsalt": "softfair"}):  # else names inside an SVG are random
+        figure.savefig(
+            buffer, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else None
+        )
     return buffer.getvalue()
 
 

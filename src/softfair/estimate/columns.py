@@ -16,6 +16,7 @@ __all__ = ["MISSING_VALUE", "Design", "design_of"]
 #: What a missing value is called where columns are named.
 MISSING_VALUE = "(missing)"
 LIKE_NAMES = 20  # people with different whole numbers: a telephone number, not an age
+MOST_NUMBERS = 500  # the time of a fit grows with the square of this
 LEAST_WITH_VALUE = 5  # people whom a value must have to be told apart from the rest
 
 
@@ -65,6 +66,12 @@ def design_of(columns: Mapping[str, ArrayLike], n: int) -> Design:
             left_out.append(f"{name} is not used: {parts}")
             continue
         made += [(part, name, value) for value, part in parts.items()]
+    if len(made) > MOST_NUMBERS:
+        left_out = [
+            f"no column is used: they make {len(made):,} numbers a person, and at most "
+            f"{MOST_NUMBERS} can be weighed against each other; leave columns out at import"
+        ]
+        made = []
     X = np.empty((n, len(made)))
     for j, (part, _, _) in enumerate(made):
         X[:, j] = (part - part.mean()) / part.std()

@@ -336,9 +336,15 @@ class Matches:
     respelt: int  # identifiers that were matched though they are spelt otherwise
 
 
+def appearance(name: str) -> str:
+    """An identifier as a reader sees it: no invisible characters, wide letters as usual ones."""
+    seen = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
+    return unicodedata.normalize("NFKC", seen).strip()
+
+
 def spelling(name: str) -> str:
     """What is left of an identifier when a spreadsheet has had it: no leading zeros, no case."""
-    plain = unicodedata.normalize("NFKC", name).casefold().strip().removesuffix(".0")
+    plain = appearance(name).casefold().removesuffix(".0")
     plain = re.sub(r"\s+", " ", plain)
     return (plain.lstrip("0") or "0") if plain.isdecimal() else plain
 
@@ -346,8 +352,9 @@ def spelling(name: str) -> str:
 def match_people(people: People, table: Table, add: bool) -> Matches:
     """Find the persons whom the rows of a file name.
 
-    An identifier that is not known, and is another one in all but leading zeros, case or spaces,
-    is that one if there is only one such; a fault if there are several.
+    An identifier that is not known, and is another one in all but leading zeros, case, spaces or
+    invisible characters, is that one if there is only one such; a fault if there are several. Two
+    new ones that look the same are a fault.
 
     Parameters
     ----------
@@ -369,6 +376,7 @@ def match_people(people: People, table: Table, add: bool) -> Matches:
     again: set[int] = set()
     problems: dict[int, str] = {}
     numbers = np.full(len(names), UNKNOWN)
+    seen: dict[str, str] = {}  # appearance -> identifier of a person who is new
     respelt = 0
     for i, entry in enumerate(names):
         # An exported file has an apostrophe before what a spreadsheet would run as a formula.
@@ -383,6 +391,11 @@ def match_people(people: People, table: Table, add: bool) -> Matches:
             found, respelt = number[others[0]], respelt + 1
         elif found == UNKNOWN and others:
             problems[i] = f"may be any of {len(others)} persons; write it in full, with its zeros"
+        elif found == UNKNOWN and add and seen.setdefault(appearance(entry), entry) != entry:
+            problems[i] = (
+                "looks the same as another identifier of this file and is not (invisible or wide "
+                "letters); write both alike, or so that one can tell them apart"
+            )
         elif found == UNKNOWN and add and entry:
             name = entry
             found = added[name] = number[name] = len(number)

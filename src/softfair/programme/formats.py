@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import zipfile
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Fault, InvalidInput
+from ..shards import available_memory
 
 __all__ = ["Raw", "is_workbook", "read_format"]
 
@@ -25,6 +27,9 @@ Ints = NDArray[np.int64]
 
 ZIP, OLD_EXCEL = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 FORMATS = "CSV, Excel or Parquet"
+ENTRY_BYTES = 40  # of an entry of a Parquet file in memory, with what checking it takes
+SHEET_MEMORY = 4  # bytes in memory for each of an unpacked workbook, in which a cell takes some 20
+LONGEST_LINE = 2**24  # bytes; a longer one is no list of entries
 TITLES = 20  # rows at the top of a sheet among which the heading is looked for
 
 
@@ -66,7 +71,7 @@ def read_format(data: bytes, where: str, sheet: str | None) -> Raw:
 
     try:
         if data[:4] == b"PAR1":
-            return _parquet(data)
+            return _parquet(data, where)
         return _workbook(data, where, sheet) if is_workbook(data) else _csv(data, where)
     except (pa.ArrowException, OSError, csv.Error, UnicodeDecodeError) as error:
         # A damaged Parquet file raises any of these.
@@ -76,13 +81,28 @@ def read_format(data: bytes, where: str, sheet: str | None) -> Raw:
         ) from None
 
 
-def _parquet(data: bytes) -> Raw:
-    """Rows are numbered from 1."""
+def _parquet(data: bytes, where: str) -> Raw:
+    """Rows are numbered from 1. Text stays as codes: few bytes may stand for very long columns."""
     import pyarrow.parquet
 
-    table = pyarrow.parquet.read_table(io.BytesIO(data))
+    file = pyarrow.parquet.ParquetFile(io.BytesIO(data))
+    about = file.metadata
+    groups = [about.row_group(i) for i in range(about.num_row_groups)]
+    content = sum(group.total_byte_size for group in groups)
+    _refuse_too_large(ENTRY_BYTES * about.num_rows * (about.num_columns + 1) + 2 * content, where)
+    texts = [column.name for column in file.schema if column.physical_type == "BYTE_ARRAY"]
+    table = pyarrow.parquet.read_table(io.BytesIO(data), read_dictionary=texts)
     names = [name.strip() for name in table.column_names]
     return Raw(names, table, np.arange(1, len(table) + 1))
+
+
+def _refuse_too_large(need: int, where: str) -> None:
+    free = available_memory()
+    if free is not None and need > free:
+        raise InvalidInput(
+            f"{where} would take about {need / 2**30:.1f} GiB in memory, and {free / 2**30:.1f} "
+            "GiB are free; split it into smaller files; nothing was imported"
+        )
 
 
 def _workbook(data: bytes, where: str, sheet: str | None) -> Raw:
@@ -91,6 +111,10 @@ def _workbook(data: bytes, where: str, sheet: str | None) -> Raw:
     import python_calamine as calamine
 
     try:
+        if data.startswith(ZIP):
+            with zipfile.ZipFile(io.BytesIO(data)) as parts:
+                content = sum(part.file_size for part in parts.infolist())
+            _refuse_too_large(SHEET_MEMORY * content, where)
         book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
         names = book.sheet_names
         if sheet is not None and sheet not in names:
@@ -155,6 +179,7 @@ def _csv(data: bytes, where: str) -> Raw:
     import pyarrow.csv
 
     text, notes = _decoded(data, where)
+    _refuse_long_lines(data, where)
     names, delimiter = _heading_line(text, where)
     skipped, faults = [], []
 
@@ -171,7 +196,9 @@ def _csv(data: bytes, where: str) -> Raw:
     table = pyarrow.csv.read_csv(
         io.BytesIO(text.encode()),
         # With several threads, rows that are skipped would have no number.
-        pyarrow.csv.ReadOptions(use_threads=False, column_names=places, skip_rows=1),
+        pyarrow.csv.ReadOptions(
+            use_threads=False, column_names=places, skip_rows=1, block_size=LONGEST_LINE
+        ),
         pyarrow.csv.ParseOptions(
             delimiter=delimiter,
             newlines_in_values=True,
@@ -193,6 +220,19 @@ def _csv(data: bytes, where: str) -> Raw:
     if blank.any():
         table, lines = table.filter(pa.array(~blank)), lines[~blank]
     return Raw(names, table, lines, faults, notes, delimiter)
+
+
+def _refuse_long_lines(data: bytes, where: str) -> None:
+    begin = 0  # of a line
+    while len(data) - begin > LONGEST_LINE:
+        end = data.rfind(b"\n", begin, begin + LONGEST_LINE)
+        if end < 0:
+            raise InvalidInput(
+                f"{where}: line {data.count(10, 0, begin) + 1} has more than "
+                f"{LONGEST_LINE / 2**20:.0f} MiB, which is no list of entries; see what got into "
+                "it; nothing was imported"
+            )
+        begin = end + 1
 
 
 def _decoded(data: bytes, where: str) -> tuple[str, tuple[str, ...]]:

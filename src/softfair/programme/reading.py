@@ -42,6 +42,7 @@ Source = str | Path | bytes | Upload
 
 WRONG = -2  # an entry that was refused
 FACTS = ("enrolled", "left", "opted_out", "reserved", "absent_from", "absent_to")
+MOST_FAULTS = 100_000  # after so many the rest of a file is not looked at
 SHARED = 3  # rows from which on a fault that all have is told once
 ROW_BYTES = 20  # of a row of history, roughly
 
@@ -112,11 +113,18 @@ class Table:
         """Note what is wrong with the entry of a column in a row."""
         distinct, codes = self.columns[column]
         self.faults.append(Fault(int(self.lines[row]), column, distinct[codes[row]], problem))
+        if len(self.faults) >= MOST_FAULTS:
+            self.refuse(more=True)
 
-    def refuse(self) -> None:
+    def refuse(self, more: bool = False) -> None:
         """Raise BadRows, with the faults in the order of lines, if there are any.
 
         A fault that all rows share stands once, as that of the whole column.
+
+        Parameters
+        ----------
+        more
+            Whether there may be more faults than were noted.
         """
         if not self.faults:
             return
@@ -135,7 +143,7 @@ class Table:
                 told.add(what)
                 problem = f"{fault.problem} (so in all {len(self):,} rows)"
                 faults.append(Fault(fault.line, fault.column, fault.value, problem))
-        raise BadRows(self.where, faults)
+        raise BadRows(self.where, faults, more)
 
 
 def read_table(
@@ -275,6 +283,8 @@ def _encoded(column: Any, name: str, where: str) -> tuple[list[str], Ints]:
     import pyarrow.compute as pc
 
     try:
+        if pa.types.is_dictionary(column.type):
+            return _recoded(column.unify_dictionaries().combine_chunks())
         text = pc.utf8_trim_whitespace(pc.fill_null(pc.cast(column, pa.string()), ""))
     except pa.ArrowException:
         raise InvalidInput(
@@ -289,3 +299,17 @@ def _encoded(column: Any, name: str, where: str) -> tuple[list[str], Ints]:
         )
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return encoded.dictionary.to_pylist(), codes
+
+
+def _recoded(column: Any) -> tuple[list[str], Ints]:
+    """`_encoded` of a column that is codes already, without writing out its entries."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks else pa.array([]).dictionary_encode()
+    names = [*(str(entry or "").strip() for entry in column.dictionary.to_pylist()), ""]
+    distinct = list(dict.fromkeys(names))
+    place = {name: i for i, name in enumerate(distinct)}
+    new = np.array([place[name] for name in names], dtype=np.int64)
+    codes = column.indices.fill_null(len(names) - 1).to_numpy(zero_copy_only=False)
+    return distinct, new[codes]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import sqlalchemy as sa
@@ -77,11 +78,23 @@ class People:
         left = (self.departed != UNKNOWN) & (self.departed <= round)
         return np.union1d(np.flatnonzero((self.opted_out == 1) | left), self.unnamed)
 
+    @cached_property
+    def _coded(self) -> dict[str, tuple[list[str], Ints]]:
+        """For each group column its values, "" first, and which of them each person has [n]."""
+        texts = {text: i for i, text in enumerate(dict.fromkeys(self.groups))}
+        values: dict[str, dict[str, int]] = {}
+        codes: dict[str, Ints] = {}
+        for i, text in enumerate(texts):
+            for name, value in json.loads(text).items():
+                if name not in codes:
+                    values[name], codes[name] = {"": 0}, np.zeros(len(texts), np.int64)
+                codes[name][i] = values[name].setdefault(value, len(values[name]))
+        of_person = np.array([texts[text] for text in self.groups], dtype=np.int64)
+        return {name: (list(values[name]), codes[name][of_person]) for name in codes}
+
     def columns(self) -> list[str]:
         """Names of the group columns, in the order they came."""
-        return list(
-            dict.fromkeys(name for text in dict.fromkeys(self.groups) for name in json.loads(text))
-        )
+        return list(self._coded)
 
     def group(self, column: str) -> tuple[list[str], Ints]:
         """The values of a group column, sorted, and which of them each person has.
@@ -101,14 +114,16 @@ class People:
         InvalidInput
             If there is no such column.
         """
-        if column not in (columns := self.columns()):
+        if column not in self._coded:
+            columns = self.columns()
             known = ", ".join(columns) if columns else "none: import people with such a column"
             raise InvalidInput(f"there is no group column {column!r}; known: {known}")
-        distinct = {text: json.loads(text).get(column, "") for text in dict.fromkeys(self.groups)}
-        values = sorted(set(distinct.values()))
-        number = {value: i for i, value in enumerate(values)}
-        place = {text: number[value] for text, value in distinct.items()}
-        return values, np.array([place[text] for text in self.groups], dtype=np.int64)
+        known_values, code = self._coded[column]
+        used = np.unique(code)
+        order = sorted(used, key=lambda i: known_values[i])
+        place = np.empty(len(known_values), np.int64)
+        place[order] = np.arange(len(order))
+        return [known_values[i] for i in order], place[code]
 
     def numbers(self, column: str) -> Floats | None:
         """A column as numbers [n], nan where it is not known; None: it is one of groups.

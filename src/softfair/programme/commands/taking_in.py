@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ..settings import Settings
 
 SHOWN = 20  # bad entries that are printed
+NAMED = 40  # columns that are named
 
 # Options of both, and of import alone.
 Threshold = Annotated[
@@ -234,8 +236,8 @@ def _list(bad: BadRows, errors: Path | None) -> None:
         print(fault)
     if len(bad.faults) > SHOWN:
         print(
-            f"... and {len(bad.faults) - SHOWN} more"
-            + ("" if errors else "; all of them with --errors FILE")
+            f"... and {'at least ' * bad.more}{len(bad.faults) - SHOWN} more"
+            + ("" if errors else "; they are listed with --errors FILE")
         )
     if errors is not None:
         from ..tables import write_table
@@ -270,13 +272,19 @@ def told(done: Imported, kind: str, settings: Settings) -> list[str]:
     if read_as.dates in ORDERS:
         lines.append(f"Dates were read {read_as.dates}.")
     if done.groups:
-        lines.append(f"Taken as groups: {', '.join(done.groups)}.")
+        lines.append(f"Taken as groups: {_named(done.groups)}.")
     if done.kept:
-        lines.append(f"Kept for worksheets, no groups: {', '.join(done.kept)}.")
+        lines.append(f"Kept for worksheets, no groups: {_named(done.kept)}.")
     lines += done.notes
     if done.recorded:
         lines += _recorded_lines(done.recorded, settings)
     return lines
+
+
+def _named(columns: Sequence[str]) -> str:
+    """Columns by name; of very many, the first."""
+    named = ", ".join(columns[:NAMED])
+    return named if len(columns) <= NAMED else f"{named} and {len(columns) - NAMED:,} more"
 
 
 def _told_before(done: Imported, kind: str, settings: Settings) -> list[str]:
