@@ -5,10 +5,12 @@ The sample programme after three rounds, with the list of the fourth partly mark
 
 from __future__ import annotations
 
+import io
 import sys
 import tempfile
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 from test_browser import chromium_path, serving, visiting
 
@@ -24,8 +26,6 @@ PICTURES = {
     "round": "/round/24?group=region",
     "fairness": "/fairness",
     "person": "/person?id=P017",
-    "audit": "/audit",
-    "import": "/import",
 }
 
 
@@ -52,14 +52,16 @@ def main(out: Path) -> None:
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
         database = sample_programme(Path(scratch))
         with serving(database, Path(scratch)) as address:
-            for width, names in ((1100, PICTURES), (360, {"phone": PICTURES["round"]})):
+            for width, names in ((1100, PICTURES), (360, {"phone": "/round/24"})):
                 view = {"width": width, "height": 800}
                 with visiting(browser, address, database, "officer", viewport=view) as page:
                     for name, place in names.items():
                         page.goto(place)
                         page.wait_for_load_state("networkidle")
-                        page.screenshot(path=out / f"{name}.png")
-                        print(out / f"{name}.png")
+                        file = out / f"{name}.png"
+                        few_colours = Image.open(io.BytesIO(page.screenshot())).quantize(64)
+                        few_colours.save(file, optimize=True)
+                        print(file)
         browser.close()
 
 

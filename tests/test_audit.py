@@ -870,9 +870,16 @@ def test_what_is_said_of_rounds():
     (sentence,) = (told for told in told_of(rounds=anew[:6]) if "more than once" in told)
     assert sentence.endswith("5 (5 versions), 6 (6 versions).")
     known = replace(row, recorded=True, reached=3, not_reached=1, off_list=1, opted_out_contacted=2)
-    assert told_of(rounds=(known,)) == [
+    later = replace(row, round=row.round + 1, not_recorded=0)
+    assert told_of(rounds=(known, later))[1:] == [
         "Of 4 listed and recorded, 3 were reached (75%); 1 contact off the list.",
         "Look: nothing is told of 1 person on the lists of recorded rounds (4).",
+        "Look: 2 contacts with people who had opted out.",
+        "No states after a planned round are known yet, so nothing can be said about outcomes.",
+    ]
+    assert told_of(rounds=(known,)) == [
+        "Of 4 listed and recorded, 3 were reached (75%); 1 contact off the list.",
+        "Round 4 is open: nothing is told yet of 1 of the 1 person on its list.",
         "Look: 2 contacts with people who had opted out.",
         "No states after a planned round are known yet, so nothing can be said about outcomes.",
     ]
@@ -929,7 +936,7 @@ def test_rounds_have_their_days():
     changes = {"rounds": (known,), "spread": spread, "drift": (drift,), "recent": Span(7, 7)}
     changes["fairness"] = (FairnessRow(4, 1, 0, 0.0),)
     told = " ".join(told_of(**changes, days=days))
-    assert "recorded rounds (4 (2027-01-25))" in told
+    assert "Round 4 (2027-01-25) is open: nothing is told yet of" in told
     assert "since round 4 (2027-01-25); the longest" in told
     assert "No drift since round 7 (2027-02-15)" in told
     assert "round 4 (2027-01-25) (2 versions)" in told

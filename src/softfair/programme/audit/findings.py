@@ -145,6 +145,13 @@ def contacts(audit: Audit) -> Iterator[str]:
     off_list = count(sum(row.off_list for row in audit.rounds), "contact")
     yield f"Of {known} listed and recorded, {reached} were reached{share}; {off_list} off the list."
     untold = [row for row in audit.rounds if row.recorded and row.not_recorded]
+    last = max(audit.rounds, key=lambda row: row.round)
+    if last in untold:  # it may still be under way
+        untold.remove(last)
+        yield (
+            f"Round {audit.at(last.round)} is open: nothing is told yet of {last.not_recorded} of "
+            f"the {count(last.listed, 'person', 'people')} on its list."
+        )
     if untold:
         many = sum(row.not_recorded for row in untold)
         rounds = ", ".join(audit.at(row.round) for row in untold[:MOST_NAMED])
