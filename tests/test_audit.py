@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import re
+import sqlite3
 import sys
 from dataclasses import dataclass, fields, replace
 
@@ -33,6 +34,7 @@ from softfair.programme.audit.lists import (
     lists_of,
     rounds_of,
 )
+from softfair.programme.audit.logged import log_columns
 from softfair.programme.audit.off_policy import (
     LOTTERY,
     NOBODY,
@@ -1673,3 +1675,41 @@ def test_plans_made_anew_are_told(tmp_path):
     assert told[0].startswith("Look:")
     assert "(2 versions)" in told[0]
     assert "ill" not in told[0]  # a reason may name people
+
+
+def test_the_log_says_what_the_database_says(tmp_path):
+    """A row a person and round of the plans in force, by a query of its own."""
+    database = Store(str(tmp_path / "log.db"))
+    initialise(database, SOFTWARE, seed=7, capacity=2, first_day="2027-01-04")
+    with pytest.raises(InvalidInput, match="no round is planned yet"):
+        log_columns(database)
+    import_people(database, b"id\n" + b"".join(b"p%d\n" % i for i in range(6)), SOFTWARE)
+    seen = "".join(f"p{i},{r},{(i * r) % 2},{i % 2}\n" for i in range(6) for r in range(1, 5))
+    import_history(database, f"id,round,state,contacted\n{seen}".encode(), SOFTWARE)
+    first, _ = make_plan(database, SOFTWARE)
+    import_people(database, f"id,opted_out\n{first.list[0]},1\n".encode(), SOFTWARE)
+    make_plan(database, SOFTWARE, replan="one opted out")
+    record(database, b"id,contacted,state\np1,1,1\np2,0,0\n", SOFTWARE, round=5, close=True)
+    make_plan(database, SOFTWARE)
+    columns = log_columns(database)
+    with sqlite3.connect(tmp_path / "log.db") as raw:
+        stored = raw.execute(
+            "select name, round, version, probability, listed from plan_row "
+            "join plan on plan.id = plan_row.plan join person on person.id = plan_row.person "
+            "where (round, version) in (select round, max(version) from plan group by round) "
+            "order by round, person.id"
+        ).fetchall()
+    shown = ("id", "round", "version", "probability", "listed")
+    assert list(zip(*(columns[name] for name in shown), strict=True)) == stored
+    assert {(r, v) for _, r, v, _, _ in stored} == {(5, 2), (6, 1)}
+    rows = {
+        (name, at): (contacted, after)
+        for name, at, contacted, after in zip(
+            *(columns[name] for name in ("id", "round", "contacted", "state_after")), strict=True
+        )
+    }
+    assert rows["p1", 5] == (1, 1)
+    assert rows["p2", 5] == (0, 0)
+    assert rows["p1", 6] == (None, None)
+    assert columns["date"][0] == "2027-02-01"
+    assert columns["status"][columns["id"].index(first.list[0])] == "opted_out"

@@ -359,7 +359,7 @@ def _evidence(connection: Connection, check: Check) -> Evidence:
     """Everything, within a transaction."""
     settings = _readable_settings(connection)
     people, history = load_people(connection), load_history(connection)
-    planned = _plans_in_force(connection, people, history)
+    planned = plans_in_force(connection, people, history)
     loaded: dict[int, Model | None] = {}
 
     def model_of(number: int) -> Model | None:
@@ -406,8 +406,19 @@ def _called(connection: Connection, plan: int, person: Ints) -> Ints:
     return np.array([code.get(i, 0) for i in person.tolist()], dtype=np.int64)
 
 
-def _plans_in_force(connection: Connection, people: People, history: History) -> list[Planned]:
-    """The latest version of each round's plan."""
+def plans_in_force(connection: Connection, people: People, history: History) -> list[Planned]:
+    """The latest version of each round's plan.
+
+    Parameters
+    ----------
+    connection, people, history
+        The programme, everybody in it, and all that was observed.
+
+    Returns
+    -------
+    list of Planned
+        In the order of rounds.
+    """
     p = store.plan
     latest = (
         sa.select(p.c.round, sa.func.max(p.c.version).label("version"))

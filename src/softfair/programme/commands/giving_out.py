@@ -85,12 +85,13 @@ def audit(
         "softfair export plan --out list.xlsx",
         "softfair export worksheets --out sheets --by worker --columns name,phone --format html",
         "softfair export model --out model.csv",
+        "softfair export log --out log.parquet",
     )
 )
 def export(
     what: Annotated[
-        Literal["plan", "worksheets", "audit", "model"],
-        typer.Argument(help="plan, worksheets, audit or model."),
+        Literal["plan", "worksheets", "audit", "model", "log"],
+        typer.Argument(help="plan, worksheets, audit, model or log."),
     ],
     out: Annotated[
         Path,
@@ -112,7 +113,8 @@ def export(
     kind: Kind = "xlsx",
 ) -> None:
     """Write a plan (a worksheet that `record` reads back once filled in), a worksheet for each
-    worker, the audit's figures or everybody's estimates to a file."""
+    worker, the audit's figures, everybody's estimates, or the log of what was stated and what
+    happened, a row a person and round."""
     from ..checks import head
     from ..plans import plan_of
     from ..tables import audit_columns, model_columns, write_table
@@ -132,6 +134,10 @@ def export(
         from ..models import latest_model
 
         write_table(with_head(model_columns(*latest_model(database)), checkpoint), out)
+    elif what == "log":
+        from ..audit.logged import log_columns
+
+        write_table(log_columns(database), out)
     else:
         from ..audit import audit as examine
 
