@@ -5,7 +5,8 @@ Rooms, each on those before it: ``words`` (how a figure is written), ``plain`` (
 ``evidence`` (what is read from the database), the measures
 ``lists``, ``spread``, ``groups``, ``outcomes`` and ``off_policy``, ``result`` (all of it),
 ``logged`` (all of it as rows), ``findings`` (in sentences), ``tables``, ``pictures`` and
-``presentation`` (on a terminal and as a page). The equations stand at the top of the room that computes them.
+``presentation`` (on a terminal and as a page). The equations stand at the top of the room that
+computes them.
 """
 
 from __future__ import annotations
