@@ -9,26 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...terminal import Table, say, show
 from .shared import Database, Json, commands, examples, open_store
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ..standing import Standing
 
 
 def _print(*lines: str) -> None:
-    from rich.console import Console
-
-    console = Console(markup=False, highlight=False)
     for line in lines:
-        console.print(line)
-
-
-def _table(*headings: str) -> Table:
-    from rich.table import Table
-
-    return Table(*headings)
+        say(line)
 
 
 def to_json(value: Any) -> str:
@@ -127,22 +117,20 @@ def log(
     as_json: Json = False,
 ) -> None:
     """Who did what, when, from which file. A batch's number is what `retract` asks for."""
-    from rich.console import Console
-    from rich.text import Text
-
     from ..journal import journal
 
     acts = journal(open_store(db))[-last:]
     if as_json:
         print(to_json([asdict(act) for act in acts]))
         return
-    shown = _table("when", "who", "what", "no.", "round", "file", "rows", "stored", "note")
+    rows = []
     for act in acts:
-        cells = (act.number, act.round, act.file, act.rows, act.stored, act.note)
         when = act.created.replace("T", " ").removesuffix("+00:00")
-        texts = ["" if cell is None else str(cell) for cell in cells]
-        shown.add_row(when, Text(act.who), act.what, *map(Text, texts))
-    Console().print(shown)
+        cells = (act.number, act.round, act.who, act.file, act.rows, act.stored, act.note)
+        rows.append([when, act.what, *("" if cell is None else str(cell) for cell in cells)])
+    headings = ["when", "what", "no.", "round", "who", "file", "rows", "stored", "note"]
+    words = {"what", "who", "file", "note"}
+    show(Table(headings, rows, words=words, elsewhere="--json has them all"))
 
 
 @commands.command(epilog=examples("softfair history", "softfair history --json"))
