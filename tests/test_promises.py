@@ -218,7 +218,7 @@ def longest_wait(fitted, W, decisions, rng):
     n = fitted.cohort.n
     left, last, longest = np.full(n, W), np.full(n, -1), 0
     for t in range(decisions):
-        arms = fitted._draw(rng.normal(size=n), left, rng)
+        arms = fitted._draw(t, rng.normal(size=n), left, rng)
         assert len(set(arms.tolist())) == fitted.k
         last[arms] = t
         longest = max(longest, int((t + 1 - last).max()))

@@ -326,7 +326,7 @@ class _Runs:
 
     def __init__(self, fitted: Fitted, runs: int, seed: int, trajectories: bool) -> None:
         cohort, n = fitted.cohort, fitted.cohort.n
-        self.fitted, self.runs = fitted, runs
+        self.fitted, self.runs, self.budget = fitted, runs, fitted.budget
         self.keys = np.random.SeedSequence(seed).generate_state(runs, np.uint64)
         self.states = np.empty((runs, n), np.int32)
         self.chosen = np.empty((runs, n), np.uint8)  # the last selection
@@ -356,7 +356,7 @@ class _Runs:
 
         Returns how many decisions were simulated.
         """
-        fitted, cohort, n = self.fitted, self.fitted.cohort, self.fitted.cohort.n
+        cohort, n = self.fitted.cohort, self.fitted.cohort.n
         rule = self.acting.rule
         chosen = self.acting.choose_by_run(t, self.states, self.memory, self.keys)
         if chosen is None:
@@ -379,7 +379,7 @@ class _Runs:
             steps,
             rule.c,
             int(rule.code),
-            fitted.k,
+            self.budget,
             self.keys,
             self.states,
             self.chosen,

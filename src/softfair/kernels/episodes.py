@@ -84,7 +84,7 @@ def run_window(
     steps,
     c,
     rule,
-    k,
+    budget,
     keys,
     states,
     chosen,
@@ -97,6 +97,7 @@ def run_window(
 
     scores [1 or runs, 1 or steps, n, S or 1]: what each arm scores in each state; an axis of 1
     serves all. A policy without memory has one table for all runs, one with memory a row a run.
+    budget [T] are the arms helped at each decision.
     states, counts, waits, longest [runs, n] go on from where they are; rewards [runs, T] and chosen
     [runs, n] (the last selection) are filled.
     """
@@ -117,7 +118,7 @@ def run_window(
             row = table[step if len(table) > 1 else 0]
             for i in range(n):
                 values[i] = row[i, state[i] if by_state else 0]
-            select(values, c, rule, k, mix(keys[run], 2 * t + 1), scratch, picked)
+            select(values, c, rule, budget[t], mix(keys[run], 2 * t + 1), scratch, picked)
             luck = mix(keys[run], 2 * t + 2)
             for i in range(n):
                 values[i] = uniform(luck, i)
@@ -158,7 +159,7 @@ def episodes(
     P,
     reward,
     start,
-    k,
+    budget,
     c,
     gamma,
     rule,
@@ -174,7 +175,8 @@ def episodes(
     """Episodes first .. last - 1 of Algorithm 1, forward in t.
 
     V [T + 1, n, S] and shifts [T] go on from where they are: of the values, only that of the state
-    visited is overwritten (Eq. 5), with V_{t+1} as the previous episode left it. Inclusion
+    visited is overwritten (Eq. 5), with V_{t+1} as the previous episode left it. budget [T] are the
+    arms helped at each decision. Inclusion
     probabilities are those of the design, within ``tolerance`` relative. What happened is added to
     visits [T, n, S], to sums [T, n, S, 5] (columns CHANCE, GAIN, PRODUCT, JUMP and LATEST) and to
     clocks [T], the shifts: an arm of gain g has a chance of about 1 - exp(-exp(c g + shift)) in the
@@ -194,7 +196,7 @@ def episodes(
         for i in range(n):
             state[i] = _start_state(start, i, uniform(luck, i))
         for t in range(T):
-            later = V[t + 1]
+            later, k = V[t + 1], budget[t]
             for i in range(n):  # Q and lambda of the state each arm is in (Eq. 3)
                 s, row = state[i], i if len(reward) > 1 else 0
                 worth = reward[row, 0] + gamma * later[i, 0]

@@ -63,11 +63,13 @@ from ..kernels.expansion import SERIES
 from ..kernels.rules import RuleCode
 from ..progress import track
 from ..sampling import DESIGNS, Design
+from .budget import Budget
 from .values import Info, TableValues
 
 __all__ = ["solve_paper"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 # Inclusion probabilities are within INCLUSION_TOLERANCE, relative: far below the noise of a visit.
 # The kernel takes its fast way where its own estimate of the error is within ESTIMATED_TOLERANCE;
@@ -113,7 +115,7 @@ class _Gap:
 
 def solve_paper(
     cohort: Cohort,
-    k: int,
+    k: Budget,
     horizon: int,
     gamma: float,
     c: float,
@@ -130,6 +132,7 @@ def solve_paper(
     rule = int(RuleCode.TOP if math.isinf(c) else DESIGNS[design])
     key = np.random.SeedSequence(whole("seed", seed, 0)).generate_state(1, np.uint64)[0]
     multiplier = 0.0 if rule == RuleCode.TOP else float(c)
+    budget = np.broadcast_to(np.asarray(k, np.int64), (horizon,)).copy()
     V, shifts = np.zeros((horizon + 1, cohort.n, cohort.S)), np.full(horizon, np.nan)
     visited = np.zeros((horizon, cohort.n, cohort.S), bool)
     window = _Window.empty(horizon, cohort)
@@ -144,7 +147,7 @@ def solve_paper(
             cohort.P,
             cohort.reward_rows,
             cohort.start_rows,
-            k,
+            budget,
             multiplier,
             gamma,
             rule,
@@ -162,7 +165,9 @@ def solve_paper(
             continue
         visited |= window.visits > 0
         acted_on = _acted_on(cohort, gamma, V, window)
-        gaps.append(_gap(cohort, k, gamma, multiplier, rule, acted_on, earlier, window, visited))
+        gaps.append(
+            _gap(cohort, budget, gamma, multiplier, rule, acted_on, earlier, window, visited)
+        )
         earlier = acted_on
         if episodes is None and (gaps[-1].residual <= GAP_TOLERANCE or _stands_still(gaps)):
             break
@@ -200,7 +205,7 @@ def _acted_on(cohort: Cohort, gamma: float, V: Floats, window: _Window) -> Float
 
 def _gap(
     cohort: Cohort,
-    k: int,
+    budget: Ints,
     gamma: float,
     c: float,
     rule: int,
@@ -221,6 +226,7 @@ def _gap(
         visits, sums = window.visits[t], window.sums[t]  # [n, S], [n, S, 5]
         share, often = visits / window.episodes, np.maximum(visits, 1)
         clock = window.clocks[t] / window.episodes
+        k = int(budget[t])
         unseen_pi = _chance(acted_on[t], k, c, rule, clock, cohort.n)
         pi = np.where(visits > 0, sums[..., kernels.CHANCE] / often, unseen_pi)
         product = np.where(visits > 0, sums[..., kernels.PRODUCT] / often, pi * acted_on[t])
