@@ -47,7 +47,7 @@ def chance_and_extra(rule, c, gain, theta, floor):
 
 def plain_pass(cohort, i, theta, c, gamma, rule, W, floor):
     """(active by step, value from the start) of one arm, state by state."""
-    P, r, T = cohort.P[i], cohort.reward_rows[i], len(theta)
+    P, r, T = cohort.P[i], cohort.reward[i], len(theta)
 
     @functools.cache
     def act(t, d, s):

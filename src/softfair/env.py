@@ -7,7 +7,8 @@
 An observation is the state of every arm and the number of the decision, because who is worth
 helping depends on how many decisions are left. An action says for each arm whether it is helped. At
 most k may be: of an action that helps more, k are kept at random, and ``info`` says so. The reward
-is the sum over arms of the reward of the state reached. An episode has ``horizon`` decisions.
+is the sum over arms of the reward of the state reached, and of what help is worth at once. An
+episode has ``horizon`` decisions.
 
 It needs ``pip install "softfair[gym]"``.
 """
@@ -60,9 +61,11 @@ class _World:
     def move(self, helped: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.float64]:
         """Move all arms of all runs [runs, n]; returns the rewards [runs]."""
         rows = self._moves[self._arms, helped.astype(np.int64), self.states]  # [runs, n, S]
+        at_once = np.where(helped, self.cohort.at_once[self._arms, self.states], 0.0).sum(axis=1)
         self.states = self._reached(rows, rng.random((*self.states.shape, 1)))
         reward: NDArray[np.float64] = self.cohort.reward[self._arms, self.states].sum(axis=1)
-        return reward
+        total: NDArray[np.float64] = reward + at_once
+        return total
 
     def _reached(self, sums: NDArray[np.float64], luck: NDArray[np.float64]) -> Ints:
         """The first state up to which the chances add up to more than the luck."""

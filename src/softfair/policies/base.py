@@ -75,6 +75,7 @@ __all__ = [
     "one_budget",
     "plain_budget",
     "plain_number",
+    "refuse_by_action",
 ]
 
 Floats = NDArray[np.float64]
@@ -799,6 +800,34 @@ def one_budget(k: Budget, who: str, instead: str) -> int:
     raise InvalidInput(
         f"k is {plain_budget(k)}, but {who} needs the same k at every decision; {instead}"
     )
+
+
+def refuse_by_action(cohort: Cohort, who: str) -> None:
+    """Refuse rewards that depend on the action, for a policy whose equations have none.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    who : str
+        The policy.
+
+    Raises
+    ------
+    InvalidInput
+        The rewards are R(s, a).
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.policies.base import refuse_by_action
+    >>> refuse_by_action(sf.datasets.synthetic(n=5, seed=0), "ProbFair")
+    """
+    if cohort.by_action:
+        raise InvalidInput(
+            f"the rewards depend on the action, which {who} has no equation for; "
+            "take SoftFair, EvenHanded, Whittle, Oracle or Myopic, or rewards of states alone"
+        )
 
 
 def check_setting(cohort: Cohort, k: Budget, horizon: int, gamma: float) -> int | Ints:

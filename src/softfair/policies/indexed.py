@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 from ..cohort import Cohort
 from ..errors import InvalidInput
 from ..indices import sigmoid_row, threshold, threshold_at, whittle
-from .base import Budget, Fitted, Floats, Policy, Remembering, Rows, Rule, SameRow, check_setting
+from .base import (
+    Budget,
+    Fitted,
+    Floats,
+    Policy,
+    Remembering,
+    Rows,
+    Rule,
+    SameRow,
+    check_setting,
+    refuse_by_action,
+)
 
 __all__ = ["Oracle", "ThresholdWhittle", "Whittle"]
 
@@ -149,8 +160,12 @@ class ThresholdWhittle(Policy):
     def fit(
         self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
-        """See :meth:`Policy.fit`. Raises InvalidInput if the arms have more than two states."""
+        """See :meth:`Policy.fit`.
+
+        Raises InvalidInput if the arms have more than two states, or rewards by action.
+        """
         check_setting(cohort, k, horizon, gamma)
+        refuse_by_action(cohort, "ThresholdWhittle")
         return _FittedThreshold(self, cohort, k, horizon, gamma, Rule.top())
 
 

@@ -26,6 +26,7 @@ from .base import (
     check_setting,
     one_budget,
     plain_number,
+    refuse_by_action,
 )
 
 __all__ = ["FittedProbFair", "ProbFair"]
@@ -106,6 +107,7 @@ class ProbFair(Policy):
     ) -> FittedProbFair:
         """See :meth:`Policy.fit`. Raises InvalidInput if k changes with time."""
         given = check_setting(cohort, k, horizon, gamma)
+        refuse_by_action(cohort, "ProbFair")
         k = one_budget(given, "ProbFair", "its chances are fixed, so give one k, or take SoftFair")
         n, low, high, even = cohort.n, float(self.low), float(self.high), k / cohort.n
         if n * low > k * (1 + ROUNDING):

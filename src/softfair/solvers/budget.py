@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..cluster import Crew, Spread
-from ..cohort import Cohort
+from ..cohort import Cohort, as_given
 from ..kernels import recursion
 from ..kernels.rules import RuleCode
 from ..kernels.threads import map_parts
@@ -41,6 +41,7 @@ __all__ = [
     "Sweep",
     "balance",
     "most_gain",
+    "reward_range",
     "sample_of",
     "sweep",
 ]
@@ -233,7 +234,7 @@ def sample_of(cohort: Cohort, crew: Crew | None = None, size: int = SAMPLE) -> C
     picked = list(Spread(shards, crew).map(_pick, each=each, what="reading a sample"))
     arms, reward, start = (np.concatenate(column) for column in zip(*picked, strict=True))
     make = Cohort.two_state if arms.shape[3] == 1 else Cohort
-    return make(arms[..., 0] if arms.shape[3] == 1 else arms, reward=reward, start=start)
+    return make(arms[..., 0] if arms.shape[3] == 1 else arms, reward=as_given(reward), start=start)
 
 
 def _pick(arms: Arms, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
@@ -259,8 +260,8 @@ def most_gain(cohort: Cohort, horizon: int) -> float:
     Returns
     -------
     float
-        T times the range of the rewards: an arm in a bad state can do as if it were in a good one,
-        and pay the same prices.
+        T times the range of the rewards, and what help is worth at once: an arm in a bad state can
+        do as if it were in a good one, and pay the same prices.
 
     Examples
     --------
@@ -269,7 +270,33 @@ def most_gain(cohort: Cohort, horizon: int) -> float:
     >>> most_gain(sf.datasets.synthetic(n=5, seed=0), 10)
     10.0
     """
-    return horizon * float(np.ptp(cohort.reward_rows, axis=1).max())
+    at_once = cohort.reward_rows[:, -1] - cohort.reward_rows[:, 0]  # [1 or n, S]
+    return horizon * reward_range(cohort) + float(np.abs(at_once).max())
+
+
+def reward_range(cohort: Cohort) -> float:
+    """By how much rewards differ.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+
+    Returns
+    -------
+    float
+        The largest range of the worth of an arm's states, plus the range of what help is worth at
+        once. The former is by arm, because a constant of an arm changes nobody's gain.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.solvers.budget import reward_range
+    >>> reward_range(sf.Cohort.two_state([[[0.1, 0.6], [0.5, 0.9]]], reward=[[[0, 0], [1, 0.8]]]))
+    1.2
+    """
+    rows = cohort.reward_rows
+    return float(np.ptp(rows[:, 0], axis=1).max() + np.ptp(rows[:, -1] - rows[:, 0]))
 
 
 def balance(
@@ -328,8 +355,7 @@ def balance(
     if not len(allowed):
         return Balance(steps.every([], c), 0.0, 0)
     sample = sample_of(cohort, crew, n if n < SAMPLED else min(SAMPLE, n // 8))
-    share = sample.n / n
-    whole = sample.n == n
+    share, whole = sample.n / n, sample.n == n
     on_sample = sweep if one_pass is None else one_pass
 
     def residual(of: Cohort) -> Residual:
@@ -346,8 +372,7 @@ def balance(
         return one_pass(cohort, theta, c, gamma, rule)
 
     def residual_of_all(theta: Floats) -> tuple[Floats, Floats]:
-        full = steps.every(theta, c)
-        found = passes_done(full, lambda: over_all(full))[:, :-1]
+        found = passes_done(theta, lambda: over_all(steps.every(theta, c)))[:, :-1]
         active, response = found[:, open_] / allowed
         return active - 1, response
 
@@ -356,9 +381,8 @@ def balance(
     best = _broyden(residual(sample), flat, None, rough)
     passes = best.passes * share
     if best.residual > rough and c > 0 and gentler:  # approach it through gentler multipliers
-        easier = balance(
-            sample, steps.k * share, horizon, gamma, c / GENTLER, rule, 1e-4, one_pass, gentler - 1
-        )
+        softer = (gamma, c / GENTLER, rule, 1e-4, one_pass, gentler - 1)
+        easier = balance(sample, steps.k * share, horizon, *softer)
         again = _broyden(residual(sample), easier.theta[open_] * GENTLER, None, rough)
         passes += (easier.passes + again.passes) * share
         if again.residual < best.residual:

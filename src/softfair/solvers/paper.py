@@ -197,7 +197,7 @@ def _parts(looks: list[int], most: int) -> Iterator[tuple[int, int]]:
 def _acted_on(cohort: Cohort, gamma: float, V: Floats, window: _Window) -> Floats:
     """The mean gain at the visits of each (t, arm, state) [T, n, S]; its present gain if none."""
     difference = cohort.P[:, 1] - cohort.P[:, 0]
-    present = np.einsum("ist,cit->cis", difference, cohort.reward + gamma * V[1:])
+    present = np.einsum("ist,cit->cis", difference, cohort.reward + gamma * V[1:]) + cohort.at_once
     mean = window.sums[..., kernels.GAIN] / np.maximum(window.visits, 1)
     acted_on: Floats = np.where(window.visits > 0, mean, present)
     return acted_on
@@ -217,12 +217,13 @@ def _gap(
     """Sweep backward over all states and compare; the module says why."""
     difference = cohort.P[:, 1] - cohort.P[:, 0]  # [n, S, S]
     reach = np.maximum(cohort.P[:, 0], cohort.P[:, 1])  # [n, S, S]
+    at_once = cohort.at_once
     swept = np.zeros((cohort.n, cohort.S))  # V~_{t+1}
     known = np.ones((cohort.n, cohort.S), bool)  # whether V_{t+1}(s) was ever written
     gap = distance = noise = gain = weight = unvisited = 0.0
     for t in reversed(range(len(window.clocks))):
         worth = cohort.reward + gamma * swept
-        swept_gain = np.einsum("ist,it->is", difference, worth)  # lambda~_t
+        swept_gain = np.einsum("ist,it->is", difference, worth) + at_once  # lambda~_t
         visits, sums = window.visits[t], window.sums[t]  # [n, S], [n, S, 5]
         share, often = visits / window.episodes, np.maximum(visits, 1)
         clock = window.clocks[t] / window.episodes

@@ -20,7 +20,7 @@ from ..cluster import Crew
 from ..cohort import Cohort
 from ..errors import NotConverged, warn
 from ..kernels.rules import RuleCode
-from .budget import Budget, Steps, balance, most_gain, sample_of, sweep
+from .budget import Budget, Steps, balance, most_gain, reward_range, sample_of, sweep
 from .values import Info, PriceValues
 
 __all__ = [
@@ -58,7 +58,7 @@ def hard_multiplier(cohort: Cohort) -> float:
     >>> hard_multiplier(sf.datasets.synthetic(n=5, seed=0))
     200.0
     """
-    spread = float(np.ptp(cohort.reward_rows, axis=1).max())
+    spread = reward_range(cohort)
     return HARD_C / spread if spread > 0 else HARD_C
 
 

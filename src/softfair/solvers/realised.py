@@ -23,7 +23,7 @@ from ..kernels.threads import map_parts
 from ..progress import track
 from ..sampling import multiplier
 from .bonuses import Problem, solve
-from .budget import Budget, Steps, balance
+from .budget import Budget, Steps, balance, reward_range
 from .evenhanded import BonusValues, EvenHandedValues, solve_evenhanded
 from .priced import learning_multiplier
 from .values import Info
@@ -156,7 +156,7 @@ def solve_for(
                 "or less with a larger c"
             )
         return 0.0, solve_evenhanded(cohort, k, horizon, gamma, c, 0.0, welfare)
-    unit = 2.0**-6 * float(steps.k.sum() * (np.ptp(cohort.reward_rows, axis=1).max() or 1.0))
+    unit = 2.0**-6 * float(steps.k.sum()) * (reward_range(cohort) or 1.0)
     low, high = 0.0, unit
     for _ in track(range(math.ceil(math.log(HIGHEST, 4)) + 1), f"looking for {goal.name}"):
         figure = search.figure(high)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..cohort import Cohort
 from ..errors import InvalidInput
 from .bonuses import Problem, solve
-from .budget import Budget, Steps
+from .budget import Budget, Steps, reward_range
 from .priced import hard_multiplier, upper_bound
 from .welfare import WELFARES
 
@@ -141,8 +141,7 @@ def tradeoff_bound(
     steps = Steps.of(k, horizon, cohort.n, 0.0)
     if steps.open.any():
         headroom = best - upper_bound(cohort, 0, horizon, gamma)
-        spread = float(np.ptp(cohort.reward_rows, axis=1).max())
-        scale = headroom if headroom > 0 else max(spread, 1.0) * float(steps.k.sum())
+        scale = headroom if headroom > 0 else max(reward_range(cohort), 1.0) * float(steps.k.sum())
         rho: Floats = np.power(gamma, np.arange(T, dtype=np.float64))
         theta: Floats | None = None
         u: Floats | None = None
