@@ -1,7 +1,6 @@
 """Budgets that change with time, throughout: against the joint optimum, the equations, enumeration.
 
-The dynamic programmes are written here in NumPy, over all joint states and sets of arms, apart from
-the package.
+`joint` has the dynamic programmes, apart from the package.
 """
 
 from __future__ import annotations
@@ -9,12 +8,25 @@ from __future__ import annotations
 import math
 import warnings
 from functools import reduce
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joint import (
+    active,
+    any_cohort,
+    backward,
+    joint,
+    joint_optimum,
+    joint_value,
+    moves_of,
+    priced,
+    sets_of,
+    start_of,
+    successive,
+)
 
 import softfair as sf
 from softfair.comparison import limit
@@ -50,73 +62,9 @@ ANY = {  # of every registered policy that takes a budget over time
 REFUSED = {"FaWT": sf.FaWT(window=8), "ProbFair": sf.ProbFair(low=0.0)}
 
 
-def any_cohort(n, S, seed):
-    """Arms of every kind, helped or harmed by action, rewards of either sign."""
-    rng = np.random.default_rng(seed)
-    P = rng.dirichlet(np.ones(S), size=(n, 2, S))
-    return sf.Cohort(P, reward=rng.normal(size=(n, S)), start=rng.dirichlet(np.ones(S), n))
-
-
-def sets_of(n, size):
-    return [frozenset(chosen) for chosen in combinations(range(n), size)]
-
-
-def moves_of(cohort, chosen):
-    """Chances of the next joint state [S^n, S^n]; the joint state is a number in base S."""
-    n = cohort.n
-    return reduce(np.kron, [cohort.P[i, int(i in chosen)] for i in range(n)])
-
-
-def joint_optimum(cohort, k, gamma, at_most):
-    """The best that any policy can expect that helps k[t] (or at most k[t]) arms at decision t."""
-    n = cohort.n
-    reward = reduce(np.add.outer, cohort.reward).ravel()
-    V = np.zeros(cohort.S**n)
-    for most in reversed(k):
-        sizes = range(most + 1) if at_most else [most]
-        choices = [chosen for size in sizes for chosen in sets_of(n, size)]
-        V = np.max([moves_of(cohort, chosen) @ (reward + gamma * V) for chosen in choices], axis=0)
-    return float(reduce(np.kron, cohort.start) @ V)
-
-
-def joint_value(fitted):
-    """What a fitted policy expects, by enumeration of the joint design's law over sets."""
-    cohort, n, S = fitted.cohort, fitted.cohort.n, fitted.cohort.S
-    reward = reduce(np.add.outer, cohort.reward).ravel()
-    V = np.zeros(S**n)
-    for t in reversed(range(fitted.horizon)):
-        sets = sets_of(n, int(fitted.budget[t]))
-        moves = [moves_of(cohort, chosen) for chosen in sets]
-        now = np.empty(S**n)
-        for j, states in enumerate(product(range(S), repeat=n)):
-            scores = fitted.rule.c * fitted.scores(t, np.array(states))
-            weights = np.array([sum(scores[list(chosen)]) for chosen in sets])
-            law = np.exp(weights - weights.max())
-            rows = np.array([move[j] for move in moves])
-            now[j] = law / law.sum() @ rows @ (reward + fitted.gamma * V)
-        V = now
-    return float(reduce(np.kron, cohort.start) @ V)
-
-
-def expected_active(cohort, theta, c, gamma, soft, bonus=0.0):
+def expected_active(cohort, theta, c, gamma, rule=priced, bonus=0.0):
     """Expected active arms at each step [T], each arm alone at its prices."""
-    V, chances = np.zeros((cohort.n, cohort.S)), []
-    for theta_t in theta[::-1]:
-        Q = np.einsum("iast,it->ais", cohort.P, cohort.reward + gamma * V)
-        gain = Q[1] - Q[0] + np.reshape(bonus, (-1, 1))
-        x = np.clip(c * gain - theta_t, -700, 700)
-        pi = 1 / (1 + np.exp(-x))
-        chances.append(pi)
-        V = Q[0] + (np.where(x > 0, c * gain - theta_t, x * 0) + np.log1p(np.exp(-np.abs(x)))) / c
-        if not soft:
-            V = Q[0] + pi * gain
-    mu, active = cohort.start, []
-    for pi in chances[::-1]:
-        active.append((mu * pi).sum())
-        mu = np.einsum("is,ist->it", mu * (1 - pi), cohort.P[:, 0]) + np.einsum(
-            "is,ist->it", mu * pi, cohort.P[:, 1]
-        )
-    return np.array(active)
+    return active(cohort, backward(cohort, theta, c, gamma, rule, bonus)[1])
 
 
 @pytest.fixture(autouse=True)
@@ -151,7 +99,7 @@ def test_a_lottery_is_even_at_every_decision():
     fitted = sf.SoftFair(c=0.0).fit(cohort, k, 5)
     for t, helped in enumerate(k):
         np.testing.assert_allclose(fitted.inclusion(t, [0] * 6), helped / 6, atol=1e-15)
-    assert expected_active(cohort, fitted._scorer.theta, 1e-9, 1.0, soft=False) == pytest.approx(
+    assert expected_active(cohort, fitted._scorer.theta, 0.0, 1.0, joint) == pytest.approx(
         k, abs=1e-6
     )
 
@@ -243,7 +191,7 @@ def test_no_policy_of_few_arms_is_above_the_trade_off():
     cohort, k, T = any_cohort(3, 2, 8), [1, 0, 2, 1], 4
     bound = tradeoff_bound(cohort, k, T, 0.9)
     for choice in product(*(sets_of(3, helped) for helped in k)):
-        mu, total = reduce(np.kron, cohort.start), 0.0
+        mu, total = start_of(cohort), 0.0
         reward = reduce(np.add.outer, cohort.reward).ravel()
         for t, chosen in enumerate(choice):
             mu = mu @ moves_of(cohort, chosen)
@@ -266,7 +214,7 @@ def test_prices_spend_what_each_decision_has(S, c, gamma):
     values = solve_priced(cohort, k, 8, gamma, c)
     assert values.info.converged
     np.testing.assert_allclose(
-        expected_active(cohort, values.theta, c, gamma, soft=True), k, rtol=2e-8, atol=1e-8
+        expected_active(cohort, values.theta, c, gamma), k, rtol=2e-8, atol=1e-8
     )
 
 
@@ -275,18 +223,9 @@ def test_the_mean_field_spends_what_each_decision_has(design):
     cohort, k = sf.datasets.synthetic(n=50, seed=3), np.array([5, 0, 10, 50, 1])
     values = solve_meanfield(cohort, k, 5, 1.0, 4.0, design)
     assert values.info.converged
-    V, chances = np.zeros((50, 2)), []
-    for theta in values.theta[::-1]:
-        Q = np.einsum("iast,it->ais", cohort.P, cohort.reward + V)
-        x = np.clip(4.0 * (Q[1] - Q[0]) - theta, -700, 700)
-        chances.append(1 / (1 + np.exp(-x)) if design == "joint" else -np.expm1(-np.exp(x)))
-        V = Q[0] + chances[-1] * (Q[1] - Q[0])
-    mu = cohort.start
-    for pi, helped in zip(chances[::-1], k, strict=True):
-        assert (mu * pi).sum() == pytest.approx(helped, rel=2e-8, abs=1e-8)
-        mu = np.einsum("is,ist->it", mu * (1 - pi), cohort.P[:, 0]) + np.einsum(
-            "is,ist->it", mu * pi, cohort.P[:, 1]
-        )
+    rule = joint if design == "joint" else successive
+    spent = expected_active(cohort, values.theta, 4.0, 1.0, rule)
+    np.testing.assert_allclose(spent, k, rtol=2e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("welfare", ["entropy", "log", "min"])
@@ -295,7 +234,7 @@ def test_bonuses_spend_what_each_decision_has(welfare):
     solution = solve_evenhanded(cohort, k, 6, 0.9, 20.0, 8.0, welfare)
     theta, bonus = solution.values.theta, solution.bonus
     np.testing.assert_allclose(
-        expected_active(cohort, theta, 20.0, 0.9, soft=True, bonus=bonus), k, rtol=1e-7, atol=1e-7
+        expected_active(cohort, theta, 20.0, 0.9, bonus=bonus), k, rtol=1e-7, atol=1e-7
     )
     assert solution.rates.mean() == pytest.approx(1, abs=1e-8)
     if welfare == "entropy":  # u = -log y, b = mu u / K, up to a constant that the prices take
@@ -307,8 +246,8 @@ def test_beyond_the_sample():
     """Above 4096 arms prices are first found on a sample; holidays stay holidays."""
     cohort, k = sf.datasets.synthetic(n=6000, seed=0), np.array([600, 0, 1200, 300, 6000, 0, 600])
     values = solve_priced(cohort, k, 7, 1.0, 10.0)
-    active = expected_active(cohort, values.theta, 10.0, 1.0, soft=True)
-    np.testing.assert_allclose(active, k, rtol=2e-8, atol=1e-8)
+    spent = expected_active(cohort, values.theta, 10.0, 1.0)
+    np.testing.assert_allclose(spent, k, rtol=2e-8, atol=1e-8)
 
 
 def test_the_entropy_of_a_lottery_is_that_of_its_counts():

@@ -1,22 +1,21 @@
 """Rewards R(s, a) that depend on the action, throughout: against enumeration and plain recursions.
 
-A run's reward is sum_t gamma^t (R(s_{t+1}, 0) + a_t (R(s_t, 1) - R(s_t, 0))). The programmes below
-say that in NumPy, over all joint states and sets of arms, apart from the package.
+`joint` has the dynamic programmes, apart from the package.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from functools import reduce
-from itertools import combinations, product
+from itertools import product
 
+import joint
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import expit
+from joint import active, backward, joint_optimum, joint_value, priced, rewards_of, successive
 
 import softfair as sf
 from softfair.errors import InvalidInput, NotConverged
@@ -52,11 +51,7 @@ REFUSED = {"ThresholdWhittle": sf.ThresholdWhittle(), "ProbFair": sf.ProbFair(lo
 
 
 def any_cohort(n, S, seed, *, own=True):
-    """Arms of every kind; rewards of either sign, of each arm's own or the same for all."""
-    rng = np.random.default_rng(seed)
-    P = rng.dirichlet(np.ones(S), size=(n, 2, S))
-    R = rng.normal(size=(n if own else 1, S, 2))
-    return sf.Cohort(P, reward=R, start=rng.dirichlet(np.ones(S), n))
+    return joint.any_cohort(n, S, seed, by_action=True, own=own)
 
 
 def mild_cohort(n, seed):
@@ -68,86 +63,6 @@ def mild_cohort(n, seed):
     R[:, 0, 1] += rng.uniform(0, 0.1, n)
     R[:, 1, 1] -= rng.uniform(0, 0.1, n)
     return sf.Cohort.two_state(cohort.p, reward=R)
-
-
-def sets_of(n, size):
-    return [frozenset(chosen) for chosen in combinations(range(n), size)]
-
-
-def joint_Q(cohort, V, gamma, k):
-    """Q of every joint state and set of k arms [sets, S^n], from the next values V [S^n]."""
-    n = cohort.n
-    R = np.array(
-        [np.moveaxis(cohort.reward_rows[i % len(cohort.reward_rows)], 0, 1) for i in range(n)]
-    )
-    reached = reduce(np.add.outer, R[:, :, 0]).ravel()
-    sets = sets_of(n, k)
-    Q = []
-    for chosen in sets:
-        move = reduce(np.kron, [cohort.P[i, int(i in chosen)] for i in range(n)])
-        helped = [(R[i, :, 1] - R[i, :, 0]) * (i in chosen) for i in range(n)]
-        Q.append(reduce(np.add.outer, helped).ravel() + move @ (reached + gamma * V))
-    return sets, np.array(Q)
-
-
-def joint_optimum(cohort, k, gamma, at_most):
-    V = np.zeros(cohort.S**cohort.n)
-    for most in reversed(k):
-        sizes = range(most + 1) if at_most else [most]
-        V = np.max([joint_Q(cohort, V, gamma, size)[1].max(axis=0) for size in sizes], axis=0)
-    return float(reduce(np.kron, cohort.start) @ V)
-
-
-def joint_value(fitted):
-    """What a fitted policy expects, by enumeration of the joint design's law over sets."""
-    cohort, n, S = fitted.cohort, fitted.cohort.n, fitted.cohort.S
-    V = np.zeros(S**n)
-    for t in reversed(range(fitted.horizon)):
-        sets, Q = joint_Q(cohort, V, fitted.gamma, int(fitted.budget[t]))
-        V = np.empty(S**n)
-        for j, states in enumerate(product(range(S), repeat=n)):
-            scores = fitted.rule.c * fitted.scores(t, np.array(states))
-            weights = np.array([sum(scores[list(chosen)]) for chosen in sets])
-            law = np.exp(weights - weights.max())
-            V[j] = law @ Q[:, j] / law.sum()
-    return float(reduce(np.kron, cohort.start) @ V)
-
-
-def backward(cohort, theta, c, gamma, respond, bonus=0.0):
-    """Gains and chances [T, n, S] of each arm alone at its prices, and V_0 [n, S]."""
-    V, gains, chances = np.zeros((cohort.n, cohort.S)), [], []
-    for theta_t in theta[::-1]:
-        Q = np.einsum("iast,it->ais", cohort.P, cohort.reward + gamma * V)
-        gains.append(Q[1] + cohort.at_once - Q[0])
-        gain = gains[-1] + np.reshape(bonus, (-1, 1))
-        pi, extra = respond(c, gain, c * gain - theta_t)
-        chances.append(pi)
-        V = Q[0] + extra
-    return np.array(gains[::-1]), np.array(chances[::-1]), V
-
-
-def priced(c, gain, x):
-    return expit(x), np.logaddexp(0, x) / c
-
-
-def joint(c, gain, x):
-    return expit(x), expit(x) * gain
-
-
-def successive(c, gain, x):
-    pi = -np.expm1(-np.exp(np.minimum(x, 700)))
-    return pi, pi * gain
-
-
-def active(cohort, chances):
-    """Expected active arms at each step [T]."""
-    mu, found = cohort.start, []
-    for pi in chances:
-        found.append((mu * pi).sum())
-        mu = np.einsum("is,ist->it", mu * (1 - pi), cohort.P[:, 0]) + np.einsum(
-            "is,ist->it", mu * pi, cohort.P[:, 1]
-        )
-    return np.array(found)
 
 
 @pytest.fixture(autouse=True)
@@ -190,7 +105,7 @@ def test_the_total_is_that_of_the_usual_sum():
     cohort = any_cohort(5, 3, 3)
     result = sf.simulate(sf.Random().fit(cohort, 2, 6), runs=4, trajectories=True)
     paths, arm = result.trajectories, np.arange(5)
-    R = np.moveaxis(cohort.reward_rows, 1, 2)  # [n, S, 2]
+    R = rewards_of(cohort)
     for run in range(4):
         s, a = paths.states[run], paths.actions[run].astype(int)
         usual = sum(R[arm, s[t], a[t]].sum() for t in range(6))
@@ -311,10 +226,10 @@ def test_values_obey_their_equations(S, gamma, own):
     states = np.arange(60) % S
     for values, rule in (
         (solve_priced(cohort, k, 6, gamma, c), priced),
-        (solve_meanfield(cohort, k, 6, gamma, c, "joint"), joint),
+        (solve_meanfield(cohort, k, 6, gamma, c, "joint"), joint.joint),
         (solve_meanfield(cohort, k, 6, gamma, c, "successive"), successive),
     ):
-        gains, chances, _ = backward(cohort, values.theta, c, gamma, rule)
+        gains, chances = backward(cohort, values.theta, c, gamma, rule)
         np.testing.assert_allclose(values.rows(0, 6), gains, atol=1e-9)
         np.testing.assert_allclose(active(cohort, chances), k, rtol=1e-7, atol=1e-7)
         for t in (0, 3, 5):
@@ -328,7 +243,7 @@ def test_bonuses_obey_their_equations(S, welfare):
     cohort = mild_cohort(40, 3) if S == 2 else any_cohort(40, 3, 3)
     k, c, mu = np.array([4, 0, 8, 40, 2]), 5.0, 8.0
     solution = solve_evenhanded(cohort, k, 5, 0.9, c, mu, welfare)
-    gains, chances, _ = backward(cohort, solution.values.theta, c, 0.9, priced, solution.bonus)
+    gains, chances = backward(cohort, solution.values.theta, c, 0.9, priced, solution.bonus)
     np.testing.assert_allclose(
         solution.values.rows(0, 5), gains + solution.bonus[None, :, None], atol=1e-9
     )
@@ -342,7 +257,7 @@ def test_promises_obey_their_equations(S):
     plain = solve_priced(cohort, 6, 5, 0.9, 2.0)
     free = solve_promised(cohort, 6, 5, 0.9, 2.0, 0, 0.0)
     np.testing.assert_allclose(free.rows(0, 5), plain.rows(0, 5), atol=1e-3)
-    gains, _, _ = backward(cohort, free.theta, 2.0, 0.9, priced)
+    gains, _ = backward(cohort, free.theta, 2.0, 0.9, priced)
     np.testing.assert_allclose(free.rows(0, 5), gains, atol=1e-9)
     bound = upper_bound(cohort, 6, 5, 0.9)
     assert promised_bound(cohort, 6, 5, 0.9, 5, 0.0) <= bound + 1e-3 * abs(bound)
@@ -530,7 +445,7 @@ def test_a_sample_of_many_arms_keeps_them():
     """Above 4096 arms prices are first found on a sample; the budget holds for all."""
     cohort = mild_cohort(5000, 0)
     values = solve_priced(cohort, 500, 6, 1.0, 10.0)
-    _, chances, _ = backward(cohort, values.theta, 10.0, 1.0, priced)
+    _, chances = backward(cohort, values.theta, 10.0, 1.0, priced)
     np.testing.assert_allclose(active(cohort, chances), 500, rtol=2e-8)
 
 

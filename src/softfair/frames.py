@@ -225,12 +225,7 @@ class _Table:
                 f"{self.where} has columns {names[0]} ... and {there[0]} ...; "
                 "give rewards of states, or of actions and states"
             )
-        if {*there} != {*needed}:
-            odd = min({*there} ^ {*needed})
-            raise InvalidInput(
-                f"{self.where}: column {odd} is {'missing' if odd in needed else 'not known'}; "
-                f"the arms have {S} states, give {needed[0]} to {needed[-1]}"
-            )
+        self._refuse_odd(there, needed, S)
         R = self.numbers(needed, -np.inf, np.inf).reshape(-1, 2, S)
         return np.moveaxis(R, 1, 2), needed
 
@@ -240,14 +235,18 @@ class _Table:
         needed = [f"{what}_{s}" for s in range(S)]
         if not there:
             return None, []
+        self._refuse_odd(there, needed, S)
+        bounds = (-np.inf, np.inf) if what == "reward" else (0.0, 1.0)
+        return self.numbers(needed, bounds[0], bounds[1]), needed
+
+    def _refuse_odd(self, there: list[str], needed: list[str], S: int) -> None:
+        """Refuse columns of one kind of which some are missing, or some too many."""
         if {*there} != {*needed}:
             odd = min({*there} ^ {*needed})
             raise InvalidInput(
                 f"{self.where}: column {odd} is {'missing' if odd in needed else 'not known'}; "
                 f"the arms have {S} states, give {needed[0]} to {needed[-1]}"
             )
-        bounds = (-np.inf, np.inf) if what == "reward" else (0.0, 1.0)
-        return self.numbers(needed, bounds[0], bounds[1]), needed
 
     def labels(self, name: str) -> NDArray[Any] | None:
         """A column of labels without gaps, or None if there is none."""
