@@ -333,7 +333,8 @@ class Cohort:
         ----------
         frame : data frame
             One row a person, with the columns of `softfair.frames`: ``p00, p01, p10, p11`` for two
-            states, ``p_A_S_T`` for more; optional ``id``, ``group``, ``start`` and ``reward_S``.
+            states, ``p_A_S_T`` for more; optional ``id``, ``group``, ``start`` and ``reward_S`` or,
+            by action, ``reward_A_S``.
             Other columns are kept in ``extra``. A mapping from names to columns will do as well.
 
         Returns
