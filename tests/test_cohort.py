@@ -70,9 +70,16 @@ def test_repr():
 @pytest.mark.parametrize(
     ("reward", "rows", "full"),
     [
-        (None, [[0, 1]], [[0, 1]] * 3),
-        ([2, 5], [[2, 5]], [[2, 5]] * 3),
-        ([[0, 1], [0, 2], [0, 3]], [[0, 1], [0, 2], [0, 3]], [[0, 1], [0, 2], [0, 3]]),
+        (None, [[[0, 1]]], [[0, 1]] * 3),
+        ([2, 5], [[[2, 5]]], [[2, 5]] * 3),
+        ([[0, 1], [0, 2], [0, 3]], [[[0, 1]], [[0, 2]], [[0, 3]]], [[0, 1], [0, 2], [0, 3]]),
+        ([[[0, 4], [1, 5]]], [[[0, 1], [4, 5]]], [[0, 1]] * 3),
+        ([[[0, 0], [1, 1]]], [[[0, 1]]], [[0, 1]] * 3),
+        (
+            [[[0, 0], [1, 1]]] * 2 + [[[0, 2], [1, 3]]],
+            [[[0, 1]] * 2] * 2 + [[[0, 1], [2, 3]]],
+            [[0, 1]] * 3,
+        ),
     ],
 )
 def test_reward_forms(reward, rows, full):
@@ -99,7 +106,7 @@ def test_start_forms(start, full):
 def test_rows_that_agree_are_stored_once():
     assert Cohort(FAIR).start_rows.shape == (1, 2)
     assert Cohort(FAIR, start=[[0.25, 0.75]] * 3).start_rows.shape == (1, 2)
-    assert Cohort(FAIR).reward_rows.shape == (1, 2)
+    assert Cohort(FAIR).reward_rows.shape == (1, 1, 2)
     assert Cohort(FAIR).start.strides[0] == 0  # the public [n, S] is a view of that row
 
 
@@ -189,11 +196,13 @@ REFUSED = {
     ),
     "reward shape": (
         lambda: Cohort(FAIR, reward=[0, 1, 2]),
-        "reward has shape (3,), expected (2,) or (3, 2): the worth of each state reached",
+        "reward has shape (3,), expected (2,) or (3, 2): the worth of each state reached; "
+        "or (1, 2, 2) or (3, 2, 2): R(s, a)",
     ),
     "reward turned": (
         lambda: Cohort(FAIR, reward=np.zeros((2, 3))),
-        "reward has shape (2, 3), expected (2,) or (3, 2): the worth of each state reached",
+        "reward has shape (2, 3), expected (2,) or (3, 2): the worth of each state reached; "
+        "or (1, 2, 2) or (3, 2, 2): R(s, a)",
     ),
     "reward NaN": (
         lambda: Cohort(FAIR, reward=[0, np.nan]),
@@ -408,6 +417,8 @@ def test_any_layout_becomes_contiguous_float64(form):
     [
         {},
         {"reward": [0, 2], "start": [1, 1, 1]},
+        {"reward": [[[0, 0.1], [1, 0.3]]]},
+        {"reward": np.random.default_rng(1).normal(size=(3, 2, 2))},
         {
             "reward": [[0, 1], [0, 2], [0, 3]],
             "ids": ["a", "b", "c"],

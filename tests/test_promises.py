@@ -47,7 +47,7 @@ def chance_and_extra(rule, c, gain, theta, floor):
 
 def plain_pass(cohort, i, theta, c, gamma, rule, W, floor):
     """(active by step, value from the start) of one arm, state by state."""
-    P, r, T = cohort.P[i], cohort.reward_rows[i], len(theta)
+    P, r, T = cohort.P[i], cohort.reward[i], len(theta)
 
     @functools.cache
     def act(t, d, s):
@@ -218,7 +218,7 @@ def longest_wait(fitted, W, decisions, rng):
     n = fitted.cohort.n
     left, last, longest = np.full(n, W), np.full(n, -1), 0
     for t in range(decisions):
-        arms = fitted._draw(rng.normal(size=n), left, rng)
+        arms = fitted._draw(t, rng.normal(size=n), left, rng)
         assert len(set(arms.tolist())) == fitted.k
         last[arms] = t
         longest = max(longest, int((t + 1 - last).max()))

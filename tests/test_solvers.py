@@ -431,6 +431,7 @@ def algorithm_1(cohort, k, T, gamma, c, design, episodes, seed):
     key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
     rule = int(RuleCode.TOP if np.isinf(c) else sampling.DESIGNS[design])
     V, visits = np.zeros((T + 1, n, S)), np.zeros((T, n, S), int)
+    budget = np.broadcast_to(k, T).tolist()
 
     def lottery(chances, coin):  # the state that a coin in (0, 1) leads to
         return min(int(np.searchsorted(np.cumsum(chances), coin, side="right")), S - 1)
@@ -446,9 +447,9 @@ def algorithm_1(cohort, k, T, gamma, c, design, episodes, seed):
                 ]
                 passive[i], gain[i] = Q[0], Q[1] - Q[0]
             chance = (
-                sampling.inclusion_of_top(gain, k)
+                sampling.inclusion_of_top(gain, budget[t])
                 if np.isinf(c)
-                else sampling.inclusion(c * gain, k, design)
+                else sampling.inclusion(c * gain, budget[t], design)
             )
             picked = np.zeros(n, np.uint8)
             multiplier = 0.0 if np.isinf(c) else c
@@ -456,7 +457,7 @@ def algorithm_1(cohort, k, T, gamma, c, design, episodes, seed):
                 gain,
                 multiplier,
                 rule,
-                k,
+                budget[t],
                 np.uint64(mix(key, 3 * (episode * T + t) + 1)),
                 np.empty(3 * n),
                 picked,
@@ -471,7 +472,7 @@ def algorithm_1(cohort, k, T, gamma, c, design, episodes, seed):
 
 @pytest.mark.parametrize("design", ["joint", "successive"])
 @pytest.mark.parametrize("c", [0.0, 1.0, 8.0, np.inf])
-@pytest.mark.parametrize("k", [0, 1, 3, 7])
+@pytest.mark.parametrize("k", [0, 1, 3, 7, (3, 0, 7, 2)])
 def test_paper_is_algorithm_1(k, c, design):
     """A relative error of INCLUSION_TOLERANCE in pi moves V_t by that times pi |lambda|, at each of
     the T steps a value crosses.

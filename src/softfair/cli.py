@@ -90,6 +90,15 @@ CohortFile = Annotated[
 Budget = Annotated[
     int, typer.Option("--k", min=0, help="People that can be helped at each decision.")
 ]
+Budgets = Annotated[
+    str,
+    typer.Option(
+        "--k",
+        metavar="INTEGER[,INTEGER...]",
+        help="People that can be helped at each decision; or one number for each decision, such "
+        "as 10,10,0,10 with --horizon 4.",
+    ),
+]
 Horizon = Annotated[int, typer.Option(min=1, help="Decisions to plan for.")]
 Gamma = Annotated[
     float, typer.Option(min=0, max=1, help="Discount: 1 counts later rewards in full.")
@@ -237,7 +246,7 @@ def verify(
 @app.command(epilog=examples("softfair frontier people.csv --k 10 --png curve.png"))
 def frontier(
     cohort: CohortFile,
-    k: Budget,
+    k: Budgets,
     horizon: Horizon = 50,
     gamma: Gamma = 1.0,
     c: Annotated[
@@ -257,13 +266,16 @@ def frontier(
 
     people = _people(cohort)
     cs = [_number("c", text) for text in c] if c else None
-    curve = trace(people, k, horizon, cs, gamma, runs, seed, bound=True)
+    each = _each_decision(k)
+    curve = trace(people, each, horizon, cs, gamma, runs, seed, bound=True)
     _show(curve, as_json, as_csv, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
-        weights = [share * max(k, 1) * horizon for share in EVEN_WEIGHTS]
-        even = compare([EvenHanded(mu=mu) for mu in weights], people, k, horizon, gamma, runs, seed)
+        helps = sum(each) if isinstance(each, list) else each * horizon
+        weights = [share * max(helps, horizon) for share in EVEN_WEIGHTS]
+        evens = [EvenHanded(mu=mu) for mu in weights]
+        even = compare(evens, people, each, horizon, gamma, runs, seed)
         curves = {"SoftFair": curve, "EvenHanded": even.assign(mu=weights)}
-        bound = limit(people, k, horizon, gamma, runs, seed)
+        bound = limit(people, each, horizon, gamma, runs, seed)
         _draw(png, curves, bound=bound)
 
 
@@ -272,7 +284,7 @@ def frontier(
 )
 def simulate(
     cohort: CohortFile,
-    k: Budget,
+    k: Budgets,
     horizon: Horizon = 50,
     gamma: Gamma = 1.0,
     policy: Policies = None,
@@ -294,9 +306,8 @@ def simulate(
         "SoftFair:10",
         "SoftFair:20",
     ]
-    table = compare(
-        [_policy(name) for name in names], _people(cohort), k, horizon, gamma, runs, seed
-    )
+    policies = [_policy(name) for name in names]
+    table = compare(policies, _people(cohort), _each_decision(k), horizon, gamma, runs, seed)
     _show(table, as_json, as_csv, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
         _draw(png, {}, table)
@@ -421,6 +432,17 @@ def _number(name: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise typer.BadParameter(f"{name} is {text!r}; give a number") from None
+
+
+def _each_decision(text: str) -> int | list[int]:
+    """k: one number, or one for each decision."""
+    try:
+        given = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"k is {text!r}; give a whole number, or one for each decision, such as 10,10,0,10"
+        ) from None
+    return given if len(given) > 1 else given[0]
 
 
 def _policy(text: str) -> Policy:

@@ -3,7 +3,10 @@
     P[i, a, s, s2]   probability that arm i moves from state s to s2 under action a
                      (0 passive, 1 active)
     reward[i, s2]    worth of the state reached (the paper: 1 for the good state of two)
+    at_once[i, s]    what help in state s is worth at once, beside what it leads to (the paper: 0)
     start[i, s]      distribution of the state at decision 0
+
+Rewards R(s, a) of state and action are both: reward(s) = R(s, 0), at_once(s) = R(s, 1) - R(s, 0).
 
 All checks of a cohort are made here, once. Nothing is normalised or repaired silently.
 """
@@ -27,7 +30,7 @@ from .terminal import as_html
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Cohort"]
+__all__ = ["Cohort", "as_given"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,8 +44,9 @@ class Cohort:
     ----------
     P : array_like, [n, 2, S, S]
         Transition probabilities ``P[i, a, s, s2]``. Each row sums to one.
-    reward : array_like, [S] or [n, S], optional
-        Worth of the state reached. By default ``s2 / (S - 1)``.
+    reward : array_like, [S], [n, S] or [1 or n, S, 2], optional
+        Worth of the state reached. By default ``s2 / (S - 1)``. With a last axis of actions,
+        rewards R(s, a) of state and action, see the notes.
     ids : sequence, [n], optional
         Distinct labels of the arms. By default 0 to n - 1.
     groups : sequence, [n], optional
@@ -54,7 +58,13 @@ class Cohort:
 
     Attributes
     ----------
-    reward_rows, start_rows : ndarray, [1, S] or [n, S]
+    reward : ndarray, [n, S]
+        Worth of the state reached, R(s, 0).
+    at_once : ndarray, [n, S]
+        What help is worth at once, R(s, 1) - R(s, 0).
+    reward_rows : ndarray, [1 or n, 1 or 2, S]
+        What kernels read: R(s, 0) and, unless it is the same, R(s, 1).
+    start_rows : ndarray, [1 or n, S]
         What kernels read: a single row if all arms agree, otherwise one row an arm.
 
     Raises
@@ -62,11 +72,27 @@ class Cohort:
     InvalidInput
         If an array has the wrong shape or an entry out of range, or if ids repeat.
 
+    Notes
+    -----
+    With rewards R(s, a), the worth R(s, 0) of a state is counted when it is reached, as it is
+    without actions, so that what the last decision brings counts too. Help in state s adds
+    R(s, 1) - R(s, 0) at that decision, which may be less than nothing. With gamma = 1 the total is
+    sum_t R(s_t, a_t) + R(s_T, 0) - R(s_0, 0). Arms with R(s, 1) = R(s, 0) are those without
+    actions. The gain of help, and with it ``immediate_gain``, includes what help is worth at once;
+    benefit stays what a policy adds to helping nobody, as a share of what the Oracle adds.
+
     Examples
     --------
     >>> import softfair as sf
     >>> sf.Cohort.two_state([[[0.1, 0.6], [0.5, 0.9]]])
     Cohort(n=1, S=2)
+
+    A call takes .2 of a good day from somebody who is well:
+
+    >>> R = [[[0.0, 0.0], [1.0, 0.8]]]  # R[0, s, a], the same for all arms
+    >>> cohort = sf.Cohort.two_state([[[0.1, 0.6], [0.5, 0.9]]], reward=R)
+    >>> cohort, cohort.immediate_gain.round(3).tolist()
+    (Cohort(n=1, S=2, rewards by action), [[0.4, 0.1]])
     """
 
     arms: Floats  # what kernels read: P [n, 2, S, S], or p [n, 2, 2, 1] where that was given
@@ -75,7 +101,7 @@ class Cohort:
     groups: NDArray[Any] | None = None  # [n]
     start: Floats = None  # type: ignore[assignment]  # [n, S] once built
     extra: Mapping[str, NDArray[Any]] = None  # type: ignore[assignment]  # of [n] once built
-    reward_rows: Floats = field(init=False)  # [1 or n, S]
+    reward_rows: Floats = field(init=False)  # [1 or n, 1 or 2, S]
     start_rows: Floats = field(init=False)  # [1 or n, S]
 
     def __init__(
@@ -103,7 +129,7 @@ class Cohort:
         start_rows = _start(start, n, S)
         self._set(
             arms=arms,
-            reward=np.broadcast_to(reward_rows, (n, S)),
+            reward=np.broadcast_to(reward_rows[:, 0], (n, S)),
             ids=_labels("ids", np.arange(n) if ids is None else ids, n, distinct=ids is not None),
             groups=None if groups is None else _labels("groups", groups, n, distinct=False),
             start=np.broadcast_to(start_rows, (n, S)),
@@ -128,11 +154,10 @@ class Cohort:
 
     def saved_fields(self) -> dict[str, Any]:
         """What :meth:`from_saved` builds the cohort from."""
-        reward = self.reward_rows if len(self.reward_rows) == self.n else self.reward_rows[0]
         given = "P" if self.arms.shape[3] == self.S else "p"
         return {
             given: getattr(self, given),
-            "reward": reward,
+            "reward": as_given(self.reward_rows),
             "ids": self.ids,
             "groups": self.groups,
             "start": self.start,
@@ -233,12 +258,24 @@ class Cohort:
         return self.arms[..., -1]
 
     @property
+    def at_once(self) -> Floats:
+        """What help is worth at once, R(s, 1) - R(s, 0) [n, S]; 0 unless rewards are by action."""
+        rows = self.reward_rows
+        worth = rows[:, -1] - rows[:, 0]  # of one column, nothing
+        return np.broadcast_to(worth, (self.n, self.S))
+
+    @property
+    def by_action(self) -> bool:
+        """Whether rewards depend on the action."""
+        return bool(self.reward_rows.shape[1] > 1)
+
+    @property
     def immediate_gain(self) -> Floats:
-        """Gain of helping at the next step alone, Delta [n, S] = sum_s2 (P[1] - P[0]) reward."""
+        """Gain of helping at the next step alone [n, S]: sum_s2 (P[1] - P[0]) reward + at_once."""
         gain: Floats = np.einsum("ist,it->is", self.P[:, 1], self.reward) - np.einsum(
             "ist,it->is", self.P[:, 0], self.reward
         )
-        return gain
+        return gain + self.at_once if self.by_action else gain
 
     def subset(self, arms: ArrayLike) -> Cohort:
         """The cohort of some of the arms.
@@ -278,10 +315,10 @@ class Cohort:
             refuse(
                 (pick < -self.n) | (pick >= self.n), pick, "arms", f"the cohort has {self.n} arms"
             )
-        make = Cohort if self.arms.shape[3] == self.S else Cohort.two_state
+        make, rows = Cohort if self.arms.shape[3] == self.S else Cohort.two_state, self.reward_rows
         return make(
             self.arms[pick] if make is Cohort else self.p[pick],
-            reward=self.reward[pick],
+            reward=as_given(rows[pick] if len(rows) > 1 else rows),
             ids=self.ids[pick],
             groups=None if self.groups is None else self.groups[pick],
             start=self.start[pick],
@@ -296,7 +333,8 @@ class Cohort:
         ----------
         frame : data frame
             One row a person, with the columns of `softfair.frames`: ``p00, p01, p10, p11`` for two
-            states, ``p_A_S_T`` for more; optional ``id``, ``group``, ``start`` and ``reward_S``.
+            states, ``p_A_S_T`` for more; optional ``id``, ``group``, ``start`` and ``reward_S`` or,
+            by action, ``reward_A_S``.
             Other columns are kept in ``extra``. A mapping from names to columns will do as well.
 
         Returns
@@ -356,7 +394,8 @@ class Cohort:
 
     def __repr__(self) -> str:
         groups = "" if self.groups is None else f", groups={len(set(self.groups.tolist()))}"
-        return f"Cohort(n={self.n}, S={self.S}{groups})"
+        action = ", rewards by action" if self.by_action else ""
+        return f"Cohort(n={self.n}, S={self.S}{groups}{action})"
 
     def _repr_html_(self) -> str:
         facts: dict[str, object] = {"arms": f"{self.n:,}", "states": self.S}
@@ -364,7 +403,8 @@ class Cohort:
             facts["groups"] = len(set(self.groups.tolist()))
         own = " of each arm's own" if len(self.reward_rows) > 1 else ""
         span = f"{self.reward_rows.min():g} to {self.reward_rows.max():g}"
-        facts["rewards"] = f"{span}{own}"
+        action = ", by action" if self.by_action else ""
+        facts["rewards"] = f"{span}{own}{action}"
         gain = self.immediate_gain
         facts["gain by the next step"] = f"{gain.min():.3g} to {gain.max():.3g}"
         if self.extra:
@@ -453,15 +493,42 @@ def _transitions(P: ArrayLike) -> Floats:
 
 
 def _reward(reward: ArrayLike | None, n: int, S: int) -> Floats:
-    """Rewards [1, S] or [n, S], checked and frozen."""
+    """Rewards [1 or n, 1 or 2, S], checked and frozen."""
     values = np.arange(S) / (S - 1) if reward is None else _array("reward", reward)
-    if values.shape not in {(S,), (n, S)}:
+    if values.shape not in {(S,), (n, S), (1, S, 2), (n, S, 2)}:
         raise InvalidInput(
             f"reward has shape {values.shape}, expected ({S},) or ({n}, {S}): "
-            "the worth of each state reached"
+            f"the worth of each state reached; or (1, {S}, 2) or ({n}, {S}, 2): R(s, a)"
         )
     refuse(~np.isfinite(values), values, "reward", "give finite numbers")
-    return _frozen(values.reshape(-1, S))
+    if values.ndim < 3:
+        return _frozen(values.reshape(-1, 1, S))
+    same = bool((values[..., 0] == values[..., 1]).all())
+    return _frozen(np.moveaxis(values, 2, 1)[:, : 1 if same else 2])
+
+
+def as_given(reward_rows: Floats) -> Floats:
+    """Rewards as a Cohort takes them: [S], [n, S] or [1 or n, S, 2].
+
+    Parameters
+    ----------
+    reward_rows : ndarray, [1 or n, 1 or 2, S]
+        As a Cohort holds them.
+
+    Returns
+    -------
+    ndarray
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softfair.cohort import as_given
+    >>> as_given(np.zeros((1, 1, 3))).shape, as_given(np.zeros((4, 2, 3))).shape
+    ((3,), (4, 3, 2))
+    """
+    if reward_rows.shape[1] == 2:
+        return np.moveaxis(reward_rows, 1, 2)
+    return reward_rows[0, 0] if len(reward_rows) == 1 else reward_rows[:, 0]
 
 
 def _start(start: ArrayLike | None, n: int, S: int) -> Floats:

@@ -27,7 +27,7 @@ from .cluster import Crew, crew_of, refuse_other_software, software
 from .cohort import Cohort
 from .errors import InvalidInput, NotConverged, SoftFairError, warn
 from .policies import NoIntervention, Oracle, Policy, SoftFair
-from .policies.base import check_setting, identity
+from .policies.base import Budget, check_setting, identity
 from .progress import track
 from .shards import ShardedCohort
 from .simulation import Look, Result, simulate_and_look
@@ -181,7 +181,7 @@ def mean_interval(values: Floats, denominator: Floats | None = None) -> Interval
 def compare(
     policies: Iterable[Policy],
     cohort: Cohort,
-    k: int,
+    k: Budget,
     horizon: int,
     gamma: float = 1.0,
     runs: int = 50,
@@ -196,7 +196,8 @@ def compare(
     policies : iterable of Policy
         Made but not fitted; one row each.
     cohort, k, horizon, gamma
-        The problem: k arms are helped at each of ``horizon`` decisions.
+        The problem: k arms are helped at each of ``horizon`` decisions. k may be a number for each
+        decision.
     runs : int
         Simulated runs of each policy.
     seed : int
@@ -292,7 +293,7 @@ def compare(
 
 def frontier(
     cohort: Cohort,
-    k: int,
+    k: Budget,
     horizon: int,
     cs: Sequence[float] | None = None,
     gamma: float = 1.0,
@@ -375,7 +376,7 @@ def _in_memory(cohort: Cohort) -> Cohort:
 
 def limit(
     cohort: Cohort,
-    k: int,
+    k: Budget,
     horizon: int,
     gamma: float = 1.0,
     runs: int = 50,
@@ -451,7 +452,7 @@ class _Problem:
     """What a comparison is about, and its referee once somebody asks."""
 
     cohort: Cohort
-    k: int
+    k: Budget
     horizon: int
     gamma: float
     runs: int
@@ -516,7 +517,7 @@ class _Referee:
     """What all policies of a comparison are measured against, computed once."""
 
     def __init__(
-        self, cohort: Cohort, k: int, horizon: int, gamma: float, runs: int, seed: int
+        self, cohort: Cohort, k: Budget, horizon: int, gamma: float, runs: int, seed: int
     ) -> None:
         self.setting = {"cohort": cohort, "k": k, "horizon": horizon, "gamma": gamma, "seed": seed}
         self.runs, self.seed = runs, seed

@@ -7,7 +7,8 @@
 An observation is the state of every arm and the number of the decision, because who is worth
 helping depends on how many decisions are left. An action says for each arm whether it is helped. At
 most k may be: of an action that helps more, k are kept at random, and ``info`` says so. The reward
-is the sum over arms of the reward of the state reached. An episode has ``horizon`` decisions.
+is the sum over arms of the reward of the state reached, and of what help is worth at once. An
+episode has ``horizon`` decisions.
 
 It needs ``pip install "softfair[gym]"``.
 """
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from .cohort import Cohort
 from .datasets import synthetic
 from .errors import InvalidInput
-from .policies.base import Fitted, check_setting
+from .policies.base import Budget, Fitted, check_setting
 
 try:
     import gymnasium
@@ -44,9 +45,9 @@ Ints = NDArray[np.int64]
 class _World:
     """Arms that move, in any number of runs side by side."""
 
-    def __init__(self, cohort: Cohort, k: int, horizon: int, runs: int) -> None:
-        check_setting(cohort, k, horizon, 1.0)
-        self.cohort, self.k, self.horizon = cohort, int(k), int(horizon)
+    def __init__(self, cohort: Cohort, k: Budget, horizon: int, runs: int) -> None:
+        self.budget = np.broadcast_to(check_setting(cohort, k, horizon, 1.0), (int(horizon),))
+        self.cohort, self.horizon = cohort, int(horizon)
         self.states = np.zeros((runs, cohort.n), np.int64)
         self._arms = np.arange(cohort.n)
         self._start = cohort.start.cumsum(axis=1)  # [n, S]
@@ -60,9 +61,11 @@ class _World:
     def move(self, helped: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.float64]:
         """Move all arms of all runs [runs, n]; returns the rewards [runs]."""
         rows = self._moves[self._arms, helped.astype(np.int64), self.states]  # [runs, n, S]
+        at_once = np.where(helped, self.cohort.at_once[self._arms, self.states], 0.0).sum(axis=1)
         self.states = self._reached(rows, rng.random((*self.states.shape, 1)))
         reward: NDArray[np.float64] = self.cohort.reward[self._arms, self.states].sum(axis=1)
-        return reward
+        total: NDArray[np.float64] = reward + at_once
+        return total
 
     def _reached(self, sums: NDArray[np.float64], luck: NDArray[np.float64]) -> Ints:
         """The first state up to which the chances add up to more than the luck."""
@@ -70,17 +73,20 @@ class _World:
         return reached
 
     def within_budget(
-        self, action: Any, rng: np.random.Generator
+        self, action: Any, t: Ints, rng: np.random.Generator
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """The arms that are helped [runs, n], and in which runs an action asked for too many."""
+        """The arms that are helped [runs, n], and in which runs an action asked for too many.
+
+        t [runs] is the decision of each run; one that has ended is at its last.
+        """
         asked = np.asarray(action).reshape(self.states.shape) != 0
-        over = asked.sum(axis=1) > self.k
+        k = self.budget[np.minimum(t, self.horizon - 1)]
+        over = asked.sum(axis=1) > k
         if over.any():
             keys = np.where(asked[over], rng.random((int(over.sum()), asked.shape[1])), 2.0)
-            kept = np.argsort(keys, axis=1)[:, : self.k]
+            place = np.argsort(np.argsort(keys, axis=1), axis=1)  # in the order of the keys
             asked = asked.copy()
-            asked[over] = False
-            asked[np.flatnonzero(over)[:, None], kept] = True
+            asked[over] = place < k[over, None]
         return asked, over
 
     def spaces(self) -> tuple[spaces.Dict, spaces.MultiBinary]:
@@ -100,8 +106,8 @@ class RMAB(gymnasium.Env[Observation, NDArray[np.int8]]):
     ----------
     cohort : Cohort, optional
         The arms; default twenty of the synthetic ones.
-    k : int
-        Arms that may be helped at each decision.
+    k : int or array_like [horizon]
+        Arms that may be helped at every decision, or at each.
     horizon : int
         Decisions of an episode.
     render_mode : None
@@ -123,7 +129,7 @@ class RMAB(gymnasium.Env[Observation, NDArray[np.int8]]):
     def __init__(
         self,
         cohort: Cohort | None = None,
-        k: int = 2,
+        k: Budget = 2,
         horizon: int = 20,
         render_mode: None = None,
     ) -> None:
@@ -150,7 +156,7 @@ class RMAB(gymnasium.Env[Observation, NDArray[np.int8]]):
         """Help the arms of an action, at most k of them, and let all arms move."""
         if self._t >= self._world.horizon:
             raise InvalidInput(f"the {self._t} decisions of the episode are over; call reset()")
-        helped, over = self._world.within_budget(action, self.np_random)
+        helped, over = self._world.within_budget(action, np.array([self._t]), self.np_random)
         reward = self._world.move(helped, self.np_random)
         self._t += 1
         info = {"helped": helped[0], "over_budget": bool(over[0])}
@@ -189,7 +195,7 @@ class VectorRMAB(VectorEnv[Observation, NDArray[np.int8], NDArray[Any]]):
         self,
         num_envs: int = 1,
         cohort: Cohort | None = None,
-        k: int = 2,
+        k: Budget = 2,
         horizon: int = 20,
         render_mode: None = None,
     ) -> None:
@@ -216,7 +222,7 @@ class VectorRMAB(VectorEnv[Observation, NDArray[np.int8], NDArray[Any]]):
     ) -> tuple[Observation, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
         """Help the arms of each run's action; runs that had ended begin anew instead."""
         anew = self._t >= self._world.horizon
-        helped, over = self._world.within_budget(actions, self.np_random)
+        helped, over = self._world.within_budget(actions, self._t, self.np_random)
         helped[anew], over[anew] = False, False
         reward = np.where(anew, 0.0, self._world.move(helped, self.np_random))
         if anew.any():

@@ -6,7 +6,8 @@ of states: columns ``p_A_S_T`` for every action A, state S and next state T. Opt
 
     id, group        labels
     start            the state now; or start_S for every state S, a distribution
-    reward_S         for every state S, what reaching it is worth
+    reward_S         for every state S, what reaching it is worth; or reward_A_S for every action A
+                     and state S, rewards R(s, a) of :class:`softfair.Cohort`
 
 Everything else is an extra column. It is kept as it is, unless its name looks like one of those
 above misspelt.
@@ -39,6 +40,7 @@ Columns = Mapping[str, NDArray[Any]]
 TWO_STATE = ("p00", "p01", "p10", "p11")
 WIDE = re.compile(r"p_([01])_(\d+)_(\d+)")
 PER_STATE = re.compile(r"(reward|start)_(\d+)")
+BY_ACTION = re.compile(r"reward_([01])_(\d+)")
 LABELS = ("id", "group", "start")
 MISSPELT = re.compile(r"(?i)(p|reward|start)[_ ]?\d[\d_]*|ids?|groups?|starts?|rewards?")
 # A row of probabilities may miss a sum of 1 by this much. It allows for rounding in a row that was
@@ -164,7 +166,7 @@ def read_columns(columns: Columns, where: str = "frame", first_row: int = 0) -> 
         raise InvalidInput(f"{where} has no rows; give one person a row")
     P, used = table.transitions()
     S = P.shape[2]
-    reward, of_reward = table.per_state("reward", S)
+    reward, of_reward = table.rewards(S)
     start, of_start = table.per_state("start", S)
     if start is None and "start" in columns:
         start = table.numbers(["start"], highest=S - 1, whole=True)[:, 0]
@@ -211,20 +213,40 @@ class _Table:
             )
         return P, needed
 
+    def rewards(self, S: int) -> tuple[Floats | None, list[str]]:
+        """Rewards [n, S], or [n, S, 2] if they are by action, and their columns."""
+        by_state, names = self.per_state("reward", S)
+        there = [name for name in self.columns if BY_ACTION.fullmatch(name)]
+        needed = [f"reward_{a}_{s}" for a in (0, 1) for s in range(S)]
+        if not there:
+            return by_state, names
+        if by_state is not None:
+            raise InvalidInput(
+                f"{self.where} has columns {names[0]} ... and {there[0]} ...; "
+                "give rewards of states, or of actions and states"
+            )
+        self._refuse_odd(there, needed, S)
+        R = self.numbers(needed, -np.inf, np.inf).reshape(-1, 2, S)
+        return np.moveaxis(R, 1, 2), needed
+
     def per_state(self, what: str, S: int) -> tuple[Floats | None, list[str]]:
         """Columns what_0, ..., what_{S-1} as [n, S], or None if there are none; and their names."""
         there = [name for name in self.columns if (m := PER_STATE.fullmatch(name)) and m[1] == what]
         needed = [f"{what}_{s}" for s in range(S)]
         if not there:
             return None, []
+        self._refuse_odd(there, needed, S)
+        bounds = (-np.inf, np.inf) if what == "reward" else (0.0, 1.0)
+        return self.numbers(needed, bounds[0], bounds[1]), needed
+
+    def _refuse_odd(self, there: list[str], needed: list[str], S: int) -> None:
+        """Refuse columns of one kind of which some are missing, or some too many."""
         if {*there} != {*needed}:
             odd = min({*there} ^ {*needed})
             raise InvalidInput(
                 f"{self.where}: column {odd} is {'missing' if odd in needed else 'not known'}; "
                 f"the arms have {S} states, give {needed[0]} to {needed[-1]}"
             )
-        bounds = (-np.inf, np.inf) if what == "reward" else (0.0, 1.0)
-        return self.numbers(needed, bounds[0], bounds[1]), needed
 
     def labels(self, name: str) -> NDArray[Any] | None:
         """A column of labels without gaps, or None if there is none."""
@@ -303,7 +325,10 @@ def columns_needed(names: Collection[str], where: str) -> tuple[int, list[str]]:
     odd = [
         name
         for name in names
-        if name not in fine and not PER_STATE.fullmatch(name) and MISSPELT.fullmatch(name)
+        if name not in fine
+        and not PER_STATE.fullmatch(name)
+        and not BY_ACTION.fullmatch(name)
+        and MISSPELT.fullmatch(name)
     ]
     if odd:
         raise InvalidInput(
@@ -356,9 +381,12 @@ def cohort_columns(
     else:
         states = range(S)
         columns |= {f"p_{a}_{s}_{t}": P[:, a, s, t] for a in (0, 1) for s in states for t in states}
-    if not np.array_equal(reward_rows, (np.arange(S) / (S - 1))[None]):
-        reward = np.broadcast_to(reward_rows, (n, S))
-        columns |= {f"reward_{s}": reward[:, s] for s in range(S)}
+    actions = reward_rows.shape[1]
+    reward = np.broadcast_to(reward_rows, (n, actions, S))
+    if actions == 2:
+        columns |= {f"reward_{a}_{s}": reward[:, a, s] for a in (0, 1) for s in range(S)}
+    elif not np.array_equal(reward_rows, (np.arange(S) / (S - 1))[None, None]):
+        columns |= {f"reward_{s}": reward[:, 0, s] for s in range(S)}
     if not (start == 1 / S).all():
         if ((start == 0) | (start == 1)).all():
             columns["start"] = start.argmax(axis=1)

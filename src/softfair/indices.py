@@ -3,17 +3,19 @@
 The Whittle index of an arm in a state is the subsidy m for a passive step at which helping the arm
 and leaving it alone are worth the same. With h decisions left,
 
-    Q_h(s, a) = sum_s2 P[a](s, s2) (r(s2) + gamma V_{h-1}(s2)) + m (1 - a),
+    Q_h(s, a) = a e(s) + sum_s2 P[a](s, s2) (r(s2) + gamma V_{h-1}(s2)) + m (1 - a),
     V_h(s) = max_a Q_h(s, a),     V_0 = 0,
     W_h(s) = inf { m : Q_h(s, 0) >= Q_h(s, 1) }.
 
+where e(s) is what help is worth at once (``cohort.at_once``, usually 0).
+
 The index is meaningful if the arm is indexable: a state that is passive at m is passive at every
-larger m. Arms of two states are always indexable. Arms of more states are tested, and those that
-fail are refused with :class:`~softfair.errors.NotIndexable`.
+larger m. Arms of two states with e = 0 are always indexable. Others are tested, and those that fail
+are refused with :class:`~softfair.errors.NotIndexable`.
 
 Notes
 -----
-Proof that every two-state arm is indexable at every horizon. Let rho = r(1) - r(0) and
+Proof that every two-state arm with e = 0 is indexable at every horizon. Let rho = r(1) - r(0) and
 x_h = rho + gamma (V_h(1) - V_h(0)), the worth of reaching state 1 rather than state 0. Acting in s
 gains Delta_s x_{h-1} - m.
 
@@ -75,10 +77,13 @@ def whittle(cohort: Cohort, gamma: float = 1.0, horizon: int | None = None) -> F
         If gamma or the horizon is out of range, or if gamma = 1, the horizon is infinite and some
         policy splits the states of an arm (S > 2) into several recurrent classes.
     NotIndexable
-        If an arm of more than two states has no Whittle index.
+        If an arm of more than two states, or with rewards by action, has no Whittle index.
 
     Notes
     -----
+    The closed forms for two states are those of rewards of states alone. With rewards by action two
+    states are treated as more are.
+
     Infinite horizon, two states. With D_s = Delta_s (r(1) - r(0)), l_a = p[a,1] - p[a,0] and s* the
     state of the larger D,
 
@@ -116,11 +121,12 @@ def whittle(cohort: Cohort, gamma: float = 1.0, horizon: int | None = None) -> F
     array([0.    , 0.645 , 0.6519, 0.6479])
     """
     gamma = _discount(gamma)
+    closed = cohort.S == 2 and not cohort.by_action
     if horizon is None:
-        return _two_state_forever(cohort, gamma) if cohort.S == 2 else _forever(cohort, gamma)
+        return _two_state_forever(cohort, gamma) if closed else _forever(cohort, gamma)
     table = np.empty((whole("horizon", horizon, 1) + 1, cohort.n, cohort.S))
     table[0] = 0.0
-    if cohort.S == 2:
+    if closed:
         _fill_two_state(cohort, gamma, table)
     else:
         _fill(cohort, gamma, table)
@@ -285,6 +291,10 @@ def threshold(cohort: Cohort, horizon: int) -> ThresholdTable:
             f"threshold needs arms with two states, the cohort has {cohort.S}; "
             "whittle takes any number"
         )
+    if cohort.by_action:
+        raise InvalidInput(
+            "threshold needs rewards of states alone, not R(s, a); whittle takes both"
+        )
     shape = (2, steps, cohort.n)
     table = ThresholdTable(np.empty(shape), np.empty(shape), np.empty(cohort.n, dtype=np.bool_))
     fill = (table.index, table.belief, table.forward)
@@ -408,7 +418,8 @@ def _forever(cohort: Cohort, gamma: float) -> Floats:
     index = np.empty((cohort.n, cohort.S))
     fault, split = np.zeros(cohort.n, dtype=np.bool_), np.zeros(cohort.n, dtype=np.bool_)
     part = max(1, 2**16 // cohort.S**2)  # arms whose matrices take half a megabyte each
-    map_parts(_raise_subsidy, cohort.n, part, cohort.P, cohort.reward, gamma, index, fault, split)
+    rewards = (cohort.reward, cohort.at_once)
+    map_parts(_raise_subsidy, cohort.n, part, cohort.P, *rewards, gamma, index, fault, split)
     if split.any():
         raise InvalidInput(
             f"{_arms(split)} more than one recurrent class of states under some policy, hence no "
@@ -423,6 +434,7 @@ def _raise_subsidy(
     high: int,
     P: Floats,
     reward: Floats,
+    at_once: Floats,
     gamma: float,
     index: Floats,
     fault: Bools,
@@ -432,17 +444,17 @@ def _raise_subsidy(
 
     States turn passive one by one as the subsidy m rises from -inf.
     """
-    P, r = P[low:high], reward[low:high]  # [c, 2, S, S], [c, S]
+    P, r, e = P[low:high], reward[low:high], at_once[low:high]  # [c, 2, S, S], [c, S], [c, S]
     c, S = r.shape
     every = np.arange(c)
-    room = WRONG_SIGN * np.ptp(r, axis=1)  # [c]
+    room = WRONG_SIGN * (np.ptp(r, axis=1) + np.abs(e).max(axis=1))  # [c]
     passive = np.zeros((c, S), dtype=np.bool_)
     m = np.full(c, -np.inf)
     for turned in range(S + 1):
         P_policy = np.where(passive[:, :, None], P[:, 0], P[:, 1])  # [c, S, S]
         if gamma == 1:
             split[low:high] |= ~_unichain(P_policy)
-        level, tilt = _advantage(P, r, gamma, P_policy, passive, split[low:high])
+        level, tilt = _advantage(P, r, e, gamma, P_policy, passive, split[low:high])
         if turned:
             fault[low:high] |= _any_active(level, tilt, m, passive, room)
         if turned == S:
@@ -465,11 +477,12 @@ def _raise_subsidy(
 
 
 def _advantage(
-    P: Floats, r: Floats, gamma: float, P_policy: Floats, passive: Bools, split: Bools
+    P: Floats, r: Floats, e: Floats, gamma: float, P_policy: Floats, passive: Bools, split: Bools
 ) -> tuple[Floats, Floats]:
     """level and tilt [c, S]: the advantage of acting under the policy is level + tilt m.
 
-    Values relative to state 0 solve v + g = P_policy (r + gamma v) + m 1{passive}, v(0) = 0. The
+    Values relative to state 0 solve v + g = e 1{active} + P_policy (r + gamma v) + m 1{passive},
+    v(0) = 0. The
     same system serves the discounted arm, with g = (1 - gamma) V(0), and gain and bias at
     gamma = 1. Arms in ``split`` have no solution; theirs is replaced and never used.
     """
@@ -477,11 +490,12 @@ def _advantage(
     system = np.eye(S) - gamma * P_policy
     system[:, :, 0] = 1.0  # the unknown v(0) is 0, so its column serves g
     system[split] = np.eye(S)
-    right = np.stack([np.einsum("ist,it->is", P_policy, r), passive], axis=2)
+    earned = np.einsum("ist,it->is", P_policy, r) + np.where(passive, 0.0, e)
+    right = np.stack([earned, passive], axis=2)
     values = np.linalg.solve(system, right)  # [c, S, 2]: constant and linear in m
     values[:, 0] = 0.0
     change = P[:, 1] - P[:, 0]  # [c, S, S]
-    level = np.einsum("ist,it->is", change, r + gamma * values[:, :, 0])
+    level = e + np.einsum("ist,it->is", change, r + gamma * values[:, :, 0])
     tilt = gamma * np.einsum("ist,it->is", change, values[:, :, 1]) - 1.0
     return level, tilt
 

@@ -42,8 +42,10 @@ class Arms:
     ----------
     P : ndarray [m, 2, S, S] or [m, 2, 2, 1]
         Transition probabilities; of two-state arms perhaps the chance of state 1 alone.
-    reward, start : ndarray [1 or m, S]
-        Rewards and start distributions.
+    reward : ndarray [1 or m, 1 or 2, S]
+        Rewards, as a Cohort holds them.
+    start : ndarray [1 or m, S]
+        Start distributions.
     """
 
     P: Floats
@@ -475,7 +477,7 @@ def available_memory() -> int | None:
 
 
 def _usual_reward(S: int) -> Floats:
-    row = (np.arange(S) / (S - 1))[None]
+    row = (np.arange(S) / (S - 1))[None, None]
     row.flags.writeable = False
     return row
 

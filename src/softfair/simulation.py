@@ -93,20 +93,22 @@ class Trajectories:
         Returns
         -------
         data frame
-            ``run``, ``t``, ``id``, ``state``, ``action``, ``next_state`` and ``reward`` of the
-            state reached.
+            ``run``, ``t``, ``id``, ``state``, ``action``, ``next_state`` and ``reward``, of the
+            state reached and of help at once.
         """
         runs, T, n = self.actions.shape
         run, t, arm = np.indices((runs, T, n)).reshape(3, -1)
         reached = self.states[:, 1:].reshape(-1).astype(np.int64)
+        state = self.states[:, :-1].reshape(-1).astype(np.int64)
+        action = self.actions.reshape(-1).astype(np.int64)
         columns = {
             "run": run,
             "t": t,
             "id": self.cohort.ids[arm],
-            "state": self.states[:, :-1].reshape(-1).astype(np.int64),
-            "action": self.actions.reshape(-1).astype(np.int64),
+            "state": state,
+            "action": action,
             "next_state": reached,
-            "reward": self.cohort.reward[arm, reached],
+            "reward": self.cohort.reward[arm, reached] + action * self.cohort.at_once[arm, state],
         }
         return make_frame(columns, backend)
 
@@ -120,7 +122,8 @@ class Result:
     fitted : Fitted
         The policy.
     rewards : ndarray [runs, T]
-        Sum over arms of the reward of the state reached, not discounted.
+        Sum over arms of the reward of the state reached, and of what help is worth at once, not
+        discounted.
     counts : ndarray [runs, n]
         How often each arm was helped.
     waits : ndarray [runs, n]
@@ -326,7 +329,7 @@ class _Runs:
 
     def __init__(self, fitted: Fitted, runs: int, seed: int, trajectories: bool) -> None:
         cohort, n = fitted.cohort, fitted.cohort.n
-        self.fitted, self.runs = fitted, runs
+        self.fitted, self.runs, self.budget = fitted, runs, fitted.budget
         self.keys = np.random.SeedSequence(seed).generate_state(runs, np.uint64)
         self.states = np.empty((runs, n), np.int32)
         self.chosen = np.empty((runs, n), np.uint8)  # the last selection
@@ -356,7 +359,7 @@ class _Runs:
 
         Returns how many decisions were simulated.
         """
-        fitted, cohort, n = self.fitted, self.fitted.cohort, self.fitted.cohort.n
+        cohort, n = self.fitted.cohort, self.fitted.cohort.n
         rule = self.acting.rule
         chosen = self.acting.choose_by_run(t, self.states, self.memory, self.keys)
         if chosen is None:
@@ -379,7 +382,7 @@ class _Runs:
             steps,
             rule.c,
             int(rule.code),
-            fitted.k,
+            self.budget,
             self.keys,
             self.states,
             self.chosen,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .cohort import Cohort
 from .errors import InvalidInput, NotConverged
-from .policies.base import Fitted, Policy
+from .policies.base import Budget, Fitted, Policy
 from .simulation import simulate
 
 __all__ = ["check_policy"]
@@ -34,7 +34,7 @@ SUM_TOLERANCE = 1e-6
 def check_policy(
     policy: Policy,
     cohorts: Sequence[Cohort] | None = None,
-    k: int = 3,
+    k: Budget = 3,
     horizon: int = 8,
     gamma: float = 0.9,
     seed: int = 0,
@@ -48,7 +48,7 @@ def check_policy(
     cohorts : sequence of Cohort, optional
         Where it is tried. By default arms of two states and arms of three, with rewards and starts
         of their own; one of the two may be refused by an error, not both.
-    k, horizon, gamma : int, int, float
+    k, horizon, gamma : int or array_like [horizon], int, float
         The setting in which it is tried. A policy that keeps to fewer arms than k is accepted.
     seed : int
         Of the states that it meets and of its fit.
@@ -115,13 +115,14 @@ def _expect(holds: bool, otherwise: str) -> None:
 
 
 def _check_setting(
-    fitted: Fitted, policy: Policy, cohort: Cohort, k: int, horizon: int, gamma: float
+    fitted: Fitted, policy: Policy, cohort: Cohort, k: Budget, horizon: int, gamma: float
 ) -> None:
     label = policy.label
     _expect(isinstance(fitted, Fitted), f"{label}: fit gave {fitted!r}, not an sf.Fitted")
     _expect(fitted.policy is policy, f"{label}: fitted.policy is {fitted.policy!r}")
     _expect(fitted.cohort is cohort, f"{label}: fitted.cohort is another cohort than was given")
-    _expect(0 <= fitted.k <= k, f"{label}: fitted.k is {fitted.k}, at most {k} may be helped")
+    few = bool((fitted.budget <= np.broadcast_to(np.asarray(k), (horizon,))).all())
+    _expect(few, f"{label}: fitted.k is {fitted.k}, at most {k} may be helped")
     _expect(
         (fitted.horizon, fitted.gamma) == (horizon, gamma),
         f"{label}: fitted to horizon {fitted.horizon} and gamma {fitted.gamma}, "
@@ -174,7 +175,7 @@ class _Trial:
 
     def _decision(self, t: int, states: Ints, memory: Any) -> Ints:
         """Check all answers at one decision; returns the arms drawn."""
-        fitted, n, k = self.fitted, self.fitted.cohort.n, self.fitted.k
+        fitted, n, k = self.fitted, self.fitted.cohort.n, self.fitted.places(t)
         where = f"{self.label}, decision {t}"
         for name in self.stated:
             values = np.asarray(getattr(fitted, name)(t, states, memory))
@@ -196,7 +197,7 @@ class _Trial:
         return arms
 
     def _draw(self, where: str, t: int, states: Ints, memory: Any) -> Ints:
-        n, k = self.fitted.cohort.n, self.fitted.k
+        n, k = self.fitted.cohort.n, self.fitted.places(t)
         once, again = (
             np.asarray(self.fitted.draw(t, states, np.random.default_rng(t), memory))
             for _ in range(2)
@@ -266,10 +267,10 @@ def _alike(one: Any, other: Any) -> bool:
 def _check_simulation(fitted: Fitted, seed: int) -> None:
     label, runs = fitted.policy.label, 3
     one, two = simulate(fitted, runs, seed), simulate(fitted, runs, seed)
-    helps = one.counts.sum(axis=1)
+    helps, wanted = one.counts.sum(axis=1), int(fitted.budget.sum())
     _expect(
-        bool((helps == fitted.k * fitted.horizon).all()),
-        f"{label}: simulate helped {helps.tolist()} times, not {fitted.k * fitted.horizon}",
+        bool((helps == wanted).all()),
+        f"{label}: simulate helped {helps.tolist()} times, not {wanted}",
     )
     same = np.array_equal(one.counts, two.counts) and np.array_equal(one.rewards, two.rewards)
     _expect(bool(same), f"{label}: simulate gave two different results with one seed")

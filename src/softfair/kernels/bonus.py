@@ -1,6 +1,7 @@
 """Values, state distributions and helps of every arm when each help also earns a bonus of its own.
 
-With V_T = 0 and Q_t(s, a) = sum_s2 P[a, s, s2] (rho_t r(s2) + gamma V_{t+1}(s2)), the gain
+With V_T = 0 and Q_t(s, a) = a rho_t e(s) + sum_s2 P[a, s, s2] (rho_t r(s2) + gamma V_{t+1}(s2)), r
+and e as in :mod:`softfair.kernels.recursion`, the gain
 lambda_t(s) = Q_t(s, 1) - Q_t(s, 0) and x = c (lambda_t(s) + b_i) - theta_t, arm i is active with
 chance pi_t(s), and its state is worth V_t(s) = Q_t(s, 0) + extra:
 
@@ -25,7 +26,7 @@ from numba import njit
 
 from .elementary import COMPILE
 from .lanes import LANES, lanes
-from .recursion import _hard, _priced
+from .recursion import _hard, _priced, at_once
 
 __all__ = [
     "count_figures",
@@ -39,7 +40,7 @@ __all__ = [
 
 
 @njit(inline="always")
-def _load(first, high, arms, P, reward, bonus, p00, p01, d0, d1, r0, dr, b):
+def _load(first, high, arms, P, reward, bonus, p00, p01, d0, d1, r0, dr, e0, e1, b):
     """Two-state arms at positions [first, first + LANES) of ``arms``; the rest repeat the first."""
     for j in range(LANES):
         i = arms[first + j if first + j < high else first]
@@ -48,19 +49,23 @@ def _load(first, high, arms, P, reward, bonus, p00, p01, d0, d1, r0, dr, b):
         p01[j] = P[i, 0, 1, 1]
         d0[j] = P[i, 1, 0, 1] - P[i, 0, 0, 1]
         d1[j] = P[i, 1, 1, 1] - P[i, 0, 1, 1]
-        r0[j] = reward[row, 0]
-        dr[j] = reward[row, 1] - reward[row, 0]
+        r0[j] = reward[row, 0, 0]
+        dr[j] = reward[row, 0, 1] - reward[row, 0, 0]
+        e0[j] = at_once(reward, row, 0)
+        e1[j] = at_once(reward, row, 1)
         b[j] = bonus[i]
 
 
 @njit(inline="always")
-def _values_back(respond, c, theta, rho, gamma, p00, p01, d0, d1, r0, dr, b, V0, V1, pi0, pi1):
+def _values_back(
+    respond, c, theta, rho, gamma, p00, p01, d0, d1, r0, dr, e0, e1, b, V0, V1, pi0, pi1
+):
     """One decision earlier: V0, V1 [LANES] are overwritten, and pi0, pi1 [LANES] are filled."""
     for j in range(LANES):
         reach = rho * dr[j] + gamma * (V1[j] - V0[j])  # worth of reaching state 1 rather than 0
         rest = rho * r0[j] + gamma * V0[j]
-        pi0[j], extra0 = respond(c, d0[j] * reach + b[j], theta)
-        pi1[j], extra1 = respond(c, d1[j] * reach + b[j], theta)
+        pi0[j], extra0 = respond(c, d0[j] * reach + (rho * e0[j] + b[j]), theta)
+        pi1[j], extra1 = respond(c, d1[j] * reach + (rho * e1[j] + b[j]), theta)
         V0[j] = rest + p00[j] * reach + extra0
         V1[j] = rest + p01[j] * reach + extra1
 
@@ -89,15 +94,16 @@ def helps_two(low, high, arms, P, reward, start, rho, theta, bonus, c, gamma, x,
     ``x`` and ``dx`` [n] are filled at those arms.
     """
     p00, p01, d0, d1, r0, dr, b = lanes(), lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
+    e0, e1 = lanes(), lanes()
     V0, V1, h0, h1, z0, z1 = lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
     pi0, pi1 = lanes(), lanes()
     for first in range(low, high, LANES):
-        _load(first, high, arms, P, reward, bonus, p00, p01, d0, d1, r0, dr, b)
+        _load(first, high, arms, P, reward, bonus, p00, p01, d0, d1, r0, dr, e0, e1, b)
         V0[:], V1[:], h0[:], h1[:], z0[:], z1[:] = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for t in range(len(theta) - 1, -1, -1):
             _values_back(
                 _priced, c, theta[t], rho[t], gamma,
-                p00, p01, d0, d1, r0, dr, b, V0, V1, pi0, pi1,
+                p00, p01, d0, d1, r0, dr, e0, e1, b, V0, V1, pi0, pi1,
             )  # fmt: skip
             _helps_back(c, gamma, p00, p01, d0, d1, h0, h1, z0, z1, pi0, pi1)
         for j in range(min(LANES, high - first)):
@@ -119,11 +125,12 @@ def sweep_two(low, high, arms, P, reward, start, rho, theta, bonus, c, gamma, ha
     pi = np.empty((T, 2, LANES))
     active, steepness = np.zeros((T, LANES)), np.zeros((T, LANES))
     p00, p01, d0, d1, r0, dr, b = lanes(), lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
+    e0, e1 = lanes(), lanes()
     V0, V1, h0, h1, z0, z1 = lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
     mu, weight, value = lanes(), lanes(), lanes()
     value[:] = 0.0
     for first in range(low, high, LANES):
-        _load(first, high, arms, P, reward, bonus, p00, p01, d0, d1, r0, dr, b)
+        _load(first, high, arms, P, reward, bonus, p00, p01, d0, d1, r0, dr, e0, e1, b)
         V0[:], V1[:], h0[:], h1[:], z0[:], z1[:] = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for j in range(LANES):
             i = arms[first + j if first + j < high else first]
@@ -133,12 +140,12 @@ def sweep_two(low, high, arms, P, reward, start, rho, theta, bonus, c, gamma, ha
             if hard:
                 _values_back(
                     _hard, c, theta[t], rho[t], gamma,
-                    p00, p01, d0, d1, r0, dr, b, V0, V1, pi[t, 0], pi[t, 1],
+                    p00, p01, d0, d1, r0, dr, e0, e1, b, V0, V1, pi[t, 0], pi[t, 1],
                 )  # fmt: skip
             else:
                 _values_back(
                     _priced, c, theta[t], rho[t], gamma,
-                    p00, p01, d0, d1, r0, dr, b, V0, V1, pi[t, 0], pi[t, 1],
+                    p00, p01, d0, d1, r0, dr, e0, e1, b, V0, V1, pi[t, 0], pi[t, 1],
                 )  # fmt: skip
             _helps_back(c, gamma, p00, p01, d0, d1, h0, h1, z0, z1, pi[t, 0], pi[t, 1])
         for j in range(LANES):
@@ -166,40 +173,41 @@ def sweep_two(low, high, arms, P, reward, start, rho, theta, bonus, c, gamma, ha
 def score_rows_two(low, high, arms, P, reward, theta, bonus, c, gamma, first_step, rows):
     """Fill rows [steps, n, 2] with lambda_t(s) + b_i of ``arms[low:high]`` from first_step on."""
     p00, p01, d0, d1, r0, dr, b = lanes(), lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
+    e0, e1 = lanes(), lanes()
     V0, V1, pi0, pi1 = lanes(), lanes(), lanes(), lanes()
     for first in range(low, high, LANES):
-        _load(first, high, arms, P, reward, bonus, p00, p01, d0, d1, r0, dr, b)
+        _load(first, high, arms, P, reward, bonus, p00, p01, d0, d1, r0, dr, e0, e1, b)
         V0[:], V1[:] = 0.0, 0.0
         for t in range(len(theta) - 1, first_step - 1, -1):
             if t < first_step + len(rows):
                 for j in range(min(LANES, high - first)):
                     reach = dr[j] + gamma * (V1[j] - V0[j])
-                    rows[t - first_step, arms[first + j], 0] = d0[j] * reach + b[j]
-                    rows[t - first_step, arms[first + j], 1] = d1[j] * reach + b[j]
+                    rows[t - first_step, arms[first + j], 0] = d0[j] * reach + (e0[j] + b[j])
+                    rows[t - first_step, arms[first + j], 1] = d1[j] * reach + (e1[j] + b[j])
             _values_back(
                 _priced, c, theta[t], 1.0, gamma,
-                p00, p01, d0, d1, r0, dr, b, V0, V1, pi0, pi1,
+                p00, p01, d0, d1, r0, dr, e0, e1, b, V0, V1, pi0, pi1,
             )  # fmt: skip
 
 
 @njit(inline="always")
-def _back(P, i, reward_row, rho, theta, b, c, gamma, hard, V, h, z, now, pi):
+def _back(P, i, reward, rho, theta, b, c, gamma, hard, V, h, z, now, pi):
     """One decision earlier for arm i of any number of states.
 
     V, h and z [S] are overwritten, and pi [S] is filled with the chances; now [3, S] is scratch.
     """
-    S = len(V)
+    S, row = len(V), i if len(reward) > 1 else 0
     for s in range(S):
         q0, q1, h0, h1, z0, z1 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for s2 in range(S):
-            worth = rho * reward_row[s2] + gamma * V[s2]
+            worth = rho * reward[row, 0, s2] + gamma * V[s2]
             q0 += P[i, 0, s, s2] * worth
             q1 += P[i, 1, s, s2] * worth
             h0 += P[i, 0, s, s2] * h[s2]
             h1 += P[i, 1, s, s2] * h[s2]
             z0 += P[i, 0, s, s2] * z[s2]
             z1 += P[i, 1, s, s2] * z[s2]
-        gain = q1 - q0 + b
+        gain = q1 - q0 + (rho * at_once(reward, row, s) + b)
         pi[s], extra = _hard(c, gain, theta) if hard else _priced(c, gain, theta)
         level = 1.0 + gamma * (h1 - h0)
         now[0, s] = q0 + extra
@@ -227,11 +235,10 @@ def helps(low, high, arms, P, reward, start, rho, theta, bonus, c, gamma, x, dx)
     S = P.shape[2]
     V, h, z, pi, now = np.empty(S), np.empty(S), np.empty(S), np.empty(S), np.empty((3, S))
     for i in arms[low:high]:
-        reward_row = reward[i if len(reward) > 1 else 0]
         mu = start[i if len(start) > 1 else 0]
         V[:], h[:], z[:] = 0.0, 0.0, 0.0
         for t in range(len(theta) - 1, -1, -1):
-            _back(P, i, reward_row, rho[t], theta[t], bonus[i], c, gamma, False, V, h, z, now, pi)
+            _back(P, i, reward, rho[t], theta[t], bonus[i], c, gamma, False, V, h, z, now, pi)
         x[i] = (mu * h).sum()
         dx[i] = (mu * z).sum()
 
@@ -244,11 +251,10 @@ def sweep(low, high, arms, P, reward, start, rho, theta, bonus, c, gamma, hard, 
     V, h, z, mu, moved = np.empty(S), np.empty(S), np.empty(S), np.empty(S), np.empty(S)
     out = np.zeros((2, T + 1))
     for i in arms[low:high]:
-        reward_row = reward[i if len(reward) > 1 else 0]
         V[:], h[:], z[:] = 0.0, 0.0, 0.0
         mu[:] = start[i if len(start) > 1 else 0]
         for t in range(T - 1, -1, -1):
-            _back(P, i, reward_row, rho[t], theta[t], bonus[i], c, gamma, hard, V, h, z, now, pi[t])
+            _back(P, i, reward, rho[t], theta[t], bonus[i], c, gamma, hard, V, h, z, now, pi[t])
         out[0, T] += (mu * V).sum()
         x[i] = (mu * h).sum()
         dx[i] = (mu * z).sum()
@@ -265,17 +271,17 @@ def score_rows(low, high, arms, P, reward, theta, bonus, c, gamma, first_step, r
     S = P.shape[2]
     V, h, z, pi, now = np.empty(S), np.zeros(S), np.zeros(S), np.empty(S), np.empty((3, S))
     for i in arms[low:high]:
-        reward_row = reward[i if len(reward) > 1 else 0]
+        row = i if len(reward) > 1 else 0
         V[:] = 0.0
         for t in range(len(theta) - 1, first_step - 1, -1):
             if t < first_step + len(rows):
                 for s in range(S):
                     gain = 0.0
                     for s2 in range(S):
-                        worth = reward_row[s2] + gamma * V[s2]
+                        worth = reward[row, 0, s2] + gamma * V[s2]
                         gain += (P[i, 1, s, s2] - P[i, 0, s, s2]) * worth
-                    rows[t - first_step, i, s] = gain + bonus[i]
-            _back(P, i, reward_row, 1.0, theta[t], bonus[i], c, gamma, False, V, h, z, now, pi)
+                    rows[t - first_step, i, s] = gain + (at_once(reward, row, s) + bonus[i])
+            _back(P, i, reward, 1.0, theta[t], bonus[i], c, gamma, False, V, h, z, now, pi)
 
 
 @njit(**COMPILE)
@@ -295,10 +301,9 @@ def count_figures(low, high, arms, P, reward, start, theta, bonus, c, gamma, tot
         surprise[count] = -(count / total) * np.log(count / total)
     out = np.zeros(2)
     for i in arms[low:high]:
-        reward_row = reward[i if len(reward) > 1 else 0]
         V[:] = 0.0
         for t in range(T - 1, -1, -1):
-            _back(P, i, reward_row, 1.0, theta[t], bonus[i], c, gamma, False, V, h, z, now, pi[t])
+            _back(P, i, reward, 1.0, theta[t], bonus[i], c, gamma, False, V, h, z, now, pi[t])
         law[:] = 0.0
         law[:, 0] = start[i if len(start) > 1 else 0]
         for t in range(T):

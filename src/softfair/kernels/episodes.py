@@ -13,6 +13,7 @@ from .draws import select
 from .elementary import COMPILE, mix, uniform
 from .inclusion import joint_inclusion, successive_inclusion
 from .order import clip_decided, kth_smallest
+from .recursion import at_once
 from .rules import RuleCode
 from .shift import guess_shift
 
@@ -84,7 +85,7 @@ def run_window(
     steps,
     c,
     rule,
-    k,
+    budget,
     keys,
     states,
     chosen,
@@ -97,6 +98,8 @@ def run_window(
 
     scores [1 or runs, 1 or steps, n, S or 1]: what each arm scores in each state; an axis of 1
     serves all. A policy without memory has one table for all runs, one with memory a row a run.
+    reward [1 or n, 1 or 2, S] is as in `recursion`.
+    budget [T] are the arms helped at each decision.
     states, counts, waits, longest [runs, n] go on from where they are; rewards [runs, T] and chosen
     [runs, n] (the last selection) are filled.
     """
@@ -117,11 +120,15 @@ def run_window(
             row = table[step if len(table) > 1 else 0]
             for i in range(n):
                 values[i] = row[i, state[i] if by_state else 0]
-            select(values, c, rule, k, mix(keys[run], 2 * t + 1), scratch, picked)
+            select(values, c, rule, budget[t], mix(keys[run], 2 * t + 1), scratch, picked)
             luck = mix(keys[run], 2 * t + 2)
             for i in range(n):
                 values[i] = uniform(luck, i)
             total = 0.0
+            if reward.shape[1] > 1:  # what help is worth at once
+                for i in range(n):
+                    now = at_once(reward, i if len(reward) > 1 else 0, state[i])
+                    total += now if picked[i] else 0.0
             if S == 2:  # without a branch: chance cannot be predicted
                 for i in range(n):
                     state[i] = values[i] >= P[i, picked[i], state[i], 0]
@@ -129,7 +136,7 @@ def run_window(
                 for i in range(n):
                     state[i] = _next_state(P, i, picked[i], state[i], values[i])
             for i in range(n):
-                total += reward[i if len(reward) > 1 else 0, state[i]]
+                total += reward[i if len(reward) > 1 else 0, 0, state[i]]
             for i in range(n):
                 active = np.int32(picked[i])
                 count[i] += active
@@ -158,7 +165,7 @@ def episodes(
     P,
     reward,
     start,
-    k,
+    budget,
     c,
     gamma,
     rule,
@@ -174,7 +181,8 @@ def episodes(
     """Episodes first .. last - 1 of Algorithm 1, forward in t.
 
     V [T + 1, n, S] and shifts [T] go on from where they are: of the values, only that of the state
-    visited is overwritten (Eq. 5), with V_{t+1} as the previous episode left it. Inclusion
+    visited is overwritten (Eq. 5), with V_{t+1} as the previous episode left it. budget [T] are the
+    arms helped at each decision. Inclusion
     probabilities are those of the design, within ``tolerance`` relative. What happened is added to
     visits [T, n, S], to sums [T, n, S, 5] (columns CHANCE, GAIN, PRODUCT, JUMP and LATEST) and to
     clocks [T], the shifts: an arm of gain g has a chance of about 1 - exp(-exp(c g + shift)) in the
@@ -194,16 +202,16 @@ def episodes(
         for i in range(n):
             state[i] = _start_state(start, i, uniform(luck, i))
         for t in range(T):
-            later = V[t + 1]
+            later, k = V[t + 1], budget[t]
             for i in range(n):  # Q and lambda of the state each arm is in (Eq. 3)
                 s, row = state[i], i if len(reward) > 1 else 0
-                worth = reward[row, 0] + gamma * later[i, 0]
+                worth = reward[row, 0, 0] + gamma * later[i, 0]
                 q0, q1 = P[i, 0, s, 0] * worth, P[i, 1, s, 0] * worth
                 for s2 in range(1, S):
-                    worth = reward[row, s2] + gamma * later[i, s2]
+                    worth = reward[row, 0, s2] + gamma * later[i, s2]
                     q0 += P[i, 0, s, s2] * worth
                     q1 += P[i, 1, s, s2] * worth
-                passive[i], gain[i] = q0, q1 - q0
+                passive[i], gain[i] = q0, q1 - q0 + at_once(reward, row, s)
             if k == 0 or k == n:
                 chance[:] = 1.0 if k else 0.0
             elif rule == RuleCode.TOP:

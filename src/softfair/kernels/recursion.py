@@ -1,6 +1,6 @@
 """Values backward and state distributions forward for every arm, given one number theta_t a step.
 
-With Q_t(s, a) = sum_s2 P[a, s, s2] (r(s2) + gamma V_{t+1}(s2)), the gain
+With Q_t(s, a) = a e(s) + sum_s2 P[a, s, s2] (r(s2) + gamma V_{t+1}(s2)), the gain
 lambda_t(s) = Q_t(s, 1) - Q_t(s, 0) (Eq. 4) and x = c lambda_t(s) - theta_t, a rule gives the chance
 pi that the arm is active and the value V_t(s) = Q_t(s, 0) + extra of its state:
 
@@ -8,6 +8,9 @@ pi that the arm is active and the value V_t(s) = Q_t(s, 0) + extra of its state:
     JOINT       pi = sigmoid(x)         extra = pi lambda_t(s)    mean field of the joint design
     SUCCESSIVE  pi = 1 - exp(-exp(x))   extra = pi lambda_t(s)    mean field of `successive`
     HARD        pi = [x > 0], c = 1     extra = max(x, 0)         theta = m, the dual bound
+
+``reward`` [1 or n, 1 or 2, S] holds R(s, 0) and, unless it is the same, R(s, 1): r(s) = R(s, 0) and
+e(s) = R(s, 1) - R(s, 0), what help is worth at once (:mod:`softfair.cohort`).
 
 Given theta, arms are independent: memory is O(n), and a pass reads P once. Two-state arms run
 through SIMD lanes; arms with more states run one at a time.
@@ -24,6 +27,7 @@ from .rules import RuleCode
 
 __all__ = [
     "PART",
+    "at_once",
     "score_rows",
     "score_rows_two",
     "scores",
@@ -86,8 +90,14 @@ def _respond(rule, c, gain, theta):
     return _hard(c, gain, theta)
 
 
+@njit(**INSIDE)
+def at_once(reward, row, s):
+    """e(s), what help is worth at once in state s."""
+    return reward[row, 1, s] - reward[row, 0, s] if reward.shape[1] > 1 else 0.0
+
+
 @njit(inline="always")
-def _step_back_two(respond, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1):
+def _step_back_two(respond, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1):
     """One decision earlier for a block of two-state arms.
 
     V0, V1 [LANES] are overwritten, and pi0, pi1 [LANES] are filled. ``p10`` is p[action 1, state 0]
@@ -96,27 +106,33 @@ def _step_back_two(respond, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1,
     for j in range(LANES):
         reach = dr[j] + gamma * (V1[j] - V0[j])  # worth of reaching state 1 rather than 0
         rest = r0[j] + gamma * V0[j]
-        pi0[j], extra0 = respond(c, (p10[j] - p00[j]) * reach, theta)
-        pi1[j], extra1 = respond(c, (p11[j] - p01[j]) * reach, theta)
+        pi0[j], extra0 = respond(c, (p10[j] - p00[j]) * reach + e0[j], theta)
+        pi1[j], extra1 = respond(c, (p11[j] - p01[j]) * reach + e1[j], theta)
         V0[j] = rest + p00[j] * reach + extra0
         V1[j] = rest + p01[j] * reach + extra1
 
 
 @njit(inline="always")
-def _step_back_by_rule(rule, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1):
+def _step_back_by_rule(rule, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1):
     """`_step_back_two` by the function that belongs to the rule."""
     if rule == RuleCode.PRICED:
-        _step_back_two(_priced, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1)
+        _step_back_two(
+            _priced, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1
+        )
     elif rule == RuleCode.JOINT:
-        _step_back_two(_joint, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1)
+        _step_back_two(
+            _joint, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1
+        )
     elif rule == RuleCode.SUCCESSIVE:
-        _step_back_two(_successive, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1)
+        _step_back_two(
+            _successive, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1
+        )
     else:
-        _step_back_two(_hard, c, theta, gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1)
+        _step_back_two(_hard, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1)
 
 
 @njit(inline="always")
-def _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, V0, V1):
+def _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1):
     """Arms [first, first + LANES) into lanes; lanes from ``high`` on repeat the first arm.
 
     P [n, 2, 2, 1 or 2]: the chance of state 1 stands last, with or without that of state 0.
@@ -129,8 +145,10 @@ def _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, V0, V1):
         p01[j] = P[i, 0, 1, good]
         p10[j] = P[i, 1, 0, good]
         p11[j] = P[i, 1, 1, good]
-        r0[j] = reward[row, 0]
-        dr[j] = reward[row, 1] - reward[row, 0]
+        r0[j] = reward[row, 0, 0]
+        dr[j] = reward[row, 0, 1] - reward[row, 0, 0]
+        e0[j] = at_once(reward, row, 0)
+        e1[j] = at_once(reward, row, 1)
         V0[j] = 0.0
         V1[j] = 0.0
 
@@ -146,18 +164,20 @@ def sweep_two(low, high, P, reward, start, theta, c, gamma, rule):
     pi = np.empty((T, 2, LANES))
     active, response = np.zeros((T, LANES)), np.zeros((T, LANES))
     p00, p01, p10, p11, r0, dr = lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
-    V0, V1, mu, weight, value = lanes(), lanes(), lanes(), lanes(), lanes()
+    e0, e1, V0, V1 = lanes(), lanes(), lanes(), lanes()
+    mu, weight, value = lanes(), lanes(), lanes()
     value[:] = 0.0
     for first in range(low, high, LANES):
-        _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, V0, V1)
+        _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1)
         for j in range(LANES):
             i = first + j if first + j < high else first
             weight[j] = 1.0 if first + j < high else 0.0
             mu[j] = start[i if len(start) > 1 else 0, 1]
         for t in range(T - 1, -1, -1):
             _step_back_by_rule(
-                rule, c, theta[t], gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi[t, 0], pi[t, 1]
-            )
+                rule, c, theta[t], gamma,
+                p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi[t, 0], pi[t, 1],
+            )  # fmt: skip
         for j in range(LANES):
             value[j] += weight[j] * (V0[j] + mu[j] * (V1[j] - V0[j]))
         for t in range(T):
@@ -183,17 +203,17 @@ def score_rows_two(low, high, P, reward, theta, c, gamma, rule, first_step, rows
     """Fill rows [steps, n, 2] with lambda_t(s) of two-state arms [low, high) from first_step on."""
     pi0, pi1 = lanes(), lanes()
     p00, p01, p10, p11, r0, dr = lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
-    V0, V1 = lanes(), lanes()
+    e0, e1, V0, V1 = lanes(), lanes(), lanes(), lanes()
     for first in range(low, high, LANES):
-        _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, V0, V1)
+        _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1)
         for t in range(len(theta) - 1, first_step - 1, -1):
             if t < first_step + len(rows):
                 for j in range(min(LANES, high - first)):
                     reach = dr[j] + gamma * (V1[j] - V0[j])
-                    rows[t - first_step, first + j, 0] = (p10[j] - p00[j]) * reach
-                    rows[t - first_step, first + j, 1] = (p11[j] - p01[j]) * reach
+                    rows[t - first_step, first + j, 0] = (p10[j] - p00[j]) * reach + e0[j]
+                    rows[t - first_step, first + j, 1] = (p11[j] - p01[j]) * reach + e1[j]
             _step_back_by_rule(
-                rule, c, theta[t], gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1
+                rule, c, theta[t], gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1
             )
 
 
@@ -202,21 +222,32 @@ def scores_two(low, high, P, reward, theta, c, gamma, rule, step, states, scores
     """Fill scores [n] with lambda_t(s) of two-state arms [low, high) at t = step, s = states[i]."""
     pi0, pi1 = lanes(), lanes()
     p00, p01, p10, p11, r0, dr = lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
-    V0, V1 = lanes(), lanes()
+    e0, e1, V0, V1 = lanes(), lanes(), lanes(), lanes()
     for first in range(low, high, LANES):
-        _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, V0, V1)
+        _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1)
         for t in range(len(theta) - 1, step, -1):
             _step_back_by_rule(
-                rule, c, theta[t], gamma, p00, p01, p10, p11, r0, dr, V0, V1, pi0, pi1
+                rule, c, theta[t], gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1
             )
         for j in range(min(LANES, high - first)):
-            difference = p11[j] - p01[j] if states[first + j] else p10[j] - p00[j]
-            scores[first + j] = difference * (dr[j] + gamma * (V1[j] - V0[j]))
+            good = states[first + j] > 0
+            difference = p11[j] - p01[j] if good else p10[j] - p00[j]
+            now = e1[j] if good else e0[j]
+            scores[first + j] = difference * (dr[j] + gamma * (V1[j] - V0[j])) + now
 
 
 @njit(inline="always")
-def _gains(P, i, reward_row, gamma, V, passive, gain):
-    """Q(s, 0) and lambda(s) [S] of arm i, from the next step's V [S]."""
+def _rewards(reward, i, now):
+    """r [S] of arm i; e [S] is filled into ``now``."""
+    row = i if len(reward) > 1 else 0
+    for s in range(len(now)):
+        now[s] = at_once(reward, row, s)
+    return reward[row, 0]
+
+
+@njit(inline="always")
+def _gains(P, i, reward_row, now, gamma, V, passive, gain):
+    """Q(s, 0) and lambda(s) [S] of arm i, from the next step's V [S], r [S] and e = now [S]."""
     S = len(V)
     for s in range(S):
         q0 = 0.0
@@ -226,7 +257,7 @@ def _gains(P, i, reward_row, gamma, V, passive, gain):
             q0 += P[i, 0, s, s2] * worth
             q1 += P[i, 1, s, s2] * worth
         passive[s] = q0
-        gain[s] = q1 - q0
+        gain[s] = q1 - q0 + now[s]
 
 
 @njit(**COMPILE)
@@ -235,13 +266,14 @@ def sweep(low, high, P, reward, start, theta, c, gamma, rule):
     T, S = len(theta), P.shape[2]
     pi = np.empty((T, S))
     V, mu, moved, passive, gain = np.empty(S), np.empty(S), np.empty(S), np.empty(S), np.empty(S)
+    now = np.empty(S)
     out = np.zeros((2, T + 1))
     for i in range(low, high):
-        reward_row = reward[i if len(reward) > 1 else 0]
+        reward_row = _rewards(reward, i, now)
         V[:] = 0.0
         mu[:] = start[i if len(start) > 1 else 0]
         for t in range(T - 1, -1, -1):
-            _gains(P, i, reward_row, gamma, V, passive, gain)
+            _gains(P, i, reward_row, now, gamma, V, passive, gain)
             for s in range(S):
                 pi[t, s], extra = _respond(rule, c, gain[s], theta[t])
                 V[s] = passive[s] + extra
@@ -263,12 +295,12 @@ def sweep(low, high, P, reward, start, theta, c, gamma, rule):
 def score_rows(low, high, P, reward, theta, c, gamma, rule, first_step, rows):
     """`score_rows_two` for any number of states: rows [steps, n, S]."""
     S = P.shape[2]
-    V, passive, gain = np.empty(S), np.empty(S), np.empty(S)
+    V, passive, gain, now = np.empty(S), np.empty(S), np.empty(S), np.empty(S)
     for i in range(low, high):
-        reward_row = reward[i if len(reward) > 1 else 0]
+        reward_row = _rewards(reward, i, now)
         V[:] = 0.0
         for t in range(len(theta) - 1, first_step - 1, -1):
-            _gains(P, i, reward_row, gamma, V, passive, gain)
+            _gains(P, i, reward_row, now, gamma, V, passive, gain)
             if t < first_step + len(rows):
                 rows[t - first_step, i] = gain
             for s in range(S):
@@ -279,13 +311,13 @@ def score_rows(low, high, P, reward, theta, c, gamma, rule, first_step, rows):
 def scores(low, high, P, reward, theta, c, gamma, rule, step, states, scores):
     """`scores_two` for any number of states."""
     S = P.shape[2]
-    V, passive, gain = np.empty(S), np.empty(S), np.empty(S)
+    V, passive, gain, now = np.empty(S), np.empty(S), np.empty(S), np.empty(S)
     for i in range(low, high):
-        reward_row = reward[i if len(reward) > 1 else 0]
+        reward_row = _rewards(reward, i, now)
         V[:] = 0.0
         for t in range(len(theta) - 1, step, -1):
-            _gains(P, i, reward_row, gamma, V, passive, gain)
+            _gains(P, i, reward_row, now, gamma, V, passive, gain)
             for s in range(S):
                 V[s] = passive[s] + _respond(rule, c, gain[s], theta[t])[1]
-        _gains(P, i, reward_row, gamma, V, passive, gain)
+        _gains(P, i, reward_row, now, gamma, V, passive, gain)
         scores[i] = gain[states[i]]

@@ -7,8 +7,8 @@ advantage of acting in s is d_s x_{h-1} - m, and the whole recursion is about on
     x_0 = 1,   x_h = 1 + gamma [ l_0 x + (d_good x - m)^+ - (d_bad x - m)^+ ],   x = x_{h-1}.
 
 S states: A_h(s) = G(s) + gamma sum_s2 (P[1] - P[0])(s, s2) V_{h-1}(s2) - m is the advantage of
-acting, and V_h(s) = Q_h(s, 0) + A_h(s)^+. Values are kept relative to state 0, because a constant
-cancels in A.
+acting, where G counts what help is worth at once (`recursion`), and V_h(s) = Q_h(s, 0) + A_h(s)^+.
+Values are kept relative to state 0, because a constant cancels in A.
 
 Both advantages are piecewise linear in m, so that Newton's step finds the root exactly once it
 starts on the right piece.
@@ -26,6 +26,7 @@ from numba import njit
 
 from .elementary import COMPILE
 from .lanes import LANES
+from .recursion import at_once
 
 __all__ = [
     "LANES",
@@ -163,26 +164,30 @@ def _load(first, lanes, P, reward, gamma, rest, gain, stay, change, span):
     """Copy a block of arms to lanes.
 
     stay = gamma P[0] and change = gamma (P[1] - P[0]); rest and gain are the immediate reward of a
-    passive step and what acting adds to it, rewards being counted from the least.
+    passive step and what acting adds to it, rewards being counted from the least. span bounds what
+    acting can add, see `many_state_rows`.
     """
     S = P.shape[2]
     for j in range(LANES):
         i = first + min(j, lanes - 1)
         row = min(i, reward.shape[0] - 1)  # one row of rewards may serve every arm
-        least, most = reward[row, 0], reward[row, 0]
+        least, most = reward[row, 0, 0], reward[row, 0, 0]
+        low, high = at_once(reward, row, 0), at_once(reward, row, 0)
         for s in range(S):
-            least, most = min(least, reward[row, s]), max(most, reward[row, s])
-        span[j] = most - least
+            least, most = min(least, reward[row, 0, s]), max(most, reward[row, 0, s])
+            now = at_once(reward, row, s)
+            low, high = min(low, now), max(high, now)
+        span[j] = (most - least) + (high - low) + max(abs(low), abs(high))
         for s in range(S):
             passive, extra = 0.0, 0.0
             for s2 in range(S):
-                worth = reward[row, s2] - least
+                worth = reward[row, 0, s2] - least
                 passive += P[i, 0, s, s2] * worth
                 extra += (P[i, 1, s, s2] - P[i, 0, s, s2]) * worth
                 stay[s, s2, j] = gamma * P[i, 0, s, s2]
                 change[s, s2, j] = gamma * (P[i, 1, s, s2] - P[i, 0, s, s2])
             rest[s, j] = passive
-            gain[s, j] = extra
+            gain[s, j] = extra + at_once(reward, row, s)
 
 
 @njit(**COMPILE)
@@ -226,7 +231,8 @@ def many_state_rows(low, high, P, reward, gamma, out):
     """out[h, arm, s] = the m at which acting in s has no advantage, for arms low..high - 1.
 
     The root lies within +- span (1 + gamma + ... + gamma^(h-1)), because beyond that one action is
-    best in every state at every step.
+    best in every state at every step. span is the range of r, that of e, and the largest of e, up
+    or down.
     """
     horizon = out.shape[0] - 1
     S = P.shape[2]
@@ -344,7 +350,7 @@ def forward_threshold(low, high, P, reward, tolerance, index, belief_out, forwar
     belief, worth = np.empty((2, horizon + FARTHEST + 1)), np.empty((2, horizon + FARTHEST + 1))
     for i in range(low, high):
         row = min(i, reward.shape[0] - 1)
-        rho = reward[row, 1] - reward[row, 0]
+        rho = reward[row, 0, 1] - reward[row, 0, 0]
         fade = abs(P[i, 0, 1, 1] - P[i, 0, 0, 1])
         reach, left = horizon, 1.0
         while left > FADED and reach < horizon + FARTHEST:

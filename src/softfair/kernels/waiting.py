@@ -1,7 +1,8 @@
 """`recursion` for an arm with a promise: a deadline for its next help, a floor under its chance.
 
 The state of the arm is (d, s): it must be helped within d decisions, 1 <= d <= W; helping it sets d
-to W, and each decision without help takes 1 off. With Q_t(s, 1) = E(r + gamma V_{t+1}(W, .)) and
+to W, and each decision without help takes 1 off. With r and e as in `recursion`,
+Q_t(s, 1) = e(s) + E(r + gamma V_{t+1}(W, .)) and
 Q_t(d, s, 0) = E(r + gamma V_{t+1}(d - 1, .)), the gain is lambda_t(d, s) = Q_t(s, 1) - Q_t(d, s, 0)
 and x = c lambda - theta. An arm with d = 1 is helped whatever that costs. Any other is active with
 the chance of its rule, but never less than the floor f, which is where a concave function of the
@@ -24,6 +25,7 @@ from numba import njit
 
 from .elementary import COMPILE, INSIDE, exp_, log1p_
 from .lanes import LANES, lanes
+from .recursion import at_once
 from .rules import RuleCode
 
 __all__ = ["PART", "gain_rows", "sweep"]
@@ -82,7 +84,7 @@ def _respond_by_rule(rule, c, theta, floor, spread, active, passive, V, pi):
 
 @njit(**COMPILE)
 def _load(first, high, P, reward, chance, pay):
-    """Arms [first, first + LANES) into chance [2, S, S, LANES] and pay [S, LANES].
+    """Arms [first, first + LANES) into chance [2, S, S, LANES] and pay [1 or 2, S, LANES]: r and e.
 
     Lanes from ``high`` on repeat the first arm.
     """
@@ -90,7 +92,10 @@ def _load(first, high, P, reward, chance, pay):
     for j in range(LANES):
         i = first + j if first + j < high else first
         for s2 in range(S):
-            pay[s2, j] = reward[i if len(reward) > 1 else 0, s2]
+            row = i if len(reward) > 1 else 0
+            pay[0, s2, j] = reward[row, 0, s2]
+            if len(pay) > 1:
+                pay[1, s2, j] = at_once(reward, row, s2)
             for s in range(S):
                 chance[0, s, s2, j] = P[i, 0, s, s2]
                 chance[1, s, s2, j] = P[i, 1, s, s2]
@@ -126,11 +131,14 @@ def _step_back(
     price = 0.0 if rule == RuleCode.JOINT else theta / c  # a lottery heeds none
     for d in range(max(0, lowest - 1), D):  # from values to what reaching the state is worth
         for s in range(S):
-            worth, r = V[d, s], pay[s]
+            worth, r = V[d, s], pay[0, s]
             for j in range(LANES):
                 worth[j] = r[j] + gamma * worth[j]
     for s in range(S):
         _mix(chance[1, s], V[D - 1], active[s])
+        if len(pay) > 1:
+            for j in range(LANES):
+                active[s, j] += pay[1, s, j]
     for d in range(D - 1, lowest - 1, -1):  # downwards: layer d reads layer d - 1 as it was
         if forced and d == 0:
             for s in range(S):
@@ -158,7 +166,7 @@ def sweep(low, high, P, reward, start, theta, c, gamma, rule, W, floor):
     T, S, D = len(theta), P.shape[2], max(W, 1)
     forced = W > 0
     pi, none = np.empty((T, D, S, LANES)), np.empty((0, S, LANES))
-    chance, pay = np.empty((2, S, S, LANES)), np.empty((S, LANES))
+    chance, pay = np.empty((2, S, S, LANES)), np.empty((reward.shape[1], S, LANES))
     flow = np.empty((2, S, S, LANES))  # chance with the state reached first, for the way forward
     V, mu, moved = np.empty((D, S, LANES)), np.empty((D, S, LANES)), np.empty((D, S, LANES))
     active, helped, waiting = np.empty((S, LANES)), np.empty((S, LANES)), np.empty((S, LANES))
@@ -221,7 +229,7 @@ def gain_rows(low, high, P, reward, theta, c, gamma, rule, W, floor, first_step,
     """
     T, S, D = len(theta), P.shape[2], max(W, 1)
     pi, gains = np.empty((D, S, LANES)), np.empty((D, S, LANES))
-    chance, pay = np.empty((2, S, S, LANES)), np.empty((S, LANES))
+    chance, pay = np.empty((2, S, S, LANES)), np.empty((reward.shape[1], S, LANES))
     V, active, new = np.empty((D, S, LANES)), np.empty((S, LANES)), np.empty((S, LANES))
     gains[:] = 0.0
     for first in range(low, high, LANES):

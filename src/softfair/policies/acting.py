@@ -52,13 +52,13 @@ class FittedSoftFair(Fitted):
         spread = self._spread(t, states, self._weight)
         if spread is None:
             return super().inclusion(t, states, memory)
-        return inclusion_spread(spread, self.k, self.rule.code)
+        return inclusion_spread(spread, self.places(t), self.rule.code)
 
     def draw(self, t: int, states: ArrayLike, rng: np.random.Generator, memory: Any = None) -> Ints:
         spread = self._spread(t, states, self._weight)
         if spread is None:
             return super().draw(t, states, rng, memory)
-        return draw_spread(spread, self.k, self.rule.code, new_key(rng))
+        return draw_spread(spread, self.places(t), self.rule.code, new_key(rng))
 
     def allocate(
         self, t: int, states: ArrayLike, rng: np.random.Generator
@@ -76,8 +76,8 @@ class FittedSoftFair(Fitted):
         if spread is None:
             known = self._states(states)
             return self.scores(t, known), self.inclusion(t, known), self.draw(t, known, rng)
-        chances = inclusion_spread(spread, self.k, self.rule.code)
-        arms = draw_spread(spread, self.k, self.rule.code, new_key(rng))
+        chances = inclusion_spread(spread, self.places(t), self.rule.code)
+        arms = draw_spread(spread, self.places(t), self.rule.code, new_key(rng))
         del spread
         return self.scores(t, states), chances, arms
 

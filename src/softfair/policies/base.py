@@ -5,6 +5,7 @@
     fitted.inclusion(t, states)    Pr(arm i is helped) [n], sums to k
     fitted.draw(t, states, rng)    k arms, sorted
 
+k is one number, or one for each decision; what is said of k below is said of ``fitted.budget[t]``.
 A policy scores each arm in each state, and a `Rule` turns scores into a selection. Policies that
 remember (who was helped lately, what was last seen) keep it in an explicit memory: ``memory()`` is
 the memory at the start, ``remember`` returns the memory after a decision, and every call above
@@ -53,6 +54,7 @@ from ..kernels import draws
 from ..kernels.rules import RuleCode
 from ..sampling import Design, design_code, inclusion, inclusion_of_top, multiplier, new_key
 from ..saving import write
+from ..solvers.budget import Budget
 from ..solvers.values import Info
 from ..terminal import as_html
 
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
+    "Budget",
     "Fitted",
     "Policy",
     "Remembering",
@@ -69,7 +72,10 @@ __all__ = [
     "brief",
     "check_setting",
     "identity",
+    "one_budget",
+    "plain_budget",
     "plain_number",
+    "refuse_by_action",
 ]
 
 Floats = NDArray[np.float64]
@@ -204,7 +210,7 @@ class Policy(abc.ABC):
 
     @abc.abstractmethod
     def fit(
-        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+        self, cohort: Cohort, k: Any, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
         """Prepare the policy for one cohort.
 
@@ -212,8 +218,8 @@ class Policy(abc.ABC):
         ----------
         cohort : Cohort
             The arms.
-        k : int
-            Arms helped at each decision, 0 <= k <= n.
+        k : int or array_like [horizon]
+            Arms helped at every decision, 0 <= k <= n; or one number for each decision.
         horizon : int
             Number of decisions, at least 1.
         gamma : float
@@ -257,7 +263,8 @@ class Fitted:
     policy : Policy
         What was fitted.
     cohort, k, horizon, gamma
-        The setting, see :meth:`Policy.fit`.
+        The setting, see :meth:`Policy.fit`. The attribute ``k`` is a number, or an array [T] if it
+        changes with time.
     rule : Rule, optional
         How scores become a selection; by default the k highest are helped.
     scorer : Rows, optional
@@ -282,16 +289,16 @@ class Fitted:
         self,
         policy: Policy,
         cohort: Cohort,
-        k: int,
+        k: Budget,
         horizon: int,
         gamma: float,
         rule: Rule | None = None,
         scorer: Rows | None = None,
         info: Info | None = None,
     ) -> None:
-        check_setting(cohort, k, horizon, gamma)
+        self.k: int | Ints = check_setting(cohort, k, horizon, gamma)  # int, or [T]
         self.policy, self.cohort = policy, cohort
-        self.k, self.horizon, self.gamma = int(k), int(horizon), float(gamma)
+        self.horizon, self.gamma = int(horizon), float(gamma)
         self._check_methods(scorer)
         self.rule, self.info = Rule.top() if rule is None else rule, info
         self._scorer, self._columns = scorer, cohort.S  # columns: scores of an arm at a decision
@@ -299,12 +306,22 @@ class Fitted:
         self._window: tuple[int, int, Floats | None] = (0, 0, None)
 
     def __repr__(self) -> str:
-        return f"<{self.policy.label}: n={self.cohort.n}, k={self.k}, horizon={self.horizon}>"
+        n, k = self.cohort.n, plain_budget(self.k)
+        return f"<{self.policy.label}: n={n}, k={k}, horizon={self.horizon}>"
+
+    @property
+    def budget(self) -> Ints:
+        """The arms that are helped at each decision [T], from k."""
+        return np.broadcast_to(np.asarray(self.k, np.int64), (self.horizon,)).copy()
+
+    def places(self, t: int) -> int:
+        """How many arms are helped at decision t: k, or its entry of t."""
+        return self.k if isinstance(self.k, int) else int(self.k[self._step(t)])
 
     def _repr_html_(self) -> str:
         facts: dict[str, object] = {
             "arms": f"{self.cohort.n:,}",
-            "helped at each decision": self.k,
+            "helped at each decision": plain_budget(self.k),
             "decisions": self.horizon,
             "discount": f"{self.gamma:g}",
         }
@@ -457,7 +474,8 @@ class Fitted:
         """
         if self.defines("draw"):
             raise self._unstated("inclusion")
-        return self.rule.inclusion(self.vector(self.scores(t, states, memory), "scores"), self.k)
+        scores = self.vector(self.scores(t, states, memory), "scores")
+        return self.rule.inclusion(scores, self.places(t))
 
     def draw(self, t: int, states: ArrayLike, rng: np.random.Generator, memory: Any = None) -> Ints:
         """The arms to help at decision t.
@@ -470,7 +488,7 @@ class Fitted:
             Indices of the arms, sorted.
         """
         rule = Rule.rounding() if self.defines("inclusion") else self.rule
-        return rule.draw(self.weights(t, states, memory), self.k, rng)
+        return rule.draw(self.weights(t, states, memory), self.places(t), rng)
 
     def weights(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
         """What arms are drawn by: the scores, or the chances that a subclass states.
@@ -489,12 +507,12 @@ class Fitted:
         if not self.defines("inclusion"):
             return self.vector(self.scores(t, states, memory), "scores")
         chances = self.vector(self.inclusion(t, states, memory), "inclusion")
-        total = float(chances.sum())
-        if chances.min() < 0 or chances.max() > 1 or abs(total - self.k) > SUM_TOLERANCE:
+        total, places = float(chances.sum()), self.places(t)
+        if chances.min() < 0 or chances.max() > 1 or abs(total - places) > SUM_TOLERANCE:
             raise InvalidInput(
                 f"{self.policy.label}: inclusion gave chances from {chances.min():.6g} to "
                 f"{chances.max():.6g} that sum to {total:.9g}; "
-                f"return chances between 0 and 1 that sum to {self.k}"
+                f"return chances between 0 and 1 that sum to {places}"
             )
         return chances
 
@@ -729,7 +747,90 @@ def _same(one: object, other: object) -> bool:
         return False
 
 
-def check_setting(cohort: Cohort, k: int, horizon: int, gamma: float) -> None:
+def plain_budget(k: Budget) -> str:
+    """k as tables and messages show it.
+
+    Parameters
+    ----------
+    k : int or ndarray [T]
+        What :func:`check_setting` gives.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from softfair.policies.base import plain_budget
+    >>> plain_budget(3), plain_budget([2, 0, 3])
+    ('3', '0 to 3')
+    """
+    return str(k) if isinstance(k, int) else f"{np.min(k)} to {np.max(k)}"
+
+
+def one_budget(k: Budget, who: str, instead: str) -> int:
+    """k, if it is the same at every decision.
+
+    Parameters
+    ----------
+    k : int or ndarray [T]
+        What :func:`check_setting` gives.
+    who : str
+        What needs it to be the same.
+    instead : str
+        What to do.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InvalidInput
+        k changes with time.
+
+    Examples
+    --------
+    >>> from softfair.policies.base import one_budget
+    >>> one_budget(3, "FaWT", "give one k")
+    3
+    """
+    if isinstance(k, int):
+        return k
+    raise InvalidInput(
+        f"k is {plain_budget(k)}, but {who} needs the same k at every decision; {instead}"
+    )
+
+
+def refuse_by_action(cohort: Cohort, who: str) -> None:
+    """Refuse rewards that depend on the action, for a policy whose equations have none.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    who : str
+        The policy.
+
+    Raises
+    ------
+    InvalidInput
+        The rewards are R(s, a).
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.policies.base import refuse_by_action
+    >>> refuse_by_action(sf.datasets.synthetic(n=5, seed=0), "ProbFair")
+    """
+    if cohort.by_action:
+        raise InvalidInput(
+            f"the rewards depend on the action, which {who} has no equation for; "
+            "take SoftFair, EvenHanded, Whittle, Oracle or Myopic, or rewards of states alone"
+        )
+
+
+def check_setting(cohort: Cohort, k: Budget, horizon: int, gamma: float) -> int | Ints:
     """Refuse a budget, horizon or discount that means nothing for this cohort.
 
     Parameters
@@ -737,26 +838,53 @@ def check_setting(cohort: Cohort, k: int, horizon: int, gamma: float) -> None:
     cohort, k, horizon, gamma
         See :meth:`Policy.fit`.
 
+    Returns
+    -------
+    int or ndarray [horizon]
+        k: a number if it is the same at every decision, otherwise one for each.
+
     Raises
     ------
     InvalidInput
-        ``cohort`` is not a Cohort, k is not between 0 and n, the horizon is below 1, or gamma is
-        not between 0 and 1.
+        ``cohort`` is not a Cohort, k is not between 0 and n or has not one entry a decision, the
+        horizon is below 1, or gamma is not between 0 and 1.
 
     Examples
     --------
     >>> import softfair as sf
     >>> from softfair.policies.base import check_setting
-    >>> check_setting(sf.datasets.synthetic(n=5, seed=0), k=2, horizon=10, gamma=1.0)
+    >>> cohort = sf.datasets.synthetic(n=5, seed=0)
+    >>> check_setting(cohort, k=[2, 2, 2], horizon=3, gamma=1.0)
+    2
+    >>> check_setting(cohort, k=[2, 0, 3], horizon=3, gamma=1.0)
+    array([2, 0, 3])
     """
     if not isinstance(cohort, Cohort):
         raise InvalidInput(
             f"cohort is a {type(cohort).__name__}; "
             "give a Cohort, such as sf.Cohort(P) or sf.datasets.synthetic()"
         )
-    whole("k", k, 0, cohort.n, f", the cohort has {cohort.n} arms")
     whole("horizon", horizon, 1)
     if not isinstance(gamma, numbers.Real) or not 0 <= gamma <= 1:
         raise InvalidInput(
             f"gamma is {gamma!r}; give a discount between 0 and 1 (1: later rewards count in full)"
         )
+    return _each_decision(k, int(horizon), cohort.n)
+
+
+def _each_decision(k: Budget, horizon: int, n: int) -> int | Ints:
+    """k as :func:`check_setting` gives it."""
+    beside = f", the cohort has {n} arms"
+    if isinstance(k, (str, bytes)) or not np.iterable(k):
+        return whole("k", k, 0, n, beside)
+    given = list(k)
+    if len(given) != horizon:
+        raise InvalidInput(
+            f"k has {len(given)} entries and the horizon is {horizon}; "
+            "give one number, or one for each decision"
+        )
+    found = np.array([whole(f"k[{t}]", one, 0, n, beside) for t, one in enumerate(given)], np.int64)
+    if (found == found[0]).all():
+        return int(found[0])
+    found.flags.writeable = False
+    return found

@@ -29,7 +29,7 @@ from ..solvers import (
 )
 from ..solvers.realised import GOALS, Goal
 from ..solvers.welfare import WELFARES
-from .base import Fitted, Policy, Rule, check_setting, plain_number
+from .base import Budget, Fitted, Policy, Rule, check_setting, plain_number
 
 __all__ = ["EvenHanded", "FittedEvenHanded"]
 
@@ -156,7 +156,7 @@ class EvenHanded(Policy):
         return f"EvenHanded({which}={plain_number(aim)}, c={plain_number(self.c)}{welfare}{by})"
 
     def fit(
-        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+        self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> FittedEvenHanded:
         """Find prices and bonuses; see :meth:`softfair.Policy.fit`.
 
@@ -174,7 +174,7 @@ class EvenHanded(Policy):
         Infeasible
             What is asked for cannot be reached; the message says what can.
         """
-        check_setting(cohort, k, horizon, gamma)
+        k = check_setting(cohort, k, horizon, gamma)
         group = _group_numbers(cohort) if self.by == "group" else None
         if self.mu is not None:
             mu = float(self.mu)
@@ -205,7 +205,7 @@ class FittedEvenHanded(Fitted):
         self,
         policy: EvenHanded,
         cohort: Cohort,
-        k: int,
+        k: Budget,
         horizon: int,
         gamma: float,
         solution: EvenHandedValues,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..cohort import Cohort
 from ..errors import Infeasible, whole
 from ..indices import whittle
-from .base import Fitted, Floats, Ints, Policy, Remembering, Rule, check_setting
+from .base import Budget, Fitted, Floats, Ints, Policy, Remembering, Rule, check_setting, one_budget
 
 __all__ = ["FaWT"]
 
@@ -88,10 +88,11 @@ class FaWT(Policy):
         return f"FaWT(window={self.window}{least})"
 
     def fit(
-        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+        self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
-        """See :meth:`Policy.fit`."""
-        check_setting(cohort, k, horizon, gamma)
+        """See :meth:`Policy.fit`. Raises InvalidInput if k changes with time."""
+        given = check_setting(cohort, k, horizon, gamma)
+        k = one_budget(given, "FaWT", "give one k, or take SoftFair with max_wait")
         wanted = self.least * cohort.n
         if wanted > k * self.window:
             longer = f", or window={-(-wanted // int(k))} or more" if k else ""
@@ -129,7 +130,7 @@ class _FittedFaWT(Remembering):
 
     def scores_by_run(self, t: int, states: NDArray[Any], memory: Any) -> Floats:
         index: Floats = self._index[np.arange(self.cohort.n), states]  # [runs, n]
-        forced = _must_help(index, memory, self.k, self._promise.window)
+        forced = _must_help(index, memory, self.places(t), self._promise.window)
         return np.where(forced, index + self._lift, index)
 
     def remember_by_run(

@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 from ..cohort import Cohort
 from ..errors import InvalidInput
 from ..indices import sigmoid_row, threshold, threshold_at, whittle
-from .base import Fitted, Floats, Policy, Remembering, Rows, Rule, SameRow, check_setting
+from .base import (
+    Budget,
+    Fitted,
+    Floats,
+    Policy,
+    Remembering,
+    Rows,
+    Rule,
+    SameRow,
+    check_setting,
+    refuse_by_action,
+)
 
 __all__ = ["Oracle", "ThresholdWhittle", "Whittle"]
 
@@ -65,7 +76,7 @@ class Oracle(Policy):
     name: ClassVar[str] = "Oracle"
 
     def fit(
-        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+        self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
         """See :meth:`Policy.fit`. Raises NotIndexable if arms of three states have no index."""
         check_setting(cohort, k, horizon, gamma)
@@ -110,7 +121,7 @@ class Whittle(Policy):
         return f"Whittle({self.horizon})"
 
     def fit(
-        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+        self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
         """See :meth:`Policy.fit`. Raises NotIndexable if arms of three states have no index."""
         check_setting(cohort, k, horizon, gamma)
@@ -147,10 +158,14 @@ class ThresholdWhittle(Policy):
     name: ClassVar[str] = "ThresholdWhittle"
 
     def fit(
-        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+        self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
-        """See :meth:`Policy.fit`. Raises InvalidInput if the arms have more than two states."""
+        """See :meth:`Policy.fit`.
+
+        Raises InvalidInput if the arms have more than two states, or rewards by action.
+        """
         check_setting(cohort, k, horizon, gamma)
+        refuse_by_action(cohort, "ThresholdWhittle")
         return _FittedThreshold(self, cohort, k, horizon, gamma, Rule.top())
 
 
@@ -161,7 +176,7 @@ class _FittedThreshold(Remembering):
     """Memory [runs, n, 2]: the state last seen (or NEVER_SEEN), and how many decisions ago."""
 
     def __init__(
-        self, policy: Policy, cohort: Cohort, k: int, horizon: int, gamma: float, rule: Rule
+        self, policy: Policy, cohort: Cohort, k: Budget, horizon: int, gamma: float, rule: Rule
     ) -> None:
         super().__init__(policy, cohort, k, horizon, gamma, rule)
         table = threshold(cohort, horizon)

@@ -52,15 +52,15 @@ class OneByOne:
         """None: what the rule works on says it all."""
 
     def _drawn(self, run: int, t: int, states: Ints, memory: Any) -> Ints:
-        fitted, n = self.fitted, self.fitted.cohort.n
+        fitted, n, k = self.fitted, self.fitted.cohort.n, self.fitted.places(t)
         rng = np.random.Generator(np.random.Philox(key=[self.keys[run], np.uint64(t)]))
         given = fitted.draw(t, states, rng, memory)
         arms = np.asarray(given)
-        sound = arms.shape == (fitted.k,) and (arms.dtype.kind in "iu" or not fitted.k)
-        if not sound or not ((arms >= 0) & (arms < n)).all() or len(set(arms.tolist())) < fitted.k:
+        sound = arms.shape == (k,) and (arms.dtype.kind in "iu" or not k)
+        if not sound or not ((arms >= 0) & (arms < n)).all() or len(set(arms.tolist())) < k:
             raise InvalidInput(
                 f"{fitted.policy.label}: draw gave {brief(given)}; "
-                f"return {fitted.k} different arms between 0 and {n - 1}"
+                f"return {k} different arms between 0 and {n - 1}"
             )
         return arms.astype(np.int64)
 

@@ -16,7 +16,18 @@ import numpy as np
 
 from ..cohort import Cohort
 from ..errors import Infeasible
-from .base import Fitted, Floats, Policy, Rule, SameRow, check_setting, plain_number
+from .base import (
+    Budget,
+    Fitted,
+    Floats,
+    Policy,
+    Rule,
+    SameRow,
+    check_setting,
+    one_budget,
+    plain_number,
+    refuse_by_action,
+)
 
 __all__ = ["FittedProbFair", "ProbFair"]
 
@@ -92,10 +103,12 @@ class ProbFair(Policy):
         return f"ProbFair(low={plain_number(self.low)}{high})"
 
     def fit(
-        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+        self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> FittedProbFair:
-        """See :meth:`Policy.fit`."""
-        check_setting(cohort, k, horizon, gamma)
+        """See :meth:`Policy.fit`. Raises InvalidInput if k changes with time."""
+        given = check_setting(cohort, k, horizon, gamma)
+        refuse_by_action(cohort, "ProbFair")
+        k = one_budget(given, "ProbFair", "its chances are fixed, so give one k, or take SoftFair")
         n, low, high, even = cohort.n, float(self.low), float(self.high), k / cohort.n
         if n * low > k * (1 + ROUNDING):
             remedy = f"take low={even:g} or less, or k={math.ceil(n * low)} or more"

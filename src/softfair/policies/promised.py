@@ -5,7 +5,9 @@ The longest wait W
     arms with at most d left. The promise can be kept for ever if and only if |A(d)| <= k d for
     every d, because d decisions bring k d helps and the earliest deadline first uses them all
     (:mod:`softfair.policies.fawt` has the proof). That holds after this decision if and only if at
-    least need(d) = |A(d)| - k (d - 1) arms of A(d) are helped now. The sets A(d) are nested, so
+    least need(d) = |A(d)| - k (d - 1) arms of A(d) are helped now. Where k changes with time, d
+    decisions bring the sum of their k, it takes n helps in any W consecutive decisions, and
+    deadlines after the last decision bind nobody. The sets A(d) are nested, so
     :mod:`softfair.quotas` draws by the softmax over all sets of k arms with which the promise can
     still be kept, with exact chances. Whoever has one decision left is helped with chance 1.
 
@@ -35,12 +37,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import quotas
 from ..cohort import Cohort
-from ..errors import Infeasible
+from ..errors import Infeasible, InvalidInput
 from ..quotas import Quota
 from ..sampling import inclusion, multiplier
 from ..solvers import PromisedValues, promised_bound
 from .acting import FittedSoftFair
-from .base import Floats, Ints, Policy, Rule
+from .base import Budget, Floats, Ints, Policy, Rule
 
 __all__ = ["FittedPromise", "check_promise", "deadline_quotas", "raised"]
 
@@ -48,13 +50,15 @@ MARGIN = 1e-9  # by which the floor is exceeded, as a part of it, so that roundi
 DECIDED = 1e3  # log-weights that differ by as much leave nothing to chance
 
 
-def check_promise(n: int, k: int, W: int, floor: float) -> None:
+def check_promise(n: int, k: Budget, W: int, floor: float) -> None:
     """Refuse a promise that cannot be kept.
 
     Parameters
     ----------
-    n, k : int
-        Arms, and arms helped at each decision.
+    n : int
+        Arms.
+    k : int or ndarray [T]
+        Arms helped at every decision, or at each.
     W : int
         The longest wait; 0 if none is promised.
     floor : float
@@ -63,7 +67,9 @@ def check_promise(n: int, k: int, W: int, floor: float) -> None:
     Raises
     ------
     Infeasible
-        n > k W, or n floor > k.
+        n > k W, or W consecutive decisions have fewer than n helps, or n floor > k.
+    InvalidInput
+        A wait is promised, and there are decisions without help.
 
     Examples
     --------
@@ -75,7 +81,10 @@ def check_promise(n: int, k: int, W: int, floor: float) -> None:
     ...     print(str(error).split(";")[0])
     a wait of at most 9 for each of 100 arms needs n <= k max_wait, but 100 > 90
     """
-    if W and n > k * W:
+    if not isinstance(k, int):
+        _check_promise_by_decision(n, np.asarray(k), W)
+        k = int(np.min(k))  # the floor holds at every decision
+    elif W and n > k * W:
         longer = f", or max_wait={-(-n // k)} or more" if k else ""
         raise Infeasible(
             f"a wait of at most {W} for each of {n} arms needs n <= k max_wait, "
@@ -88,15 +97,34 @@ def check_promise(n: int, k: int, W: int, floor: float) -> None:
         )
 
 
-def deadline_quotas(left: Ints, k: int) -> tuple[NDArray[np.bool_], list[Quota]]:
+def _check_promise_by_decision(n: int, k: Ints, W: int) -> None:
+    """Refuse a longest wait that cannot be kept with k [T] arms helped."""
+    if not W:
+        return
+    if (k == 0).any():
+        raise InvalidInput(
+            f"max_wait is {W}, but nobody is helped at {np.count_nonzero(k == 0)} of {len(k)} "
+            "decisions, the first at decision "
+            f"{int(np.argmin(k))}; give k >= 1 throughout, or take EvenHanded with wait"
+        )
+    helps = np.convolve(k, np.ones(W, np.int64), "valid") if len(k) >= W else np.array([n])
+    if helps.min() < n:
+        raise Infeasible(
+            f"a wait of at most {W} for each of {n} arms needs {n} helps in any {W} consecutive "
+            f"decisions, but there are {helps.min()} from decision {int(np.argmin(helps))} on; "
+            "take a larger max_wait, or a larger k there"
+        )
+
+
+def deadline_quotas(left: Ints, k: Budget) -> tuple[NDArray[np.bool_], list[Quota]]:
     """Who must be helped now, and what else keeps the promise possible.
 
     Parameters
     ----------
     left : ndarray [n]
         Decisions that each arm has left, this one included; below 1 counts as 1.
-    k : int
-        Arms helped at each decision.
+    k : int or ndarray
+        Arms helped at each decision; or at this one, the next and so on to the last.
 
     Returns
     -------
@@ -126,11 +154,15 @@ def deadline_quotas(left: Ints, k: int) -> tuple[NDArray[np.bool_], list[Quota]]
     [0, 1]
     """
     n = len(left)
-    reach = max(1, (n - 1) // k) if k else 1  # beyond, any k arms meet the need
+    if isinstance(k, int):
+        coming = np.full(max(1, (n - 1) // k) if k else 1, k)
+    else:
+        coming = np.asarray(k)[: max(1, int(np.searchsorted(np.cumsum(k), n)))]
+    reach, places = len(coming), int(coming[0])  # beyond it, any arms meet the need
     due = np.clip(left, 1, reach + 1)
     size = np.cumsum(np.bincount(due, minlength=reach + 2))[1 : reach + 1]  # |A(1)|, |A(2)|, ...
-    need = np.minimum(size - k * np.arange(reach), k)
-    now = (due == 1) & bool(size[0] <= k)
+    need = np.minimum(size - (np.cumsum(coming) - places), places)
+    now = (due == 1) & bool(size[0] <= places)
     others = np.flatnonzero(~now)
     held = int(now.sum())
     wanted = np.flatnonzero(need > held)
@@ -205,7 +237,7 @@ class FittedPromise(FittedSoftFair):
         self,
         policy: Policy,
         cohort: Cohort,
-        k: int,
+        k: Budget,
         horizon: int,
         gamma: float,
         c: float,
@@ -227,17 +259,17 @@ class FittedPromise(FittedSoftFair):
     def inclusion(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
         left = self._left(memory)
         scores = self.scores(t, states, memory)
-        now, more = deadline_quotas(left, self.k)
+        now, more = deadline_quotas(left, self._coming(t))
         chance = np.ones(self.cohort.n)
         if not now.all():
-            places = self.k - int(now.sum())
+            places = self.places(t) - int(now.sum())
             chance[~now] = quotas.inclusion(self._log_weights(scores[~now], places), places, more)
         if math.isinf(self.rule.c):  # what is below e^-1000 is nothing
             chance[chance < 1e-200] = 0.0
         return chance
 
     def draw(self, t: int, states: ArrayLike, rng: np.random.Generator, memory: Any = None) -> Ints:
-        return self._draw(self.scores(t, states, memory), self._left(memory), rng)
+        return self._draw(t, self.scores(t, states, memory), self._left(memory), rng)
 
     def memory(self, runs: int = 1) -> Any:
         W = self._promise.W
@@ -257,7 +289,7 @@ class FittedPromise(FittedSoftFair):
         scores = self.scores_by_run(t, states, memory)
         for run, key in enumerate(keys.tolist()):
             left = self._left(None if memory is None else memory[run : run + 1])
-            chosen[run, self._draw(scores[run], left, np.random.default_rng([key, t]))] = 1
+            chosen[run, self._draw(t, scores[run], left, np.random.default_rng([key, t]))] = 1
         return chosen
 
     def remember_by_run(
@@ -275,12 +307,16 @@ class FittedPromise(FittedSoftFair):
         left: Ints = known[0]
         return left
 
-    def _draw(self, scores: Floats, left: Ints, rng: np.random.Generator) -> Ints:
-        now, more = deadline_quotas(left, self.k)
+    def _coming(self, t: int) -> Budget:
+        """The arms helped at every decision, or at t and each after it."""
+        return self.k if isinstance(self.k, int) else self.k[t:]
+
+    def _draw(self, t: int, scores: Floats, left: Ints, rng: np.random.Generator) -> Ints:
+        now, more = deadline_quotas(left, self._coming(t))
         others, sure = np.flatnonzero(~now), np.flatnonzero(now)
         if not len(others):
             return sure
-        places = self.k - len(sure)
+        places = self.places(t) - len(sure)
         arms = quotas.draw(self._log_weights(scores[others], places), places, more, rng)
         return np.sort(np.concatenate([sure, others[arms]]))
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..cohort import Cohort
 from ..sampling import multiplier
-from .base import Fitted, Floats, Ints, Policy, Remembering, Rule, SameRow, plain_number
+from .base import Budget, Fitted, Floats, Ints, Policy, Remembering, Rule, SameRow, plain_number
 
 __all__ = ["FairMyopic", "Myopic", "NoIntervention", "Random", "RoundRobin"]
 
@@ -30,7 +30,7 @@ class NoIntervention(Policy):
     name: ClassVar[str] = "NoIntervention"
 
     def fit(
-        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+        self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
         """See :meth:`Policy.fit`; k is not looked at."""
         return Fitted(self, cohort, 0, horizon, gamma, Rule.top(), _all_alike(cohort))
@@ -51,7 +51,7 @@ class Random(Policy):
     name: ClassVar[str] = "Random"
 
     def fit(
-        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+        self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
         """See :meth:`Policy.fit`."""
         rule = Rule.softmax(0.0, "successive")
@@ -77,7 +77,7 @@ class Myopic(Policy):
     name: ClassVar[str] = "Myopic"
 
     def fit(
-        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+        self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
         """See :meth:`Policy.fit`."""
         return Fitted(self, cohort, k, horizon, gamma, Rule.top(), SameRow(cohort.immediate_gain))
@@ -118,7 +118,7 @@ class FairMyopic(Policy):
         return self.name if self.c == 1 else f"FairMyopic(c={plain_number(self.c)})"
 
     def fit(
-        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+        self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
         """See :meth:`Policy.fit`."""
         rule = Rule.softmax(self.c, "successive")
@@ -141,7 +141,7 @@ class RoundRobin(Policy):
     name: ClassVar[str] = "RoundRobin"
 
     def fit(
-        self, cohort: Cohort, k: int, horizon: int, gamma: float = 1.0, seed: int = 0
+        self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
         """See :meth:`Policy.fit`."""
         return _FittedRoundRobin(self, cohort, k, horizon, gamma, Rule.top())
@@ -161,7 +161,7 @@ class _FittedRoundRobin(Remembering):
     def remember_by_run(
         self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
     ) -> Any:
-        return (memory + self.k) % self.cohort.n
+        return (memory + self.places(t)) % self.cohort.n
 
 
 def _all_alike(cohort: Cohort) -> SameRow:

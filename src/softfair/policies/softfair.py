@@ -16,7 +16,7 @@ from ..errors import InvalidInput, whole
 from ..sampling import Design, design_code, multiplier
 from ..solvers import Values, solve_meanfield, solve_paper, solve_priced, solve_promised
 from .acting import FittedSoftFair
-from .base import Policy, Rule, check_setting, plain_number
+from .base import Budget, Policy, Rule, check_setting, plain_number
 from .promised import FittedPromise, check_promise
 
 __all__ = ["SoftFair", "Solver"]
@@ -142,7 +142,7 @@ class SoftFair(Policy):
     def fit(
         self,
         cohort: Cohort,
-        k: int,
+        k: Budget,
         horizon: int,
         gamma: float = 1.0,
         seed: int = 0,
@@ -174,7 +174,7 @@ class SoftFair(Policy):
         ClusterError
             No worker is left, or workers have other software.
         """
-        check_setting(cohort, k, horizon, gamma)
+        k = check_setting(cohort, k, horizon, gamma)
         c_value, crew = self._learning_multiplier(), crew_of(on)
         if crew is not None and (self._promises or self.solver == "paper"):
             alone = "a promise is kept" if self._promises else "solver='paper' runs"

@@ -2,7 +2,9 @@
 
 At given prices, the best bonus of an arm (or group) is the root of an equation in one unknown: the
 rate y_i(u_i) rises with u_i, and the rate that belongs to u_i (`welfare`) falls. So a safeguarded
-Newton method removes the bonuses, and Broyden's method finds the prices, as for `priced`.
+Newton method removes the bonuses, and Broyden's method finds the prices, as for `priced`. The
+search knows the steps alone at which some arms are active and others are not; in what follows
+theta [open] is that of those steps, theta [T] that of all.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from ..cohort import Cohort
 from ..kernels import bonus as kernels
 from ..kernels.recursion import PART
 from ..kernels.threads import map_parts
-from .budget import GENTLER, SAMPLE, _broyden, _inverse_jacobian, sample_of
+from .budget import GENTLER, SAMPLE, Steps, _broyden, _inverse_jacobian, most_gain, sample_of
 from .welfare import TINY, Min, SmoothWelfare, Welfare
 
 __all__ = ["Bonuses", "LevelBonuses", "Problem", "Solution", "over", "solve"]
@@ -46,7 +48,7 @@ class Problem:
     """Reward plus mu times welfare, with multiplier c."""
 
     cohort: Cohort
-    k: float  # arms active at each step, 0 < k < n; a fraction on a sample
+    k: Floats  # [T]: arms active at each step, 0 <= k <= n; fractions on a sample
     rho: Floats  # [T]: weight of the reward at each step
     gamma: float
     c: float
@@ -62,7 +64,14 @@ class Problem:
     @property
     def total(self) -> float:
         """K, the (discounted) helps of all arms together."""
-        return self.k * float(np.sum(self.discounts))
+        return float(np.sum(self.k * self.discounts))
+
+    @cached_property
+    def steps(self) -> Steps:
+        """Which steps leave a choice."""
+        cohort, T = self.cohort, len(self.rho)
+        most = most_gain(cohort, T) * float(np.abs(self.rho).max())
+        return Steps.of(self.k, T, cohort.n, most)
 
     def sample(self) -> Problem:
         """The same problem for the arms of `sample_of`; itself if those are all."""
@@ -107,9 +116,23 @@ class Bonuses:
         """y_i = n x_i / K, by arm [n]."""
         return self.x * (self.problem.cohort.n / self.problem.total)
 
+    def every(self, theta: Floats) -> Floats:
+        """theta [T] of all steps from theta [open], beyond the gain plus bonus of every arm."""
+        b = self.b
+        return self.problem.steps.every(theta, self.problem.c, float(b.min()), float(b.max()))
+
     def sweep(self, theta: Floats) -> Floats:
-        """One pass over all arms: [2, T + 1], see `kernels.bonus.sweep_two`; ``x`` is filled."""
+        """One pass over all arms at theta [T]: [2, T + 1], see `kernels.bonus.sweep_two`.
+
+        ``x`` is filled.
+        """
         return self._sweep(theta, self.problem.c, False, self.x, self._dx)
+
+    def _budgets_at(self, theta: Floats) -> Floats:
+        """Expected active arms and their response [2, open], over k, at theta [open]."""
+        steps = self.problem.steps
+        found: Floats = self.sweep(self.every(theta))[:, :-1][:, steps.open] / steps.k[steps.open]
+        return found
 
     def hard_value(self, price: Floats) -> float:
         """Expected value of all arms alone, each free to buy help at prices [T] less its bonus."""
@@ -125,13 +148,13 @@ class Bonuses:
         return total
 
     def residual(self, theta: Floats) -> tuple[Floats, Floats]:
-        """F_t = (expected active arms at t) / k - 1 at the best bonuses; its response to -theta_t.
+        """F_t = (expected active arms at t) / k_t - 1 at the best bonuses, [open].
 
-        The response is that at fixed bonuses.
+        Beside it its response to -theta_t, at fixed bonuses.
         """
         if self.theta is None or not np.array_equal(self.theta, theta):
             self._settle(theta)
-            self._budgets = self.sweep(theta)[:, :-1] / self.problem.k
+            self._budgets = self._budgets_at(theta)
             self.theta = theta
             excess = float(np.max(np.abs(self._budgets[0] - 1)))
             self._near = max(NEARLY, min(FORCED * excess, FORCED))
@@ -140,27 +163,34 @@ class Bonuses:
         return self._budgets[0] - 1, self._budgets[1]
 
     def flat(self) -> Floats:
-        """The same theta at every step [T] at which the budgets hold roughly, on average.
+        """The same theta [open] at every step at which the budgets hold roughly, on average.
 
         Bonuses stay as they are, so that a step of this search is one pass. From prices at which
         everybody is helped, or nobody, no other search finds its way.
         """
-        problem, T = self.problem, len(self.problem.rho)
-        discounts = problem.discounts / problem.discounts.sum()
-        odds = problem.k / (problem.cohort.n - problem.k)
+        problem, steps = self.problem, self.problem.steps
+        shares, some = self._shares, float(np.mean(steps.k[steps.open]))
+        odds = some / (problem.cohort.n - some)
         level = problem.c * float(np.mean(self.b)) - math.log(odds)
         low, high = -math.inf, math.inf
         for _ in range(FLAT_STEPS):
-            active, response = self.sweep(np.full(T, level))[:, :-1] / problem.k
-            total = float(discounts @ active)
+            active, response = self._budgets_at(np.full(len(shares), level))
+            total = float(shares @ active)
             if abs(math.log(max(total, TINY))) < FLAT_EXCESS:
                 break
             low, high = (level, high) if total > 1 else (low, level)
-            slope = float(discounts @ response) / max(total, TINY)
+            slope = float(shares @ response) / max(total, TINY)
             width = min(high - low, 4 * problem.c + 1)
             step = math.log(max(total, TINY)) / max(slope, TINY)
             level += min(max(step, -0.5 * width), 0.5 * width)
-        return np.full(T, level)
+        return np.full(len(shares), level)
+
+    @property
+    def _shares(self) -> Floats:
+        """The part of all helps, discounted, that each open step has [open]."""
+        helps = (self.problem.k * self.problem.discounts)[self.problem.steps.open]
+        shares: Floats = helps / helps.sum()
+        return shares
 
     def start(self, theta: Floats) -> Floats:
         """These prices, all raised or lowered so far that the budgets hold on average.
@@ -169,15 +199,15 @@ class Bonuses:
         steps that Broyden's method is allowed.
         """
         best, least = theta, math.inf
-        discounts = self.problem.discounts / self.problem.discounts.sum()
+        shares = self._shares
         low, high, shift = (-math.inf, 1.0), (math.inf, -1.0), 0.0  # shift and its excess
         for _ in range(FIRST_STEPS):
             F, response = self.residual(theta + shift)
-            total = 1 + float(discounts @ F)  # expected helps over those allowed
+            total = 1 + float(shares @ F)  # expected helps over those allowed
             excess = math.log(max(total, TINY))
             if abs(excess) < least:
                 best, least = theta + shift, abs(excess)
-            slope = self._kept() * float(discounts @ response) / max(total, TINY)
+            slope = self._kept() * float(shares @ response) / max(total, TINY)
             if least < FIRST_EXCESS or slope <= 0:
                 break
             low, high = ((shift, excess), high) if excess > 0 else (low, (shift, excess))
@@ -187,16 +217,16 @@ class Bonuses:
         return best
 
     def inverse_jacobian(self, theta: Floats) -> Floats:
-        """Rough inverse of -dF/dtheta [T, T].
+        """Rough inverse of -dF/dtheta [open, open].
 
         The bonuses answer a rise of every theta at once and take back a share of what it does to
         the budgets. The diagonal alone does not contain that.
         """
         response = np.maximum(self.residual(theta)[1], 1e-3)
         kept = self._kept()
-        discounts = self.problem.discounts
+        shares = self._shares
         inverse: Floats = np.diag(1 / response)
-        return inverse + (1 - kept) / kept * discounts / (discounts @ response)
+        return inverse + (1 - kept) / kept * shares / (shares @ response)
 
     def _kept(self) -> float:
         """The share of a common rise of all theta that remains after the bonuses' answer."""
@@ -218,7 +248,7 @@ class Bonuses:
         arms = np.flatnonzero(units if group is None else units[group])
         two = self.problem.cohort.S == 2
         run = partial(over, kernels.helps_two if two else kernels.helps, arms)
-        args = self._arguments(theta, self.problem.c)
+        args = self._arguments(self.every(theta), self.problem.c)
         map_parts(run, len(arms), PART, *args, self.x, self._dx)
         self.passes += len(arms) / len(self.x)
 
@@ -363,24 +393,28 @@ def solve(
     ``theta`` [T] and ``u`` [units] are a start.
     """
     sample = problem.sample()
+    begin = None if theta is None else theta[problem.steps.open]
     if sample is problem:
-        return _solve_directly(problem, tolerance, theta, u)
-    rough = _solve_directly(sample, max(tolerance, 1e-6), theta, None)
-    share = sample.cohort.n / problem.cohort.n
-    F, _ = rough.bonuses.residual(rough.theta)
-    inverse = _inverse_jacobian(rough.bonuses.residual, rough.theta, F)
+        return _solve_directly(problem, tolerance, begin, u)
+    rough = _solve_directly(sample, max(tolerance, 1e-6), begin, None)
+    share, at = sample.cohort.n / problem.cohort.n, rough.theta[problem.steps.open]
+    F, _ = rough.bonuses.residual(at)
+    inverse = _inverse_jacobian(rough.bonuses.residual, at, F)
     if inverse is None:
-        inverse = rough.bonuses.inverse_jacobian(rough.theta)
+        inverse = rough.bonuses.inverse_jacobian(at)
     # Patient at once: no second attempt follows over all arms.
     patient = _bonuses(problem, u, patient=True)
-    solution = _search(patient, rough.theta, inverse, tolerance)
+    solution = _search(patient, at, inverse, tolerance)
     return replace(solution, passes=solution.passes + rough.bonuses.passes * share)
 
 
 def _solve_directly(
     problem: Problem, tolerance: float, theta: Floats | None, u: Floats | None
 ) -> Solution:
-    """Without a sample; where the search stalls, patiently, then through a gentler multiplier."""
+    """Without a sample; where the search stalls, patiently, then through a gentler multiplier.
+
+    ``theta`` [open] is a start.
+    """
     bonuses = _bonuses(problem, u)
     if theta is None:
         theta = bonuses.flat()
@@ -392,7 +426,8 @@ def _solve_directly(
     if solution.residual > tolerance and problem.c * np.ptp(problem.cohort.reward_rows) > GENTLEST:
         easier = _solve_directly(replace(problem, c=problem.c / GENTLER), 1e-4, None, None)
         patient = _bonuses(problem, easier.bonuses.u, patient=True)
-        again = _search(patient, easier.theta * GENTLER, None, tolerance)
+        at = easier.theta[problem.steps.open] * GENTLER
+        again = _search(patient, at, None, tolerance)
         solution = again if again.residual < solution.residual else solution
         passes += easier.passes + again.passes
     return replace(solution, passes=passes)
@@ -403,10 +438,11 @@ def _bonuses(problem: Problem, u: Floats | None, patient: bool = False) -> Bonus
 
 
 def _search(bonuses: Bonuses, theta: Floats, inverse: Floats | None, tolerance: float) -> Solution:
-    """Broyden's method on the prices."""
+    """Broyden's method on the prices, from theta [open]."""
     if inverse is None:
         theta = bonuses.start(theta)
         inverse = bonuses.inverse_jacobian(theta)
     solution = _broyden(bonuses.residual, theta, inverse, tolerance)
     bonuses.residual(solution.theta)  # the last step that was tried may have been refused
-    return Solution(bonuses, solution.theta, max(solution.residual, bonuses.gap), bonuses.passes)
+    theta, residual = bonuses.every(solution.theta), max(solution.residual, bonuses.gap)
+    return Solution(bonuses, theta, residual, bonuses.passes)

@@ -1,7 +1,8 @@
 """Find theta_0, ..., theta_{T-1} such that k arms are expected to be active at every step.
 
-The residual F_t = (expected active arms at t) / k - 1 falls as theta_t rises, and every theta moves
-every F a little. Broyden's method starts from the diagonal of the Jacobian, which a pass over the
+The residual F_t = (expected active arms at t) / k_t - 1 falls as theta_t rises, and every theta
+moves every F a little. Steps at which nobody or everybody is active have no unknown: their theta is
+beyond every gain. Broyden's method starts from the diagonal of the Jacobian, which a pass over the
 arms gives at no extra cost, and updates it by the steps taken; where it stalls, the Jacobian is
 measured by differences. Beyond SAMPLE arms both are done on a sample, and the full cohort needs
 three to six passes (more where k is tiny). `meanfield` has no objective to minimise, and near the
@@ -16,23 +17,38 @@ n = 1e5, c = 1, 10, 200: 13, 15, 24 here; hybr 67, 77, 85; L-BFGS 8, -, - (stall
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..cluster import Crew, Spread
-from ..cohort import Cohort
+from ..cohort import Cohort, as_given
 from ..kernels import recursion
 from ..kernels.rules import RuleCode
 from ..kernels.threads import map_parts
 from ..shards import Arms, ShardedCohort, shards_of
 from .checkpoint import Passes
 
-__all__ = ["SAMPLE", "Balance", "Sweep", "balance", "sample_of", "sweep"]
+__all__ = [
+    "ALWAYS",
+    "NEVER",
+    "SAMPLE",
+    "Balance",
+    "Budget",
+    "Steps",
+    "Sweep",
+    "balance",
+    "most_gain",
+    "reward_range",
+    "sample_of",
+    "sweep",
+]
 
 Floats = NDArray[np.float64]
+# k, the arms helped at a decision: one number, or one for each decision [T].
+Budget = int | Sequence[int] | NDArray[np.int64]
 # theta [T] -> (F [T], response of F to -theta at the same step [T])
 Residual = Callable[[Floats], tuple[Floats, Floats]]
 # (arms, theta [T], c, gamma, rule) -> [2, T + 1], see `sweep`
@@ -45,6 +61,7 @@ DIFFERENCE = 1e-5  # for measuring the Jacobian: half the digits of a residual a
 GENTLER = 1.6  # factor between multipliers when a hard problem is approached through easier ones
 MOST_PASSES = 400  # of one search
 SHORTER = 0.3  # factor by which a step is shortened that did not reduce the residual
+NEVER, ALWAYS = 1e3, -1e3  # c lambda - theta beyond which nobody, and everybody, is active
 
 
 @dataclass(frozen=True)
@@ -64,6 +81,55 @@ class Balance:
     theta: Floats
     residual: float
     passes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Which steps leave a choice of who is active; the others have no unknown.
+
+    Parameters
+    ----------
+    k : ndarray [T]
+        Arms to be active at each step, a fraction on a sample.
+    n : int
+        Number of arms.
+    farthest : float
+        No gain is larger than this, up or down.
+
+    Examples
+    --------
+    >>> from softfair.solvers.budget import Steps
+    >>> steps = Steps.of([0, 3, 10], 3, 10, farthest=2.0)
+    >>> steps.open.tolist(), steps.every([0.5], c=1.0).tolist()
+    ([False, True, False], [1002.0, 0.5, -1002.0])
+    """
+
+    k: Floats
+    n: int
+    farthest: float
+
+    @classmethod
+    def of(cls, k: ArrayLike, horizon: int, n: int, farthest: float) -> Steps:
+        """From k as it was given: one number, or one for each step."""
+        return cls(np.broadcast_to(np.asarray(k, np.float64), (horizon,)), n, farthest)
+
+    @property
+    def open(self) -> NDArray[np.bool_]:
+        """Whether some arms are active at a step, and others are not [T]."""
+        return (self.k > 0) & (self.k < self.n)
+
+    def every(self, theta: ArrayLike, c: float, low: float = 0.0, high: float = 0.0) -> Floats:
+        """theta of all steps [T] from that of the open ones.
+
+        The gain of an arm may have a bonus between ``low`` and ``high`` beside it.
+        """
+        found = np.where(
+            self.k > 0,
+            ALWAYS + c * (low - self.farthest),
+            NEVER + c * (high + self.farthest),
+        )
+        found[self.open] = theta
+        return found
 
 
 @dataclass(frozen=True)
@@ -168,7 +234,7 @@ def sample_of(cohort: Cohort, crew: Crew | None = None, size: int = SAMPLE) -> C
     picked = list(Spread(shards, crew).map(_pick, each=each, what="reading a sample"))
     arms, reward, start = (np.concatenate(column) for column in zip(*picked, strict=True))
     make = Cohort.two_state if arms.shape[3] == 1 else Cohort
-    return make(arms[..., 0] if arms.shape[3] == 1 else arms, reward=reward, start=start)
+    return make(arms[..., 0] if arms.shape[3] == 1 else arms, reward=as_given(reward), start=start)
 
 
 def _pick(arms: Arms, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
@@ -181,9 +247,61 @@ def _pick(arms: Arms, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
     )
 
 
+def most_gain(cohort: Cohort, horizon: int) -> float:
+    """What no gain of any arm exceeds, up or down, at any prices.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    horizon : int
+        Number of steps T.
+
+    Returns
+    -------
+    float
+        T times the range of the rewards, and what help is worth at once: an arm in a bad state can
+        do as if it were in a good one, and pay the same prices.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.solvers.budget import most_gain
+    >>> most_gain(sf.datasets.synthetic(n=5, seed=0), 10)
+    10.0
+    """
+    at_once = cohort.reward_rows[:, -1] - cohort.reward_rows[:, 0]  # [1 or n, S]
+    return horizon * reward_range(cohort) + float(np.abs(at_once).max())
+
+
+def reward_range(cohort: Cohort) -> float:
+    """By how much rewards differ.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+
+    Returns
+    -------
+    float
+        The largest range of the worth of an arm's states, plus the range of what help is worth at
+        once. The former is by arm, because a constant of an arm changes nobody's gain.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.solvers.budget import reward_range
+    >>> reward_range(sf.Cohort.two_state([[[0.1, 0.6], [0.5, 0.9]]], reward=[[[0, 0], [1, 0.8]]]))
+    1.2
+    """
+    rows = cohort.reward_rows
+    return float(np.ptp(rows[:, 0], axis=1).max() + np.ptp(rows[:, -1] - rows[:, 0]))
+
+
 def balance(
     cohort: Cohort,
-    k: float,
+    k: ArrayLike,
     horizon: int,
     gamma: float,
     c: float,
@@ -199,8 +317,8 @@ def balance(
     ----------
     cohort : Cohort
         The arms.
-    k : float
-        Arms to be active, 0 < k < n.
+    k : float or array_like [T]
+        Arms to be active at every step, or at each, 0 <= k <= n.
     horizon : int
         Number of steps T.
     gamma, c : float
@@ -232,14 +350,18 @@ def balance(
     True
     """
     n = cohort.n
+    steps = Steps.of(k, horizon, n, most_gain(cohort, horizon))
+    open_, allowed = steps.open, steps.k[steps.open]
+    if not len(allowed):
+        return Balance(steps.every([], c), 0.0, 0)
     sample = sample_of(cohort, crew, n if n < SAMPLED else min(SAMPLE, n // 8))
-    share = sample.n / n
-    whole = sample.n == n
+    share, whole = sample.n / n, sample.n == n
     on_sample = sweep if one_pass is None else one_pass
 
     def residual(of: Cohort) -> Residual:
         def F(theta: Floats) -> tuple[Floats, Floats]:
-            active, response = on_sample(of, theta, c, gamma, rule)[:, :-1] / (k * of.n / n)
+            found = on_sample(of, steps.every(theta, c), c, gamma, rule)[:, :-1]
+            active, response = found[:, open_] / (allowed * of.n / n)
             return active - 1, response
 
         return F
@@ -250,19 +372,18 @@ def balance(
         return one_pass(cohort, theta, c, gamma, rule)
 
     def residual_of_all(theta: Floats) -> tuple[Floats, Floats]:
-        found = passes_done(theta, lambda: over_all(theta))
-        active, response = found[:, :-1] / k
+        found = passes_done(theta, lambda: over_all(steps.every(theta, c)))[:, :-1]
+        active, response = found[:, open_] / allowed
         return active - 1, response
 
-    flat = np.full(horizon, -math.log(k / (n - k)))
+    flat = np.array([-math.log(some / (n - some)) for some in allowed])
     rough = tolerance if whole else max(tolerance, 1e-6)
     best = _broyden(residual(sample), flat, None, rough)
     passes = best.passes * share
     if best.residual > rough and c > 0 and gentler:  # approach it through gentler multipliers
-        easier = balance(
-            sample, k * share, horizon, gamma, c / GENTLER, rule, 1e-4, one_pass, gentler - 1
-        )
-        again = _broyden(residual(sample), easier.theta * GENTLER, None, rough)
+        softer = (gamma, c / GENTLER, rule, 1e-4, one_pass, gentler - 1)
+        easier = balance(sample, steps.k * share, horizon, *softer)
+        again = _broyden(residual(sample), easier.theta[open_] * GENTLER, None, rough)
         passes += (easier.passes + again.passes) * share
         if again.residual < best.residual:
             best = again
@@ -270,12 +391,12 @@ def balance(
         measured = _inverse_jacobian(residual(sample), best.theta, best.F)
         inverse = best.inverse if measured is None else measured
         # A pass that does more than `sweep` has the arms in memory, and keeps nothing on disk.
-        setting = (k, horizon, gamma, c, int(rule), tolerance)
+        setting = (steps.k.tolist(), horizon, gamma, c, int(rule), tolerance)
         passes_done = Passes.of(cohort, setting) if one_pass is None else Passes(None)
         best = _broyden(residual_of_all, best.theta, inverse, tolerance)
         passes_done.forget()
-        passes += horizon * share + best.passes
-    return Balance(best.theta, best.residual, math.ceil(passes))
+        passes += len(allowed) * share + best.passes
+    return Balance(steps.every(best.theta, c), best.residual, math.ceil(passes))
 
 
 def _broyden(f: Residual, theta: Floats, inverse: Floats | None, tolerance: float) -> _Search:

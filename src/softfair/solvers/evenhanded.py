@@ -1,17 +1,17 @@
 """The `evenhanded` solver: reward plus mu times a concave welfare of the expected shares of help.
 
-Let x_i be the expected (discounted) helps of arm i, K = k sum_t gamma^t their sum over all arms,
+Let x_i be the expected (discounted) helps of arm i, K = sum_t gamma^t k_t their sum over all arms,
 and y_i = n x_i / K the arm's rate of help relative to the mean, so that y = 1 is even. The problem
 
     max  E reward + mu W(y)    over all policies that help k arms a step in expectation
 
 is concave in the occupation measures of the arms. Its dual has a price m_t for each step and a
 bonus b_i for each help of arm i. Let u_i = K b_i / mu be the bonus in units of the welfare, and let
-D_c(m, b) = sum_i E V_{i,0}(s_0) + k sum_t gamma^t m_t with the soft Bellman values of
+D_c(m, b) = sum_i E V_{i,0}(s_0) + sum_t gamma^t k_t m_t with the soft Bellman values of
 :mod:`softfair.kernels.bonus`. The dual is to minimise D_c(m, b) + mu W*(u) over m and b, where
 W*(u) is the largest W(y) - mean(u y) over y >= 0 with mean 1 (`welfare` has it for each welfare).
 By groups, y_i is the mean rate of the arm's group. The gradient of the dual by m_t is
-gamma^t (k - expected active arms), and by b_i it is zero where u_i belongs to y_i (`bonuses`).
+gamma^t (k_t - expected active arms), and by b_i it is zero where u_i belongs to y_i (`bonuses`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ..kernels import bonus as kernels
 from ..kernels.recursion import PART
 from ..kernels.threads import map_parts
 from .bonuses import Bonuses, Problem, over, solve
+from .budget import Budget, Steps
 from .priced import learning_multiplier, solve_priced
 from .values import Info, Values
 from .welfare import WELFARES
@@ -84,7 +85,7 @@ class BonusValues:
         map_parts(run, cohort.n, PART, *arms, self.c, self.gamma, first, out)
         return out
 
-    def count_figures(self, k: int) -> tuple[float, float]:
+    def count_figures(self, k: Budget) -> tuple[float, float]:
         """Expected entropy of the counts of one run, and expected share of arms never helped.
 
         Both are exact for arms that are active independently with chances
@@ -94,7 +95,7 @@ class BonusValues:
         cohort = self.cohort
         run = partial(over, kernels.count_figures, np.arange(cohort.n))
         arms = (cohort.P, cohort.reward_rows, cohort.start_rows, self.theta, self.bonus)
-        total = float(k * len(self.theta))
+        total = float(np.broadcast_to(k, len(self.theta)).sum())
         parts = map_parts(run, cohort.n, PART, *arms, self.c, self.gamma, total)
         entropy, never = np.sum(parts, axis=0)
         return float(entropy), float(never / cohort.n)
@@ -118,24 +119,23 @@ class EvenHandedValues:
     bonus: Floats
     rates: Floats
 
-    def run_entropy(self, k: int, horizon: int) -> float:
+    def run_entropy(self, k: Budget, horizon: int) -> float:
         """Expected entropy of who is helped in one run, see `BonusValues.count_figures`."""
         if isinstance(self.values, BonusValues):
             return self.values.count_figures(k)[0]
-        from scipy.special import gammaln, xlogy
+        from scipy.special import xlogy
 
-        if k == 0:
-            return 0.0
-        n, N = len(self.bonus), np.arange(horizon + 1)
-        ways = gammaln(horizon + 1) - gammaln(N + 1) - gammaln(horizon - N + 1)
-        law = np.exp(ways + xlogy(N, k / n) + xlogy(horizon - N, 1 - k / n))  # binomial
-        share = N / (k * horizon)
+        n, helped = len(self.bonus), np.broadcast_to(k, horizon)  # [T]
+        law = np.ones(1)  # of the number of helps of one arm
+        for each in helped / n:
+            law = np.convolve(law, [1 - each, each])
+        share = np.arange(horizon + 1) / max(int(helped.sum()), 1)
         return -n * float(law @ xlogy(share, share))
 
 
 def solve_evenhanded(
     cohort: Cohort,
-    k: int,
+    k: Budget,
     horizon: int,
     gamma: float,
     c: float,
@@ -150,8 +150,8 @@ def solve_evenhanded(
     ----------
     cohort : Cohort
         The arms.
-    k : int
-        Arms helped at each decision.
+    k : int or array_like [T]
+        Arms helped at every decision, or at each.
     horizon : int
         Number of decisions T.
     gamma : float
@@ -182,13 +182,14 @@ def solve_evenhanded(
     >>> bool(0.9 < solution.rates.min() and solution.rates.max() < 1.1)  # almost even
     True
     """
-    if k in (0, cohort.n) or c == 0:  # chances are even whatever the bonuses
+    steps = Steps.of(k, horizon, cohort.n, 0.0)
+    if not steps.open.any() or c == 0:  # chances are even whatever the bonuses
         return EvenHandedValues(
             solve_priced(cohort, k, horizon, gamma, c), np.zeros(cohort.n), np.ones(cohort.n)
         )
     multiplier = learning_multiplier(cohort, c)
     rule = WELFARES[welfare]
-    problem = Problem(cohort, k, np.ones(horizon), gamma, multiplier, mu, rule, group)
+    problem = Problem(cohort, steps.k, np.ones(horizon), gamma, multiplier, mu, rule, group)
     if mu == 0:
         prices = solve_priced(cohort, k, horizon, gamma, c, tolerance)
         bonuses = Bonuses(replace(problem, welfare=WELFARES["entropy"]))
@@ -200,7 +201,7 @@ def solve_evenhanded(
         warn(
             NotConverged(
                 f"even-handed values at c = {multiplier:g}, mu = {mu:g}: expected active arms "
-                f"differ from k = {k} at some step, or rates of help from what is best",
+                "differ from k at some step, or rates of help from what is best",
                 info.residual,
                 tolerance,
                 "lists still have k arms, but their values are rough; choose a smaller c or mu",

@@ -17,6 +17,7 @@ from __future__ import annotations
 from ..cluster import Crew
 from ..cohort import Cohort
 from ..sampling import Design, design_code
+from .budget import Budget
 from .priced import balanced_values, learning_multiplier
 from .values import PriceValues
 
@@ -25,7 +26,7 @@ __all__ = ["solve_meanfield"]
 
 def solve_meanfield(
     cohort: Cohort,
-    k: int,
+    k: Budget,
     horizon: int,
     gamma: float,
     c: float,
@@ -39,8 +40,8 @@ def solve_meanfield(
     ----------
     cohort : Cohort
         The arms.
-    k : int
-        Arms helped at each decision.
+    k : int or array_like [T]
+        Arms helped at every decision, or at each.
     horizon : int
         Number of decisions T.
     gamma : float

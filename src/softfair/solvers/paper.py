@@ -63,11 +63,13 @@ from ..kernels.expansion import SERIES
 from ..kernels.rules import RuleCode
 from ..progress import track
 from ..sampling import DESIGNS, Design
+from .budget import Budget
 from .values import Info, TableValues
 
 __all__ = ["solve_paper"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 # Inclusion probabilities are within INCLUSION_TOLERANCE, relative: far below the noise of a visit.
 # The kernel takes its fast way where its own estimate of the error is within ESTIMATED_TOLERANCE;
@@ -113,7 +115,7 @@ class _Gap:
 
 def solve_paper(
     cohort: Cohort,
-    k: int,
+    k: Budget,
     horizon: int,
     gamma: float,
     c: float,
@@ -130,6 +132,7 @@ def solve_paper(
     rule = int(RuleCode.TOP if math.isinf(c) else DESIGNS[design])
     key = np.random.SeedSequence(whole("seed", seed, 0)).generate_state(1, np.uint64)[0]
     multiplier = 0.0 if rule == RuleCode.TOP else float(c)
+    budget = np.broadcast_to(np.asarray(k, np.int64), (horizon,)).copy()
     V, shifts = np.zeros((horizon + 1, cohort.n, cohort.S)), np.full(horizon, np.nan)
     visited = np.zeros((horizon, cohort.n, cohort.S), bool)
     window = _Window.empty(horizon, cohort)
@@ -144,7 +147,7 @@ def solve_paper(
             cohort.P,
             cohort.reward_rows,
             cohort.start_rows,
-            k,
+            budget,
             multiplier,
             gamma,
             rule,
@@ -162,7 +165,9 @@ def solve_paper(
             continue
         visited |= window.visits > 0
         acted_on = _acted_on(cohort, gamma, V, window)
-        gaps.append(_gap(cohort, k, gamma, multiplier, rule, acted_on, earlier, window, visited))
+        gaps.append(
+            _gap(cohort, budget, gamma, multiplier, rule, acted_on, earlier, window, visited)
+        )
         earlier = acted_on
         if episodes is None and (gaps[-1].residual <= GAP_TOLERANCE or _stands_still(gaps)):
             break
@@ -192,7 +197,7 @@ def _parts(looks: list[int], most: int) -> Iterator[tuple[int, int]]:
 def _acted_on(cohort: Cohort, gamma: float, V: Floats, window: _Window) -> Floats:
     """The mean gain at the visits of each (t, arm, state) [T, n, S]; its present gain if none."""
     difference = cohort.P[:, 1] - cohort.P[:, 0]
-    present = np.einsum("ist,cit->cis", difference, cohort.reward + gamma * V[1:])
+    present = np.einsum("ist,cit->cis", difference, cohort.reward + gamma * V[1:]) + cohort.at_once
     mean = window.sums[..., kernels.GAIN] / np.maximum(window.visits, 1)
     acted_on: Floats = np.where(window.visits > 0, mean, present)
     return acted_on
@@ -200,7 +205,7 @@ def _acted_on(cohort: Cohort, gamma: float, V: Floats, window: _Window) -> Float
 
 def _gap(
     cohort: Cohort,
-    k: int,
+    budget: Ints,
     gamma: float,
     c: float,
     rule: int,
@@ -212,15 +217,17 @@ def _gap(
     """Sweep backward over all states and compare; the module says why."""
     difference = cohort.P[:, 1] - cohort.P[:, 0]  # [n, S, S]
     reach = np.maximum(cohort.P[:, 0], cohort.P[:, 1])  # [n, S, S]
+    at_once = cohort.at_once
     swept = np.zeros((cohort.n, cohort.S))  # V~_{t+1}
     known = np.ones((cohort.n, cohort.S), bool)  # whether V_{t+1}(s) was ever written
     gap = distance = noise = gain = weight = unvisited = 0.0
     for t in reversed(range(len(window.clocks))):
         worth = cohort.reward + gamma * swept
-        swept_gain = np.einsum("ist,it->is", difference, worth)  # lambda~_t
+        swept_gain = np.einsum("ist,it->is", difference, worth) + at_once  # lambda~_t
         visits, sums = window.visits[t], window.sums[t]  # [n, S], [n, S, 5]
         share, often = visits / window.episodes, np.maximum(visits, 1)
         clock = window.clocks[t] / window.episodes
+        k = int(budget[t])
         unseen_pi = _chance(acted_on[t], k, c, rule, clock, cohort.n)
         pi = np.where(visits > 0, sums[..., kernels.CHANCE] / often, unseen_pi)
         product = np.where(visits > 0, sums[..., kernels.PRODUCT] / often, pi * acted_on[t])

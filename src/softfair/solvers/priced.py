@@ -3,13 +3,13 @@
     V_t(s) = (1/c) log(exp(c (Q_t(s, 1) - m_t)) + exp(c Q_t(s, 0)))
     pi_t(s) = sigmoid(c (lambda_t(s) - m_t))
 
-The prices minimise the convex dual D_c(m) = sum_i E V_{i,0}(s_0) + k sum_t gamma^t m_t, whose
-gradient is gamma^t (k - expected active arms): they are optimal when k arms are expected to be
-active at every step. The unknowns are theta_t = c m_t.
+The prices minimise the convex dual D_c(m) = sum_i E V_{i,0}(s_0) + sum_t gamma^t k_t m_t, whose
+gradient is gamma^t (k_t - expected active arms): they are optimal when k_t arms are expected to be
+active at every step t. The unknowns are theta_t = c m_t.
 
 With max in place of the soft maximum, D(m) is an upper bound on what any policy that helps at most
-k arms a step can expect, for every m >= 0: each arm alone, free to buy help at the price m_t, does
-at least as well as under any policy for all arms together.
+k_t arms a step can expect, for every m >= 0: each arm alone, free to buy help at the price m_t,
+does at least as well as under any policy for all arms together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..cluster import Crew
 from ..cohort import Cohort
 from ..errors import NotConverged, warn
 from ..kernels.rules import RuleCode
-from .budget import balance, sample_of, sweep
+from .budget import Budget, Steps, balance, most_gain, reward_range, sample_of, sweep
 from .values import Info, PriceValues
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
 # c = inf, and the c from which on that is done. A larger one would take more passes, and at 200 a
 # soft maximum already exceeds the maximum by at most log(2) / 200 of the range.
 HARD_C, INFINITE_C = 200.0, 2000.0
-NEVER, ALWAYS = 1e3, -1e3  # theta at which nobody, and everybody, is active
 
 
 def hard_multiplier(cohort: Cohort) -> float:
@@ -59,7 +58,7 @@ def hard_multiplier(cohort: Cohort) -> float:
     >>> hard_multiplier(sf.datasets.synthetic(n=5, seed=0))
     200.0
     """
-    spread = float(np.ptp(cohort.reward_rows, axis=1).max())
+    spread = reward_range(cohort)
     return HARD_C / spread if spread > 0 else HARD_C
 
 
@@ -93,7 +92,7 @@ def learning_multiplier(cohort: Cohort, c: float) -> float:
 
 def solve_priced(
     cohort: Cohort,
-    k: int,
+    k: Budget,
     horizon: int,
     gamma: float,
     c: float,
@@ -106,8 +105,8 @@ def solve_priced(
     ----------
     cohort : Cohort
         The arms.
-    k : int
-        Arms helped at each decision.
+    k : int or array_like [T]
+        Arms helped at every decision, or at each.
     horizon : int
         Number of decisions T.
     gamma : float
@@ -141,7 +140,7 @@ def solve_priced(
 
 def balanced_values(
     cohort: Cohort,
-    k: int,
+    k: Budget,
     horizon: int,
     gamma: float,
     c: float,
@@ -168,16 +167,14 @@ def balanced_values(
     PriceValues
         With a NotConverged warning where the tolerance was not reached.
     """
-    if k in (0, cohort.n):  # the value of helping nobody, or everybody
-        theta = np.full(horizon, ALWAYS if k else NEVER)
+    steps = Steps.of(k, horizon, cohort.n, 0.0)
+    if not steps.open.any():  # the value of helping nobody, or everybody
         info = Info(solver, c, 0.0, tolerance, 0)
-        return PriceValues(cohort, gamma, theta, 0.0, RuleCode.JOINT, info, crew)
+        return PriceValues(cohort, gamma, steps.every([], 0.0), 0.0, RuleCode.JOINT, info, crew)
     solution = balance(cohort, k, horizon, gamma, c, rule, tolerance, crew=crew)
     info = Info(solver, c, solution.residual, tolerance, solution.passes)
     if not info.converged:
-        what = (
-            f"{solver} values at c = {c:g}: expected active arms differ from k = {k} at some step"
-        )
+        what = f"{solver} values at c = {c:g}: expected active arms differ from k at some step"
         remedy = (
             "lists still have k arms, but their values are rough; "
             "choose a smaller c_value (such as 1)"
@@ -189,7 +186,7 @@ def balanced_values(
 
 
 def upper_bound(
-    cohort: Cohort, k: int, horizon: int, gamma: float, crew: Crew | None = None
+    cohort: Cohort, k: Budget, horizon: int, gamma: float, crew: Crew | None = None
 ) -> float:
     """A total reward that no policy that helps at most k arms a step can expect to exceed.
 
@@ -197,8 +194,8 @@ def upper_bound(
     ----------
     cohort : Cohort
         The arms, with their start.
-    k : int
-        Arms helped at each decision.
+    k : int or array_like [T]
+        Arms helped at every decision, or at each.
     horizon : int
         Number of decisions T.
     gamma : float
@@ -223,12 +220,12 @@ def upper_bound(
     6.0
     """
     sample, c = sample_of(cohort, crew), hard_multiplier(cohort)
-    price = np.zeros(horizon)
-    if k == 0:
-        price += 2 * float(np.abs(cohort.reward_rows).max()) * horizon  # more than any gain
-    elif k < cohort.n:
-        k_sample = k * sample.n / cohort.n
+    steps = Steps.of(k, horizon, cohort.n, most_gain(cohort, horizon))
+    # Where nobody may be helped, a price above every gain; where everybody may, none.
+    price = np.where(steps.k > 0, 0.0, 1 + steps.farthest)
+    if steps.open.any():
+        k_sample = steps.k * sample.n / cohort.n
         rough = balance(sample, k_sample, horizon, gamma, c, RuleCode.PRICED, 1e-3)
-        price = np.maximum(rough.theta / c, 0.0)
+        price[steps.open] = np.maximum(rough.theta[steps.open] / c, 0.0)
     value = sweep(cohort, price, 1.0, gamma, RuleCode.HARD, crew)[0, -1]
-    return float(value + k * np.sum(gamma ** np.arange(horizon) * price))
+    return float(value + np.sum(steps.k * gamma ** np.arange(horizon) * price))

@@ -20,8 +20,8 @@ from ..errors import NotConverged, warn
 from ..kernels import waiting
 from ..kernels.rules import RuleCode
 from ..kernels.threads import map_parts
-from .budget import balance, sample_of
-from .priced import ALWAYS, NEVER, hard_multiplier, learning_multiplier
+from .budget import Budget, Steps, balance, sample_of
+from .priced import hard_multiplier, learning_multiplier
 from .values import Info
 
 __all__ = ["PromisedValues", "promised_bound", "solve_promised"]
@@ -94,7 +94,7 @@ class PromisedValues:
 
 
 def solve_promised(
-    cohort: Cohort, k: int, horizon: int, gamma: float, c: float, W: int, floor: float
+    cohort: Cohort, k: Budget, horizon: int, gamma: float, c: float, W: int, floor: float
 ) -> PromisedValues:
     """Gains at the prices for which k arms are expected to be active at every step.
 
@@ -102,8 +102,8 @@ def solve_promised(
     ----------
     cohort : Cohort
         The arms; each starts with W decisions before it.
-    k : int
-        Arms helped at each decision; n <= k W if W > 0, and n floor <= k.
+    k : int or array_like [T]
+        Arms helped at every decision, or at each; n <= k W if W > 0, and n floor <= k.
     horizon : int
         Number of decisions T.
     gamma : float
@@ -133,27 +133,27 @@ def solve_promised(
     """
     multiplier = learning_multiplier(cohort, c)
     rule = RuleCode.PRICED if multiplier > 0 else RuleCode.JOINT
-    if k in (0, cohort.n):
-        theta = np.full(horizon, ALWAYS if k else NEVER)
+    steps = Steps.of(k, horizon, cohort.n, 0.0)
+    if not steps.open.any():
         info = Info("priced", multiplier, 0.0, TOLERANCE, 0)
+        theta = steps.every([], 0.0)
         return PromisedValues(cohort, gamma, theta, 0.0, RuleCode.JOINT, W, 0.0, info)
     if multiplier == 0:  # a lottery heeds no price: everybody who is not due has the same chance
-        theta = np.full(horizon, math.log((cohort.n - k) / k))
+        some = steps.k[steps.open]
+        theta = steps.every([math.log((cohort.n - each) / each) for each in some], 0.0)
         info = Info("priced", multiplier, 0.0, TOLERANCE, 0)
         return PromisedValues(cohort, gamma, theta, 0.0, rule, W, floor, info)
     solution = balance(cohort, k, horizon, gamma, multiplier, rule, TOLERANCE, _Pass(W, floor))
     info = Info("priced", multiplier, solution.residual, TOLERANCE, solution.passes)
     if not info.converged:
-        what = (
-            f"prices at c = {multiplier:g}: expected active arms differ from k = {k} at some step"
-        )
+        what = f"prices at c = {multiplier:g}: expected active arms differ from k at some step"
         remedy = "the promise is kept all the same; choose a smaller c_value, or promise less"
         warn(NotConverged(what, info.residual, TOLERANCE, remedy))
     return PromisedValues(cohort, gamma, solution.theta, multiplier, rule, W, floor, info)
 
 
 def promised_bound(
-    cohort: Cohort, k: int, horizon: int, gamma: float, W: int, floor: float
+    cohort: Cohort, k: Budget, horizon: int, gamma: float, W: int, floor: float
 ) -> float:
     """A total reward that no policy can expect to exceed that helps k arms a step and keeps it.
 
@@ -178,10 +178,10 @@ def promised_bound(
     True
     """
     sample, c, one_pass = sample_of(cohort), hard_multiplier(cohort), _Pass(W, floor)
-    price = np.zeros(horizon)
-    if 0 < k < cohort.n:
-        k_sample = k * sample.n / cohort.n
+    steps, price = Steps.of(k, horizon, cohort.n, 0.0), np.zeros(horizon)
+    if steps.open.any():
+        k_sample = steps.k * sample.n / cohort.n
         rough = balance(sample, k_sample, horizon, gamma, c, RuleCode.PRICED, 1e-3, one_pass)
-        price = rough.theta / c
+        price[steps.open] = rough.theta[steps.open] / c
     value = one_pass(cohort, price, 1.0, gamma, RuleCode.HARD)[0, -1]
-    return float(value + k * np.sum(gamma ** np.arange(horizon) * price))
+    return float(value + np.sum(steps.k * gamma ** np.arange(horizon) * price))

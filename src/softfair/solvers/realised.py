@@ -23,7 +23,7 @@ from ..kernels.threads import map_parts
 from ..progress import track
 from ..sampling import multiplier
 from .bonuses import Problem, solve
-from .budget import balance
+from .budget import Budget, Steps, balance, reward_range
 from .evenhanded import BonusValues, EvenHandedValues, solve_evenhanded
 from .priced import learning_multiplier
 from .values import Info
@@ -91,7 +91,7 @@ class Goal:
 
 def solve_for(
     cohort: Cohort,
-    k: int,
+    k: Budget,
     horizon: int,
     gamma: float,
     c: float,
@@ -139,12 +139,14 @@ def solve_for(
     """
     from scipy.optimize import brentq
 
-    if k in (0, cohort.n) or c == 0:
+    steps = Steps.of(k, horizon, cohort.n, 0.0)
+    if not steps.open.any() or c == 0:
         raise Infeasible(
-            f"{goal.name} is {goal.value:g}, but with k = {k} of {cohort.n} arms and c = {c:g} "
-            "everybody has the same chance whatever mu is; give mu=0, or 0 < k < n and c > 0"
+            f"{goal.name} is {goal.value:g}, but with k = {steps.k[0]:g} of {cohort.n} arms and "
+            f"c = {c:g} everybody has the same chance whatever mu is; "
+            "give mu=0, or 0 < k < n and c > 0"
         )
-    search = _Search(cohort, k, horizon, gamma, c, goal, welfare, seed)
+    search = _Search(cohort, steps.k, gamma, c, goal, welfare, seed)
     alone = search.figure(0.0)
     if goal.excess(alone) >= -CLOSE:
         if goal.name == "entropy" and goal.excess(alone) > CLOSE:
@@ -154,7 +156,7 @@ def solve_for(
                 "or less with a larger c"
             )
         return 0.0, solve_evenhanded(cohort, k, horizon, gamma, c, 0.0, welfare)
-    unit = 2.0**-6 * k * horizon * float(np.ptp(cohort.reward_rows, axis=1).max() or 1.0)
+    unit = 2.0**-6 * float(steps.k.sum()) * (reward_range(cohort) or 1.0)
     low, high = 0.0, unit
     for _ in track(range(math.ceil(math.log(HIGHEST, 4)) + 1), f"looking for {goal.name}"):
         figure = search.figure(high)
@@ -162,7 +164,7 @@ def solve_for(
             break
         low, high = high, 4 * high
     else:
-        raise Infeasible(_out_of_reach(goal, cohort.n, k, horizon, figure, low))
+        raise Infeasible(_out_of_reach(goal, cohort.n, steps.k, figure, low))
     mu = brentq(lambda mu: goal.excess(search.figure(mu)), low, high, rtol=1e-3, xtol=1e-3 * unit)
     return mu, solve_evenhanded(cohort, k, horizon, gamma, c, mu, welfare)
 
@@ -173,8 +175,7 @@ class _Search:
     def __init__(
         self,
         cohort: Cohort,
-        k: int,
-        horizon: int,
+        k: Floats,
         gamma: float,
         c: float,
         goal: Goal,
@@ -182,15 +183,15 @@ class _Search:
         seed: int,
     ) -> None:
         at = learning_multiplier(cohort, c)
-        whole = Problem(cohort, k, np.ones(horizon), gamma, at, 0.0, WELFARES[welfare])
+        whole = Problem(cohort, k, np.ones(len(k)), gamma, at, 0.0, WELFARES[welfare])
         self._problem, self._goal, self._n, self._draws = (
             whole.sample(),
             goal,
             cohort.n,
-            k * horizon,
+            int(k.sum()),
         )
         self._c = multiplier(c)
-        runs = ARM_STEPS // (self._problem.cohort.n * horizon)
+        runs = ARM_STEPS // (self._problem.cohort.n * len(k))
         seeds = np.random.SeedSequence([seed, RUNS])  # apart from those of `simulate`
         self._keys = seeds.generate_state(max(FEWEST_RUNS, min(RUNS, runs)), np.uint64)
         self._theta: Floats | None = None
@@ -218,29 +219,32 @@ class _Search:
         return BonusValues(problem.cohort, problem.gamma, theta, b, problem.c, info)
 
 
-def _runs(values: BonusValues, k: float, c: float, keys: NDArray[Any]) -> tuple[Counts, Counts]:
-    """Counts and longest waits [runs, n] of one run for each key."""
+def _runs(values: BonusValues, k: Floats, c: float, keys: NDArray[Any]) -> tuple[Counts, Counts]:
+    """Counts and longest waits [runs, n] of one run for each key, with k [T] arms helped."""
     cohort, T, runs = values.cohort, len(values.theta), len(keys)
     states, chosen = np.empty((runs, cohort.n), np.int32), np.empty((runs, cohort.n), np.uint8)
     counts, waiting, longest = np.zeros((3, runs, cohort.n), np.int32)
     map_parts(start_runs, runs, 1, cohort.start_rows, keys, states)
     code = RuleCode.TOP if math.isinf(c) else RuleCode.JOINT
+    # Of a sample of the arms, whole numbers; a decision that helps somebody still does.
+    budget = np.where(k > 0, np.maximum(1, np.rint(k)), 0).astype(np.int64)
     steps = max(1, min(T, ARM_STEPS // cohort.n))
     for first in range(0, T, steps):
         scores = values.rows(first, min(steps, T - first))[None]
         arms = (cohort.P, cohort.reward_rows, scores, first, scores.shape[1], c, int(code))
         kept = (keys, states, chosen, np.empty((runs, T)), counts, waiting, longest)
-        map_parts(run_window, runs, 1, *arms, max(1, round(k)), *kept)
+        map_parts(run_window, runs, 1, *arms, budget, *kept)
     return counts, longest
 
 
-def _out_of_reach(goal: Goal, n: int, k: int, horizon: int, reached: float, mu: float) -> str:
-    """Why a figure cannot be reached, and which can."""
-    draws = k * horizon
+def _out_of_reach(goal: Goal, n: int, k: Floats, reached: float, mu: float) -> str:
+    """Why a figure cannot be reached with k [T] arms helped, and which can."""
+    draws = int(k.sum())
     whole, rest = divmod(draws, n)  # `rest` arms are helped once more than the others
     counts = np.array([whole, whole + 1]) / draws
     most = -float(np.array([n - rest, rest]) @ (counts * np.log(np.maximum(counts, TINY))))
-    everybody = math.ceil(n / k) - 1  # decisions until the last is helped for the first time
+    # Decisions until the last is helped for the first time; all of them if nobody is the last.
+    everybody = int(np.searchsorted(np.cumsum(k), n))
     limit = "counts of draws by chance are not that even"
     if goal.name == "entropy" and goal.value > math.log(n):
         limit = f"shares of {n} arms have at most log n = {math.log(n):.4f}"
@@ -248,8 +252,9 @@ def _out_of_reach(goal: Goal, n: int, k: int, horizon: int, reached: float, mu: 
         limit = f"{draws} helps among {n} arms can show at most {most:.4f}"
     elif goal.name == "never" and draws < n and goal.value < 1 - draws / n:
         limit = f"{draws} helps leave at least {1 - draws / n:.4f} of {n} arms without any"
-    elif goal.name == "wait" and goal.value < min(everybody, horizon):
-        limit = f"with {k} of {n} arms at a time somebody waits {min(everybody, horizon)} decisions"
+    elif goal.name == "wait" and goal.value < everybody:
+        times = f"{k.min():g}" + ("" if k.min() == k.max() else f" to {k.max():g}")
+        limit = f"with {times} of {n} arms at a time somebody waits {everybody} decisions"
     nearest = (
         math.floor(1e4 * (reached - CLOSE)) if GOALS[goal.name] else math.ceil(1e4 * reached)
     ) / 1e4

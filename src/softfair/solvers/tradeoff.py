@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..cohort import Cohort
 from ..errors import InvalidInput
 from .bonuses import Problem, solve
+from .budget import Budget, Steps, reward_range
 from .priced import hard_multiplier, upper_bound
 from .welfare import WELFARES
 
@@ -83,7 +84,7 @@ class TradeoffBound:
 
 def tradeoff_bound(
     cohort: Cohort,
-    k: int,
+    k: Budget,
     horizon: int,
     gamma: float = 1.0,
     welfare: str = "entropy",
@@ -95,8 +96,8 @@ def tradeoff_bound(
     ----------
     cohort : Cohort
         The arms.
-    k : int
-        Arms helped at each decision, 0 < k.
+    k : int or array_like [T]
+        Arms helped at every decision, or at each.
     horizon : int
         Number of decisions T.
     gamma : float
@@ -113,8 +114,8 @@ def tradeoff_bound(
 
     Notes
     -----
-    Let N_i count the helps of arm i under some policy, K = k T, y_i = n E N_i / K. For any prices m
-    and bonuses b = mu u / K, with D the dual of hard maxima,
+    Let N_i count the helps of arm i under some policy, K = sum_t k_t, y_i = n E N_i / K. For any
+    prices m and bonuses b = mu u / K, with D the dual of hard maxima,
 
         E reward <= D(m, b) - sum_i b_i E N_i                    arms alone do at least as well
                  = D(m, b) - mu mean(u y)
@@ -137,19 +138,19 @@ def tradeoff_bound(
     slopes, intercepts = [0.0], [best]
     rule = WELFARES[welfare]
     most = rule.value(np.ones(cohort.n))  # the welfare of even rates
-    if 0 < k < cohort.n:
+    steps = Steps.of(k, horizon, cohort.n, 0.0)
+    if steps.open.any():
         headroom = best - upper_bound(cohort, 0, horizon, gamma)
-        spread = float(np.ptp(cohort.reward_rows, axis=1).max())
-        scale = headroom if headroom > 0 else max(spread, 1.0) * k * T
+        scale = headroom if headroom > 0 else max(reward_range(cohort), 1.0) * float(steps.k.sum())
         rho: Floats = np.power(gamma, np.arange(T, dtype=np.float64))
         theta: Floats | None = None
         u: Floats | None = None
         c = hard_multiplier(cohort)
         for mu in scale * MUS:
-            problem = Problem(cohort, k, rho, 1.0, c, mu, rule, group)
+            problem = Problem(cohort, steps.k, rho, 1.0, c, mu, rule, group)
             solution = solve(problem, ROUGH, theta, u)
             theta, u = solution.theta, solution.bonuses.u
-            value = solution.bonuses.hard_value(theta / c) + k * float(np.sum(theta / c))
+            value = solution.bonuses.hard_value(theta / c) + float(np.sum(steps.k * theta / c))
             b = solution.bonuses.b
             for factor in FACTORS if mu < scale * MUS[-1] else LAST_FACTORS:
                 weight = mu * factor

@@ -225,4 +225,4 @@ class TableValues:
         worth = self.cohort.reward + self.gamma * later  # [count, n, S], of the state reached
         active: Floats = np.einsum("ist,cit->cis", self.cohort.P[:, 1], worth)
         passive: Floats = np.einsum("ist,cit->cis", self.cohort.P[:, 0], worth)
-        return active - passive
+        return active - passive + self.cohort.at_once
