@@ -16,6 +16,7 @@ from softfair.datasets import synthetic
 from softfair.programme.audit import Audit, measure
 from softfair.programme.audit.evidence import Evidence, Planned, predictions
 from softfair.programme.checks import Check
+from softfair.programme.eligibility import Site
 from softfair.programme.models import UNIT, Model
 from softfair.programme.settings import Settings
 from softfair.programme.snapshot import History, People
@@ -90,7 +91,7 @@ def programme(seed: int, n: int = 100, k: int = 12, weeks: int = 10, rounds: int
                 version=1,
                 model=at,
                 c=1.0,
-                sites=[("", k)],
+                sites=[Site("", k)],
                 person=everybody,
                 status=np.zeros(n, np.int64),
                 site=np.zeros(n, np.int64),

@@ -69,7 +69,7 @@ from softfair.programme.audit.statistics import (
     z_score,
 )
 from softfair.programme.audit.words import chance, floored, interval, number, p_value, percent
-from softfair.programme.eligibility import Status
+from softfair.programme.eligibility import Site, Status
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import UNIT, Model
 from softfair.programme.plans import load_plan, make_plan, plan_of
@@ -108,7 +108,7 @@ def planned(
         version=1,
         model=more.get("model", 1),
         c=more.get("c", 1.0),
-        sites=sites or [("", int(np.sum(listed)) if k is None else k)],
+        sites=sites or [Site("", int(np.sum(listed)) if k is None else k)],
         person=np.arange(m),
         status=whole(status, 0),
         site=whole(site, 0),
@@ -435,7 +435,7 @@ def test_a_round_in_numbers():
         [1, 1, 1, 0, 0, 0, 0],
         contacted=[1, 0, -1, 1, 1, 1, 0],
         status=[0, 0, 0, 0, Status.RESERVED, Status.OPTED_OUT, 0],
-        sites=[("a", 3), ("b", 4)],
+        sites=[Site("a", 3), Site("b", 4)],
         round=5,
         c=2.0,
     )
@@ -1072,7 +1072,12 @@ def test_unfair_pairs_by_site_against_a_double_loop():
     (row,) = fairness_of(
         [
             planned(
-                p, np.zeros(30), score=score, site=site, sites=[("a", 3), ("b", 3)], status=status
+                p,
+                np.zeros(30),
+                score=score,
+                site=site,
+                sites=[Site("a", 3), Site("b", 3)],
+                status=status,
             )
         ]
     )

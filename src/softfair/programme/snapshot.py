@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidInput
 from ..progress import say
 from . import store
+from .assignment import Trial, load_trial
 from .entries import STRIDE, numbers_of
 from .retractions import retracted_batches
 from .rounds import Rounds, load_rounds
@@ -156,6 +157,7 @@ class Snapshot:
     people: People
     history: History
     rounds: Rounds = field(default_factory=Rounds)
+    trial: Trial | None = None
 
     def over(self) -> list[int]:
         """The rounds that are over, in their order."""
@@ -219,7 +221,7 @@ def take_snapshot(connection: Connection) -> Snapshot:
             "the programme has no people yet; import them with: softfair import people FILE"
         )
     history, rounds = load_history(connection), load_rounds(connection)
-    return Snapshot(number, settings, batch, people, history, rounds)
+    return Snapshot(number, settings, batch, people, history, rounds, load_trial(connection))
 
 
 def how_many(database: Store) -> int:

@@ -13,6 +13,7 @@ from .off_policy import OffPolicyRow
 from .outcomes import CalibrationRow, DriftRow, EngagementRow
 from .plain import plain
 from .spread import Histograms, Span, Spread
+from .trial import TrialResult
 
 __all__ = ["Audit"]
 
@@ -57,6 +58,8 @@ class Audit:
         The first day of each round that is told of, if rounds have dates.
     protected : tuple of str
         Columns that estimates do not go by.
+    trial : TrialResult, optional
+        What a trial in the programme found; None: there is none.
     """
 
     people: int
@@ -83,6 +86,7 @@ class Audit:
     checkpoint: str = ""
     days: Mapping[int, str] = field(default_factory=dict)
     protected: tuple[str, ...] = ()
+    trial: TrialResult | None = None
 
     def at(self, round: int | None) -> str:
         """A round as sentences and tables name it.
