@@ -129,6 +129,7 @@ def page(seed: int, **size: int) -> Audit:
 def p_values(found: Audit) -> list[float]:
     """Of every comparison of a page that a row can be flagged for."""
     tables = (found.groups, found.engagement, found.calibration, found.cells, found.drift)
+    tables += (found.memory,)
     return [row.p for table in tables for row in table if not np.isnan(row.p)]
 
 
@@ -136,7 +137,7 @@ def alarms(found: Audit) -> list[str]:
     """What a page raises."""
     marks = [
         name
-        for name in ("groups", "engagement", "calibration", "cells", "drift")
+        for name in ("groups", "engagement", "calibration", "cells", "drift", "memory")
         if any(row.flagged for row in getattr(found, name))
     ]
     return marks + [line for line in found.findings if line.startswith("Look")]

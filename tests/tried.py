@@ -27,9 +27,9 @@ from softfair.programme.trials import Units, _known, pairs_of
 
 ARMS = (Arm.SOFTFAIR, Arm.LOTTERY, Arm.USUAL)
 BEFORE, ROUNDS = 10, 8  # weeks of history, rounds of the trial
-INTENSITY = {Arm.SOFTFAIR: 0.15, Arm.LOTTERY: 0.15, Arm.USUAL: 0.04}  # contacts a person and round
+INTENSITY = {Arm.SOFTFAIR: 0.3, Arm.LOTTERY: 0.3, Arm.USUAL: 0.04}  # contacts a person and round
 REACHED, RECORDED, LEAVES = 0.85, 11 / 12, 0.1
-TRIALS = 100  # that the true effect is a mean of
+TRIALS = 40  # that the true effect is a mean of
 
 
 class World(NamedTuple):
@@ -128,14 +128,14 @@ def tried(seed: int, world: World = World()) -> Tried:  # noqa: B008
         return Tried(trial, people, history, np.zeros(len(pairs_of(ARMS))))
     # The truth, for those who are seen in it at all.
     arms = np.stack([shuffled(trial, rng) for _ in range(TRIALS)])
-    many = np.broadcast_to(state, (TRIALS, n))
-    y = mean_outcomes(followed(p, arms, many, guess, rng), here)
+    states = followed(p, arms, np.broadcast_to(state, (TRIALS, n)), guess, rng)
+    y = mean_outcomes(states, here)
+    # Each person's mean in each arm, then over people: who is where does not blur it.
     counted = here.any(axis=0)
-    means = [
-        np.array([one[(arm == a) & counted].mean() for one, arm in zip(y, arms, strict=True)])
-        for a in range(len(ARMS))
-    ]
-    truth = np.array([np.nanmean(means[a] - means[b]) for a, b in pairs_of(ARMS)])
+    many = [np.maximum((arms == a).sum(axis=0), 1) for a in range(3)]
+    own = [np.where(arms == a, y, 0).sum(axis=0) / many[a] for a in range(3)]
+    always = counted & np.all([(arms == a).any(axis=0) for a in range(3)], axis=0)
+    truth = np.array([(own[a] - own[b])[always].mean() for a, b in pairs_of(ARMS)])
     return Tried(trial, people, history, truth)
 
 

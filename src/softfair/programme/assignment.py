@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -32,9 +32,6 @@ from numpy.typing import NDArray
 from . import store
 from .luck import numbered, numbers
 from .store import Connection, append, fetch
-
-if TYPE_CHECKING:
-    from .snapshot import People
 
 __all__ = ["Arm", "Design", "Trial", "assigned", "load_trial", "replays", "store_trial"]
 
@@ -117,21 +114,25 @@ class Trial:
             return list(self.design.values)
         return [names[i] for i in self.person]
 
-    def arms_of(self, people: People) -> Ints:
+    def arms_of(self, names: Sequence[str], sites: Sequence[str]) -> Ints:
         """The arm of everybody [n], also of those who came later.
 
         Who was assigned keeps the arm, wherever they go. Who came later is in the arm of their
         site, or, where people or unknown sites are concerned, in one by the luck of the name.
+
+        Parameters
+        ----------
+        names
+            Of all people [n].
+        sites
+            The value of the column that was assigned by, of all people [n]; "": none.
         """
-        arms = np.full(people.n, -1)
+        arms = np.full(len(names), -1)
         arms[self.person] = self.arm
         later = np.flatnonzero(arms < 0)
         if not len(later):
             return arms
-        theirs = [people.names[i] for i in later]
-        if self.design.sites is not None and self.design.sites in people.columns():
-            values, code = people.group(self.design.sites)
-            theirs = [values[code[i]] or people.names[i] for i in later]
+        theirs = [sites[i] or names[i] for i in later.tolist()]
         known = dict(zip(self.design.values, self.unit_arms.tolist(), strict=False))
         share = numbers(self.key, theirs)[:, 0] * NEWCOMERS
         ends = np.cumsum(self.design.shares)[:-1]

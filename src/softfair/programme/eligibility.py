@@ -164,7 +164,7 @@ class _Cells:
     @classmethod
     def of(cls, now: Snapshot, trial: Trial, site: Ints, sites: int) -> _Cells:
         """From the site of everybody [n], below 0 for none."""
-        arms, arm = trial.design.arms, trial.arms_of(now.people)
+        arms, arm = trial.design.arms, now.arms()
         A = len(arms)
         there = trial.person[site[trial.person] >= 0]
         people = np.bincount(site[there] * A + arm[there], minlength=sites * A).reshape(sites, A)

@@ -183,6 +183,16 @@ class Snapshot:
             at += 1
         return at
 
+    def arms(self) -> Ints:
+        """The place of everybody's arm [n] among those of the trial; -1: there is none."""
+        if self.trial is None:
+            return np.full(self.people.n, -1)
+        column, sites = self.trial.design.sites, [""] * self.people.n
+        if column is not None and column in self.people.columns():
+            values, code = self.people.group(column)
+            sites = [values[place] for place in code]
+        return self.trial.arms_of(self.people.names, sites)
+
     def nothing_learnt(self) -> str | None:
         """Why nothing can be learnt from the history; None: something can."""
         history = self.history

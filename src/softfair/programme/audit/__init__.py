@@ -3,7 +3,7 @@
 Rooms, each on those before it: ``words`` (how a figure is written), ``plain`` (typed rows as JSON),
 ``statistics`` (what chance explains), ``deeds`` (what was done that could bend a list),
 ``evidence`` (what is read from the database), the measures ``lists``, ``spread``, ``groups``,
-``outcomes``, ``off_policy`` and ``trial``, ``result`` (all of it),
+``outcomes``, ``memory``, ``off_policy`` and ``trial``, ``result`` (all of it),
 ``findings`` (in sentences), ``tables``, ``pictures`` and ``presentation`` (on a terminal and as a
 page). The equations stand at the top of the room that computes them.
 """
@@ -17,6 +17,7 @@ from .evidence import Evidence, Store, read
 from .findings import findings_of
 from .groups import groups_of
 from .lists import fairness_of, lists_of, rounds_of
+from .memory import memory_of
 from .off_policy import off_policy_of, policies_for
 from .outcomes import calibration_of, cells_of, drift_of, engagement_of
 from .presentation import show, write_page
@@ -73,9 +74,9 @@ def measure(evidence: Evidence, cs: Sequence[float] = (), names: int = 0) -> Aud
     groups, engagement = groups_of(planned, people, S, z), engagement_of(predictions, z)
     calibration = calibration_of(predictions, z)
     cells = cells_of(predictions, settings.states, z)
-    trial = _trial(evidence)
+    memory, trial = memory_of(history, settings.states, settings.cooldown), _trial(evidence)
     missing = () if trial is None else trial.missing
-    compared = (groups, engagement, calibration, cells, drift, missing)
+    compared = (groups, engagement, calibration, cells, drift, memory, missing)
     alarm = alarm_level(row.p for table in compared for row in table)
     measured = Audit(
         people=people.n,
@@ -102,6 +103,7 @@ def measure(evidence: Evidence, cs: Sequence[float] = (), names: int = 0) -> Aud
         checkpoint=evidence.check.checkpoint,
         days=_days(evidence, [recent.first, recent.last, spread.first_round]),
         protected=settings.protected,
+        memory=flag(memory, alarm),
         trial=None if trial is None else replace(trial, missing=flag(missing, alarm)),
     )
     return replace(measured, findings=tuple(findings_of(measured)))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from .memory import AFTER_CONTACT
 from .off_policy import LOTTERY
 from .result import Audit
 from .statistics import LISTS_SIGNIFICANT
@@ -354,6 +355,20 @@ def drift(audit: Audit) -> Iterator[str]:
         )
 
 
+def memory(audit: Audit) -> Iterator[str]:
+    """Whether more than the state now tells what comes."""
+    for row in audit.memory:
+        if row.flagged:
+            who = "people who were in it the round before"
+            if row.after == AFTER_CONTACT:
+                who = "people who had been contacted the round before"
+            yield (
+                f"{LOOK} more than the state now tells what comes. In state {row.state}, {who} "
+                f"stayed {row.observed} times; {row.expected:.0f} are expected of the same people "
+                "if only the state now counts and chances do not change with time."
+            )
+
+
 FINDINGS: tuple[Callable[[Audit], Iterator[str]], ...] = (
     checked,
     luck,
@@ -373,4 +388,5 @@ FINDINGS: tuple[Callable[[Audit], Iterator[str]], ...] = (
     lottery,
     trial,
     drift,
+    memory,
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .groups import Rate
+from .memory import AFTER_CONTACT
 from .outcomes import CalibrationRow, ChanceBin
 from .result import Audit
 from .words import NONE, interval, number, p_value, percent, points
@@ -52,7 +53,7 @@ def sections(audit: Audit) -> list[Section]:
     """
     tables = (
         *(_effects, _arms) * (audit.trial is not None),
-        *(_lists, _rounds, _spread, _groups, _off_policy, _calibration, _drift),
+        *(_lists, _rounds, _spread, _groups, _off_policy, _calibration, _drift, _memory),
     )
     return [section for table in tables if (section := table(audit)).rows]
 
@@ -350,5 +351,28 @@ def _drift(audit: Audit) -> Section:
                 p_value(row.p, row.flagged),
             ]
             for row in audit.drift
+        ],
+    )
+
+
+def _memory(audit: Audit) -> Section:
+    return Section(
+        "memory",
+        "Does more than the state now tell?",
+        "Plans take the state now for all that counts. Here is how often people who were left "
+        "alone stayed in a state, of those who were in it the round before, and of those who had "
+        "been contacted the round before; against what is expected of the same people if that "
+        "does not count. Chances that change with time look like memory, too.",
+        ["state", "the round before", "moves", "expected", "stayed", "p"],
+        [
+            [
+                row.state,
+                "contacted" if row.after == AFTER_CONTACT else "in the same state",
+                str(row.moves),
+                number(row.expected),
+                str(row.observed),
+                p_value(row.p, row.flagged),
+            ]
+            for row in audit.memory
         ],
     )
