@@ -20,7 +20,7 @@ import numpy as np
 
 from softfair.progress import track
 
-TABLES = ("groups", "engagement", "calibration", "cells", "drift")
+TABLES = ("groups", "engagement", "calibration", "cells", "drift", "memory")
 
 
 def main(programmes: int = 200) -> None:

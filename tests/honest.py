@@ -16,6 +16,7 @@ from softfair.datasets import synthetic
 from softfair.programme.audit import Audit, measure
 from softfair.programme.audit.evidence import Evidence, Planned, predictions
 from softfair.programme.checks import Check
+from softfair.programme.eligibility import Site
 from softfair.programme.models import UNIT, Model
 from softfair.programme.settings import Settings
 from softfair.programme.snapshot import History, People
@@ -90,7 +91,7 @@ def programme(seed: int, n: int = 100, k: int = 12, weeks: int = 10, rounds: int
                 version=1,
                 model=at,
                 c=1.0,
-                sites=[("", k)],
+                sites=[Site("", k)],
                 person=everybody,
                 status=np.zeros(n, np.int64),
                 site=np.zeros(n, np.int64),
@@ -128,6 +129,7 @@ def page(seed: int, **size: int) -> Audit:
 def p_values(found: Audit) -> list[float]:
     """Of every comparison of a page that a row can be flagged for."""
     tables = (found.groups, found.engagement, found.calibration, found.cells, found.drift)
+    tables += (found.memory,)
     return [row.p for table in tables for row in table if not np.isnan(row.p)]
 
 
@@ -135,7 +137,7 @@ def alarms(found: Audit) -> list[str]:
     """What a page raises."""
     marks = [
         name
-        for name in ("groups", "engagement", "calibration", "cells", "drift")
+        for name in ("groups", "engagement", "calibration", "cells", "drift", "memory")
         if any(row.flagged for row in getattr(found, name))
     ]
     return marks + [line for line in found.findings if line.startswith("Look")]

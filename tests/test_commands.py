@@ -126,6 +126,12 @@ def sample_folder(tmp_path_factory):
         (["record", "--sample"], "planned"),
         (["record", "none.csv", "--sample"], "not both"),
         (["export", "plan"], "no plan yet"),
+        (["trial"], "which arms?"),
+        (["trial", "--arms", "softfair,magic"], "no arm 'magic'"),
+        (["trial", "--arms", "softfair,usual", "--share", "0.5,0.6"], "sum to 1.1"),
+        (["trial", "--arms", "softfair,usual", "--share", "1,0"], "above 0"),
+        (["trial", "--arms", "softfair,usual", "--sites", "planet"], "no group column"),
+        (["trial", "--arms", "softfair,lottery,usual", "--sites", "language"], "at least 2"),
         (["export", "audit", "--out", "x.pdf"], "csv"),
     ],
 )

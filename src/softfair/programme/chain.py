@@ -1,10 +1,10 @@
 """The log of a database: one entry for each transaction, and a head that stands for all of them.
 
-Tables only grow, each by one column (`grows_by`): its number, or that of the batch or plan that a
-row came with. When a transaction ends, `seal` adds an entry: for each table that grew, how far it
-grew, how many rows came and the SHA-256 of their content. The entries are the leaves of a Merkle
-tree as in RFC 6962. Its head, a checkpoint in the format of C2SP (tlog-checkpoint, and signed-note
-if it is signed), is a few lines of text:
+Tables only grow, each by one column (`grows_by`): its number, or that of the batch, plan or trial
+that a row came with. When a transaction ends, `seal` adds an entry: for each table that grew, how
+far it grew, how many rows came and the SHA-256 of their content. The entries are the leaves of a
+Merkle tree as in RFC 6962. Its head, a checkpoint in the format of C2SP (tlog-checkpoint, and
+signed-note if it is signed), is a few lines of text:
 
     softfair/<hash of the programme's seed>
     <number of entries>
@@ -53,7 +53,7 @@ Connection = sa.Connection
 
 LINK = "link"
 OUTSIDE = ("meta", LINK)  # the version of the schema changes with the software; the log itself
-PARENTS = ("batch", "plan")  # tables whose numbers order the rows of others
+PARENTS = ("batch", "plan", "trial")  # tables whose numbers order the rows of others
 MANY = 10_000  # rows from which on they are not read back to be digested
 BUNDLE = 4096  # persons whose rows PostgreSQL sends as one value
 WIDTH = 60  # of a checkpoint's lines, which stand on printed pages
@@ -79,8 +79,8 @@ def link_table(tables: sa.MetaData) -> sa.Table:
 def grows_by(table: sa.Table) -> sa.Column[Any]:
     """The column by which a table grows: rows that come later have a higher number in it.
 
-    It is the only column of the primary key, or the one named after a batch or a plan, or what the
-    table itself says by ``info={"grows_by": name}``.
+    It is the only column of the primary key, or the one named after a batch, plan or trial, or what
+    the table itself says by ``info={"grows_by": name}``.
 
     Raises
     ------

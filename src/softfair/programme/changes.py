@@ -34,6 +34,7 @@ WHY = {
     Status.NO_SITE: "without a site",
     Status.ABSENT: "absent",
     Status.COOLING: "contacted shortly before",
+    Status.USUAL: "in the trial's usual arm",
 }
 TAKEN_OFF = {
     Why.PLACE: "without a place",

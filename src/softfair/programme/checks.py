@@ -11,7 +11,7 @@ from . import chain, store
 from .chain import Checkpoint
 from .luck import QUICKNET, Chain, seed_hash
 from .notes import signed
-from .plans.replaying import Verdict, verify_in
+from .plans.replaying import Verdict, trial_faults, verify_in
 from .plans.stored import Rows, rows_by_plan
 from .settings import Settings
 from .store import Connection, Store
@@ -37,6 +37,8 @@ class Check:
         The replay of each plan.
     since
         How the log differs from what it was at an earlier checkpoint.
+    trial
+        What is wrong with the assignment of a trial; None: there is none.
     """
 
     entries: int
@@ -45,6 +47,7 @@ class Check:
     faults: tuple[str, ...]
     verdicts: tuple[Verdict, ...]
     since: tuple[str, ...] = ()
+    trial: tuple[str, ...] | None = None
 
     @property
     def wrong(self) -> tuple[str, ...]:
@@ -54,7 +57,7 @@ class Check:
             for one in self.verdicts
             if one.wrong
         )
-        return (*self.since, *self.faults, *plans)
+        return (*self.since, *self.faults, *(self.trial or ()), *plans)
 
 
 def check(database: Store, against: Checkpoint | None = None, beacons: Chain = QUICKNET) -> Check:
@@ -98,6 +101,7 @@ def check_in(
         faults=faults,
         verdicts=tuple(verify_in(connection, beacons, rows)),
         since=since,
+        trial=trial_faults(connection),
     )
 
 

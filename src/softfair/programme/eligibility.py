@@ -1,11 +1,15 @@
 """Who takes part in the draw of a round, at which site, and in which state they are.
 
 Where capacity goes by a group column, each of its values with a capacity is a site, with a cohort
-and a draw of its own; otherwise there is one site without a name.
+and a draw of its own; otherwise there is one site without a name. During a trial every site falls
+into one for each arm, with the arm's part of its capacity; the usual arm has none, and its part is
+left to what is done without a list.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
@@ -14,16 +18,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
+from .assignment import Arm, Trial
 from .entries import STRIDE
 from .models import Model
 from .snapshot import Snapshot
 from .store import UNKNOWN
 
-__all__ = ["WAITING", "Eligibility", "Site", "Status", "beliefs", "eligibility_of"]
+__all__ = [
+    "WAITING",
+    "Eligibility",
+    "Site",
+    "Status",
+    "beliefs",
+    "eligibility_of",
+    "sites_of",
+    "sites_to_json",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+TURN = (5**0.5 - 1) / 2  # the golden ratio: its multiples fill the unit interval evenly
 FORGOTTEN = 500  # rounds after which the last state seen says nothing about the state now
 
 
@@ -39,17 +54,33 @@ class Status(IntEnum):
     NO_SITE = 6
     ABSENT = 7
     UNNAMED = 8
+    USUAL = 9
 
 
 # Those who are in the programme, and so in the cohort that is planned for.
-WAITING = (Status.IN_DRAW, Status.COOLING, Status.RESERVED, Status.ABSENT)
+WAITING = (Status.IN_DRAW, Status.COOLING, Status.RESERVED, Status.ABSENT, Status.USUAL)
 
 
 class Site(NamedTuple):
     """A value of the column that capacity goes by, and how many people it can help a round."""
 
-    name: str  # "" if capacity does not go by group
+    name: str  # "" if capacity does not go by group; with the arm in a trial
     capacity: int
+    arm: str = ""  # of a trial; "": there is none
+
+    def c(self, c: float) -> float:
+        """The multiplier of its draw, where that of the plan is c."""
+        return 0.0 if self.arm == Arm.LOTTERY else c
+
+
+def sites_to_json(sites: Sequence[Site]) -> str:
+    """Sites as they are stored with a plan: [[name, capacity], ...], with the arm in a trial."""
+    return json.dumps([one if one.arm else one[:2] for one in sites])
+
+
+def sites_of(text: str) -> list[Site]:
+    """The inverse of `sites_to_json`."""
+    return [Site(*one) for one in json.loads(text)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +119,14 @@ def eligibility_of(now: Snapshot, at: int) -> Eligibility:
     sites, site = _sites(now)
     special = [Site(one.name, now.settings.capacity_in(at, one.capacity)) for one in sites]
     usual = [one.capacity for one in sites]
-    eligibility = Eligibility(special, site, _statuses(now, at, site), usual)
-    if not any(len(eligibility.waiting(j)) for j in range(len(sites))):
+    left_alone = np.zeros(now.people.n, bool)
+    if now.trial is not None and now.trial.runs_in(at):
+        cells = _Cells.of(now, now.trial, site, len(sites))
+        usual = [one.capacity for one in cells.sites(sites, 0.5)]
+        turns = np.array([TURN * (at + j) % 1 for j in range(len(sites))])
+        special, left_alone, site = cells.sites(special, turns), cells.left_alone, cells.place
+    eligibility = Eligibility(special, site, _statuses(now, at, site, left_alone), usual)
+    if not any(len(eligibility.waiting(j)) for j in range(len(eligibility.sites))):
         raise InvalidInput(
             f"nobody is in the programme in round {at}; import people, or see who left or opted out"
         )
@@ -114,7 +151,52 @@ def _sites(now: Snapshot) -> tuple[list[Site], Ints]:
     return sites, np.array([place.get(value, -1) for value in values])[codes]
 
 
-def _statuses(now: Snapshot, at: int, site: Ints) -> Ints:
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """The sites of a programme, each divided among the arms of a trial."""
+
+    arms: tuple[Arm, ...]
+    people: Ints  # [sites, arms] how many were assigned
+    shares: tuple[float, ...]  # of the arms, for a site at which nobody was
+    place: Ints  # [n] place of everybody among the sites with an arm; -1: none
+    left_alone: NDArray[np.bool_]  # [n] who is in the usual arm
+
+    @classmethod
+    def of(cls, now: Snapshot, trial: Trial, site: Ints, sites: int) -> _Cells:
+        """From the site of everybody [n], below 0 for none."""
+        arms, arm = trial.design.arms, now.arms()
+        A = len(arms)
+        there = trial.person[site[trial.person] >= 0]
+        people = np.bincount(site[there] * A + arm[there], minlength=sites * A).reshape(sites, A)
+        drawn = [a for a in range(A) if arms[a] is not Arm.USUAL]
+        rank = np.full(A, -1)
+        rank[drawn] = np.arange(len(drawn))
+        left_alone = rank[arm] < 0
+        place = np.where(left_alone | (site < 0), -1, site * len(drawn) + rank[arm])
+        return cls(arms, people, trial.design.shares, place, left_alone)
+
+    def sites(self, sites: list[Site], turns: Floats | float) -> list[Site]:
+        """Sites with an arm, and the arm's part of the capacity by the people it has there.
+
+        A part need not be a whole number: with turns between 0 and 1 [sites] that differ from
+        round to round every arm has its part on average, and a site never more than its capacity.
+        """
+        found = []
+        for one, people, turn in zip(
+            sites, self.people, np.broadcast_to(turns, len(sites)), strict=True
+        ):
+            weights = people if people.sum() else np.array(self.shares)
+            ends = np.cumsum([0, *weights]) * one.capacity / weights.sum()
+            parts = np.diff(np.floor(ends + turn)).astype(np.int64).tolist()
+            found += [
+                Site(f"{one.name} / {arm}" if one.name else str(arm), part, str(arm))
+                for arm, part in zip(self.arms, parts, strict=True)
+                if arm is not Arm.USUAL
+            ]
+        return found
+
+
+def _statuses(now: Snapshot, at: int, site: Ints, left_alone: NDArray[np.bool_]) -> Ints:
     """Whether each person is in the draw of a round, else the first reason that applies [n]."""
     settings, people, history = now.settings, now.people, now.history
     recently = (
@@ -127,8 +209,9 @@ def _statuses(now: Snapshot, at: int, site: Ints) -> Ints:
         (people.opted_out == 1, Status.OPTED_OUT),
         ((people.departed != UNKNOWN) & (people.departed <= at), Status.LEFT),
         (people.enrolled > at, Status.NOT_YET),
-        (site < 0, Status.NO_SITE),
+        ((site < 0) & ~left_alone, Status.NO_SITE),
         (people.reserved == at, Status.RESERVED),
+        (left_alone, Status.USUAL),
         (people.absent(at), Status.ABSENT),
         (cooling, Status.COOLING),
     ]

@@ -65,6 +65,12 @@ def journal(database: Store) -> list[Act]:
             note = f"version {row.version}: {row.reason}" if row.version > 1 else ""
             name = who.get(("plan", row.id), "")
             acts.append(Act(row.created, name, "plan", row.id, None, None, None, row.round, note))
+        t = store.trial
+        trials = sa.select(t.c.id, t.c.created, t.c.first, t.c.last).order_by(t.c.id)
+        for row in connection.execute(trials):
+            note = f"arms assigned, rounds {row.first} to {row.last}"
+            name = who.get(("trial", row.id), "")
+            acts.append(Act(row.created, name, "trial", row.id, None, None, None, row.first, note))
         acts += _calls(connection, who)
         a = store.account
         for row in connection.execute(sa.select(a).order_by(a.c.id)):

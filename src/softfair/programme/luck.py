@@ -36,6 +36,7 @@ from ..errors import InvalidInput
 __all__ = [
     "QUICKNET",
     "SEED_BITS",
+    "TRIAL",
     "Beacon",
     "Chain",
     "Luck",
@@ -46,6 +47,7 @@ __all__ = [
 
 SEED_BITS = 128  # of a programme's seed, unless it is given
 TELLING = 64  # a seed of fewer bits can be found from its hash by trying them all
+TRIAL = "softfair trial"  # what the luck of an assignment is told apart by
 LONGEST_TEXT = 1000  # characters of luck
 LEAD = 300  # seconds between a commitment and its beacon, in which its code can be given away
 DOMAIN = b"BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_NUL_"  # of drand's scheme
@@ -205,9 +207,9 @@ class Luck:
         """The part of the key that came from outside; the same luck twice has the same."""
         return self.beacon.signature if self.beacon else self.text or ""
 
-    def key(self, seed: int, round: int) -> str:
-        """The key of a round's draw, 64 hexadecimal digits."""
-        content = json.dumps(["softfair luck", str(seed), round, self.source, self.outside])
+    def key(self, seed: int, round: int, of: str = "softfair luck") -> str:
+        """The key of a round's draw, or of another draw in that round, 64 hexadecimal digits."""
+        content = json.dumps([of, str(seed), round, self.source, self.outside])
         return hashlib.sha256(content.encode()).hexdigest()
 
     def to_json(self) -> str:
@@ -260,6 +262,21 @@ def further(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """
     first = _mixed(_mixed(numbers[:, 0]) ^ numbers[:, 1])
     return np.stack([first, _mixed(first ^ _mixed(numbers[:, 1]))], axis=1)
+
+
+def numbered(numbers: NDArray[np.uint64], number: int) -> NDArray[np.uint64]:
+    """The luck of the same people or sites in one of many tries [n].
+
+    Parameters
+    ----------
+    numbers
+        Everybody's luck [n, 2].
+    number
+        Of the try, from 0 on.
+    """
+    with np.errstate(over="ignore"):
+        second = _mixed(numbers[:, 1] + np.uint64(number))
+    return _mixed(numbers[:, 0] ^ second)
 
 
 def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

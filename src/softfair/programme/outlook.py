@@ -40,6 +40,7 @@ from ..solvers import solve_priced
 from ..solvers.evenhanded import BonusValues
 from ..solvers.priced import hard_multiplier
 from ..solvers.values import PriceValues
+from .assignment import Arm
 from .models import Model
 from .settings import SOFTFAIR, Evenness, Settings, Target
 from .snapshot import People
@@ -199,14 +200,18 @@ class SiteCohort:
         Rounds that are left, this one included.
     who
         Their numbers in the programme [n].
+    arm
+        Of a trial; in that of the lottery any c counts as 0.
     """
 
-    def __init__(self, cohort: Cohort, k: int, horizon: int, who: Ints) -> None:
-        self.cohort, self.k, self.horizon, self.who = cohort, k, horizon, who
+    def __init__(self, cohort: Cohort, k: int, horizon: int, who: Ints, arm: str = "") -> None:
+        self.cohort, self.k, self.horizon, self.who, self.arm = cohort, k, horizon, who, arm
         self._solved: tuple[tuple[float, Evenness], Solved] | None = None  # the last solution
 
     def solved(self, c: float, evenness: Evenness = SOFTFAIR) -> Solved:
         """Gains, bonuses and prices at multiplier c; the last solution is remembered."""
+        if self.arm == Arm.LOTTERY:
+            c, evenness = 0.0, SOFTFAIR
         if self._solved is None or self._solved[0] != (c, evenness):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NotConverged)  # the outlook has the residual
@@ -471,9 +476,9 @@ def choose_c(cohorts: Sequence[SiteCohort], settings: Settings, people: People) 
 def _cost_of_sites(cohorts: Sequence[SiteCohort], people: People, gained: float) -> float | None:
     """What capacity by site loses against the same capacity for all, both at their most effective.
 
-    It is a share of what the latter gains.
+    It is a share of what the latter gains. Arms of a trial are no such sites.
     """
-    if len(cohorts) < 2:
+    if len(cohorts) < 2 or any(one.arm for one in cohorts):
         return None
     everybody = Cohort(
         np.concatenate([one.cohort.P for one in cohorts]),

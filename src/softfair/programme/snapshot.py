@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidInput
 from ..progress import say
 from . import store
+from .assignment import Trial, load_trial
 from .entries import STRIDE, numbers_of
 from .retractions import retracted_batches
 from .rounds import Rounds, load_rounds
@@ -171,6 +172,7 @@ class Snapshot:
     people: People
     history: History
     rounds: Rounds = field(default_factory=Rounds)
+    trial: Trial | None = None
 
     def over(self) -> list[int]:
         """The rounds that are over, in their order."""
@@ -195,6 +197,16 @@ class Snapshot:
         while self.settings.no_capacity(at) and at not in self.rounds.lists:
             at += 1
         return at
+
+    def arms(self) -> Ints:
+        """The place of everybody's arm [n] among those of the trial; -1: there is none."""
+        if self.trial is None:
+            return np.full(self.people.n, -1)
+        column, sites = self.trial.design.sites, [""] * self.people.n
+        if column is not None and column in self.people.columns():
+            values, code = self.people.group(column)
+            sites = [values[place] for place in code]
+        return self.trial.arms_of(self.people.names, sites)
 
     def nothing_learnt(self) -> str | None:
         """Why nothing can be learnt from the history; None: something can."""
@@ -234,7 +246,7 @@ def take_snapshot(connection: Connection) -> Snapshot:
             "the programme has no people yet; import them with: softfair import people FILE"
         )
     history, rounds = load_history(connection), load_rounds(connection)
-    return Snapshot(number, settings, batch, people, history, rounds)
+    return Snapshot(number, settings, batch, people, history, rounds, load_trial(connection))
 
 
 def how_many(database: Store) -> int:

@@ -8,6 +8,7 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
+from .assignment import Trial
 from .settings import Settings
 from .snapshot import Snapshot, take_snapshot
 from .store import UNKNOWN, Store, plan_in_force
@@ -54,6 +55,7 @@ class Standing:
     due: tuple[str, ...]  # what to do, in the order to do it
     waiting: tuple[tuple[str, int | None], ...]  # who waits longest: name, rounds (None: always)
     last: LastRound | None
+    trial: str | None = None  # its rounds and arms, in a sentence; None: there is none
 
     def today(self, day: date) -> int | None:
         """The round that a day is in; None without a calendar."""
@@ -94,7 +96,17 @@ def standing(database: Store, named: int = NAMED) -> Standing:
         due=tuple(_due(now, at, number is not None, opened)),
         waiting=_waiting(now, at, ~gone & (people.enrolled <= at), named),
         last=last,
+        trial=None if now.trial is None else _said(now.trial, at),
     )
+
+
+def _said(trial: Trial, at: int) -> str:
+    """A trial in a sentence."""
+    many = np.bincount(trial.arm, minlength=len(trial.design.arms))
+    arms = ", ".join(f"{arm} {n}" for arm, n in zip(trial.design.arms, many, strict=True))
+    by = "" if trial.design.sites is None else f", by {trial.design.sites}"
+    over = ", over" * (at > trial.last)
+    return f"Trial: rounds {trial.first} to {trial.last}{over}; people: {arms}{by}."
 
 
 def _open(now: Snapshot, at: int) -> OpenRound:

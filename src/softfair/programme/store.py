@@ -18,8 +18,10 @@ the same thing, the one with the highest batch (or version) is in force.
     plan_row      each person's part in it: state, score, probability, on the list or why not
     reserve       the order in which a plan's people are called: the list first, then who is next
     call          who was called from the reserve, or taken off a list (the latest row in force)
-    signature     who made a batch, setting, model, plan, call or commitment
+    signature     who made a batch, setting, model, plan, call, commitment or trial
     commitment    a plan whose luck is still open (see `plans.making`)
+    trial         what was asked of a trial, what was known of its people, and its key
+    assignment    the arm of each person of a trial (see `assignment`)
     account       who may use the pages and the API, and how far (latest row of a name in force)
     visit         who signed in and out (see `softfair.web.accounts`)
     link          one entry of the log for each transaction: what it added to the tables above
@@ -71,6 +73,7 @@ __all__ = [
     "Store",
     "account",
     "append",
+    "assignment",
     "batch",
     "c_from_json",
     "c_to_json",
@@ -92,13 +95,14 @@ __all__ = [
     "setting",
     "sign",
     "signature",
+    "trial",
     "visit",
     "whole_tables",
 ]
 
 Connection = sa.Connection
 
-VERSION = 4  # of the schema below
+VERSION = 5  # of the schema below
 DEFAULT = "softfair.db"
 MANY = 1_000_000  # from this many rows on, work takes seconds and is announced
 PATIENCE = 600_000  # milliseconds that a writer waits for the one before
@@ -204,7 +208,7 @@ signature = sa.Table(
     "signature",
     tables,
     sa.Column("id", whole, primary_key=True),
-    sa.Column("kind", sa.Text, nullable=False),  # batch, setting, model, plan, call, commitment
+    sa.Column("kind", sa.Text, nullable=False),  # the table, such as batch or plan
     sa.Column("number", whole, nullable=False),
     sa.Column("who", sa.Text, nullable=False),
     sa.UniqueConstraint("kind", "number"),
@@ -290,6 +294,29 @@ commitment = sa.Table(
     sa.Column("content", sa.LargeBinary, nullable=False),  # arrays, NumPy's npz
     sa.Column("digest", sa.Text, nullable=False),
 )
+trial = sa.Table(
+    "trial",
+    tables,
+    sa.Column("id", whole, primary_key=True),
+    sa.Column("created", sa.Text, nullable=False),
+    sa.Column("software", sa.Text, nullable=False),
+    sa.Column("setting", whole, sa.ForeignKey("setting.id"), nullable=False),
+    sa.Column("first", whole, nullable=False),  # its first and last round
+    sa.Column("last", whole, nullable=False),
+    sa.Column("seed", sa.Text, nullable=False),  # hexadecimal: the key of its luck
+    sa.Column("design", sa.Text, nullable=False),  # JSON: see assignment.Design
+    sa.Column("power", sa.Text, nullable=False),  # JSON: what was told beforehand
+    sa.Column("content", sa.LargeBinary, nullable=False),  # what was known of units, NumPy's npz
+)
+assignment = sa.Table(
+    "assignment",
+    tables,
+    sa.Column("trial", whole, primary_key=True, autoincrement=False),
+    sa.Column("person", whole, primary_key=True, autoincrement=False),
+    sa.Column("unit", whole, nullable=False),  # row of the trial's content
+    sa.Column("arm", small, nullable=False),  # place in the design's arms
+    sqlite_with_rowid=False,
+)
 account = sa.Table(
     "account",
     tables,
@@ -315,7 +342,7 @@ link = chain.link_table(tables)
 # The statements that turn a database of one version into the next; a table stands for its making.
 # Version 1 had no reservations; version 2 had no bonuses, files' names, retractions, absences,
 # details, values, signatures, luck of persons, commitments and log; version 3 had neither reserves
-# nor accounts.
+# nor accounts; version 4 had no trials.
 MIGRATIONS: dict[int, Sequence[str | sa.Table]] = {
     1: ("ALTER TABLE person_fact ADD COLUMN reserved INTEGER",),
     2: (
@@ -337,6 +364,7 @@ MIGRATIONS: dict[int, Sequence[str | sa.Table]] = {
         link,
     ),
     3: (reserve, call, account, visit),
+    4: (trial, assignment),
 }
 
 

@@ -2,11 +2,10 @@
 
 Rooms, each on those before it: ``words`` (how a figure is written), ``plain`` (typed rows as JSON),
 ``statistics`` (what chance explains), ``deeds`` (what was done that could bend a list),
-``evidence`` (what is read from the database), the measures
-``lists``, ``spread``, ``groups``, ``outcomes`` and ``off_policy``, ``result`` (all of it),
-``logged`` (all of it as rows), ``findings`` (in sentences), ``tables``, ``pictures`` and
-``presentation`` (on a terminal and as a page). The equations stand at the top of the room that
-computes them.
+``evidence`` (what is read from the database), the measures ``lists``, ``spread``, ``groups``,
+``outcomes``, ``memory``, ``off_policy`` and ``trial``, ``result`` (all of it), ``logged`` (all of
+it as rows), ``findings`` (in sentences), ``tables``, ``pictures`` and ``presentation`` (on a
+terminal and as a page). The equations stand at the top of the room that computes them.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from .evidence import Evidence, Store, read
 from .findings import findings_of
 from .groups import groups_of
 from .lists import fairness_of, lists_of, rounds_of
+from .memory import memory_of
 from .off_policy import off_policy_of, policies_for
 from .outcomes import calibration_of, cells_of, drift_of, engagement_of
 from .presentation import show, write_page
@@ -25,6 +25,7 @@ from .result import Audit
 from .spread import spread_of
 from .statistics import alarm_level, flag, quantile
 from .tables import Section, sections
+from .trial import TrialResult, trial_result
 
 __all__ = ["Audit", "Section", "audit", "measure", "sections", "show", "write_page"]
 
@@ -73,7 +74,9 @@ def measure(evidence: Evidence, cs: Sequence[float] = (), names: int = 0) -> Aud
     groups, engagement = groups_of(planned, people, S, z), engagement_of(predictions, z)
     calibration = calibration_of(predictions, z)
     cells = cells_of(predictions, settings.states, z)
-    compared = (groups, engagement, calibration, cells, drift)
+    memory, trial = memory_of(history, settings.states, settings.cooldown), _trial(evidence)
+    missing = () if trial is None else trial.missing
+    compared = (groups, engagement, calibration, cells, drift, memory, missing)
     alarm = alarm_level(row.p for table in compared for row in table)
     measured = Audit(
         people=people.n,
@@ -100,8 +103,18 @@ def measure(evidence: Evidence, cs: Sequence[float] = (), names: int = 0) -> Aud
         checkpoint=evidence.check.checkpoint,
         days=_days(evidence, [recent.first, recent.last, spread.first_round]),
         protected=settings.protected,
+        memory=flag(memory, alarm),
+        trial=None if trial is None else replace(trial, missing=flag(missing, alarm)),
     )
     return replace(measured, findings=tuple(findings_of(measured)))
+
+
+def _trial(evidence: Evidence) -> TrialResult | None:
+    """What the trial found, if there is one."""
+    if evidence.trial is None:
+        return None
+    people, history, S = evidence.people, evidence.history, evidence.settings.S
+    return trial_result(evidence.trial, people, history, evidence.planned, S)
 
 
 def _days(evidence: Evidence, others: Sequence[int | None]) -> dict[int, str]:

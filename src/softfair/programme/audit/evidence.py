@@ -5,7 +5,6 @@ The other rooms of the audit take what they need from here and read no database.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,9 +18,10 @@ from numpy.typing import NDArray
 from ...errors import StoreError
 from ...progress import track
 from .. import chain, store
+from ..assignment import Trial, load_trial
 from ..calls import Why, calls_of
 from ..checks import Check, check_in
-from ..eligibility import WAITING, Status
+from ..eligibility import WAITING, Site, Status, sites_of
 from ..models import UNIT, Model, load_model
 from ..plans import plan_rows
 from ..settings import Settings
@@ -64,7 +64,7 @@ class Planned:
     version: int
     model: int
     c: float
-    sites: list[tuple[str, int]]  # name and capacity
+    sites: list[Site]
     person: Ints
     status: Ints
     site: Ints
@@ -110,19 +110,19 @@ class Planned:
     @property
     def capacity(self) -> int:
         """Places on the lists of all sites."""
-        return sum(k for _, k in self.sites)
+        return sum(one.capacity for one in self.sites)
 
-    def site_draws(self) -> Iterator[tuple[Ints, int]]:
-        """Rows of each site's draw, and how many of them are listed."""
-        for j, (_, k) in enumerate(self.sites):
+    def site_draws(self) -> Iterator[tuple[Ints, int, float]]:
+        """Rows of each site's draw, how many of them are listed, and c there."""
+        for j, one in enumerate(self.sites):
             rows = np.flatnonzero(self.in_draw & (self.site == j))
             if len(rows):
-                yield rows, min(k, len(rows))
+                yield rows, min(one.capacity, len(rows)), one.c(self.c)
 
     @cached_property
     def laws(self) -> list[DesignLaw]:
         """The law of each site's draw, in the order of `site_draws`."""
-        return [DesignLaw(self.probability[rows]) for rows, _ in self.site_draws()]
+        return [DesignLaw(self.probability[rows]) for rows, *_ in self.site_draws()]
 
     @cached_property
     def complete(self) -> Ints:
@@ -146,7 +146,7 @@ def draws(planned: Sequence[Planned], labels: Sequence[Ints]) -> Iterator[Draw]:
         One site in one round.
     """
     for one, label in zip(planned, labels, strict=True):
-        for (rows, _), law in zip(one.site_draws(), one.laws, strict=True):
+        for (rows, *_), law in zip(one.site_draws(), one.laws, strict=True):
             yield Draw(law, one.listed[rows], label[rows])
 
 
@@ -327,6 +327,7 @@ class Evidence:
     predictions: Predictions
     check: Check  # of the same moment
     deeds: tuple[DeedRow, ...]
+    trial: Trial | None = None
 
 
 def read(database: Store) -> Evidence:
@@ -376,6 +377,7 @@ def _evidence(connection: Connection, check: Check) -> Evidence:
         predictions(planned, model_of, settings.S),
         check,
         deeds_of(connection, chain.entries_of(connection, store.tables)),
+        load_trial(connection),
     )
 
 
@@ -442,7 +444,7 @@ def plans_in_force(connection: Connection, people: People, history: History) -> 
                 version=row.version,
                 model=row.model,
                 c=row.c,
-                sites=[(name, k) for name, k in json.loads(row.sites)],
+                sites=sites_of(row.sites),
                 person=person,
                 status=columns.status,
                 site=columns.site,

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from .memory import AFTER_CONTACT
 from .off_policy import LOTTERY
 from .result import Audit
 from .statistics import LISTS_SIGNIFICANT
+from .trial import TrialResult
 from .words import chance, count, points
 
 __all__ = ["LOOK", "findings_of"]
@@ -223,15 +225,17 @@ def soft_fairness(audit: Audit) -> Iterator[str]:
         )
     elif any(row.pairs for row in audit.fairness):
         across = sum(row.unfair_across for row in audit.fairness)
-        within = " of the same site" if any(row.sites > 1 for row in audit.fairness) else ""
+        where = "site" if audit.trial is None else "arm of the trial and site"
+        within = f" of the same {where}" if any(row.sites > 1 for row in audit.fairness) else ""
         yield (
             f"Soft fairness holds: nobody had a lower probability than someone{within} who would "
             "gain less."
         )
         if across:
+            sites = "sites" if audit.trial is None else "arms of the trial and sites"
             yield (
-                f"Across sites it does not: in {across:,} pairs who would gain less had the higher "
-                "probability, because each site has a capacity of its own."
+                f"Across {sites} it does not: in {across:,} pairs who would gain less had the "
+                "higher probability, because each has a draw of its own."
             )
 
 
@@ -295,6 +299,53 @@ def lottery(audit: Audit) -> Iterator[str]:
             yield f"What a lottery would have brought cannot be told: {row.why_not}."
 
 
+def trial(audit: Audit) -> Iterator[str]:
+    """What a trial found, and who counts in it."""
+    found = audit.trial
+    if found is None:
+        return
+    units = "people" if not found.sites else f"whole values of {found.sites}"
+    arms = ", ".join(f"{row.arm} {count(row.people, 'person', 'people')}" for row in found.arms)
+    yield (
+        f"Trial of rounds {audit.at(found.first)} to {audit.at(found.last)}, {units} assigned at "
+        f"random ({arms}). All count in the arm they were assigned to, whatever they got; "
+        f"{_uncounted(found)}."
+    )
+    if not found.over:
+        done = max(found.seen_until - found.first + 1, 0)
+        yield (
+            f"The trial is not over ({done} of {found.last - found.first + 1} rounds are known), "
+            "so no verdict is given yet: who looks until an effect shows, finds one by chance."
+        )
+    for row in found.effects:
+        if row.told is None or math.isnan(row.p):
+            continue
+        ends = f"{points(row.low)} to {points(row.high)}, 95 % interval"
+        verdict = "beyond chance" if row.told else "which chance may explain"
+        yield (
+            f"Trial: the mean outcome with {row.arm} differs from that with {row.against} by "
+            f"{points(row.effect)} points ({ends}), {verdict}."
+        )
+    for lost in found.missing:
+        if lost.flagged:
+            yield (
+                f"{LOOK} of {lost.arm} {lost.missing:.0%} have no outcome, of {lost.against} "
+                f"{lost.missing_against:.0%}: what the trial says is of those who were seen."
+            )
+
+
+def _uncounted(found: TrialResult) -> str:
+    """Who is not counted in a trial, and who with less than the whole of it."""
+    missing = [(row.arm, row.people - row.seen) for row in found.arms]
+    unseen = sum(many for _, many in missing)
+    by_arm = ", ".join(f"{arm} {many}" for arm, many in missing)
+    left = sum(row.left for row in found.arms)
+    return (
+        f"{unseen} were not seen in it and are left out{f' ({by_arm})' if unseen else ''}, {left} "
+        f"left and count with what was seen before, {found.later} came later and do not count"
+    )
+
+
 def drift(audit: Audit) -> Iterator[str]:
     """Whether people move between states otherwise than they did before."""
     moved = [row for row in audit.drift if row.flagged]
@@ -309,6 +360,20 @@ def drift(audit: Audit) -> Iterator[str]:
             f"No drift since round {audit.at(audit.recent.first)}: "
             "people move between states as they did before."
         )
+
+
+def memory(audit: Audit) -> Iterator[str]:
+    """Whether more than the state now tells what comes."""
+    for row in audit.memory:
+        if row.flagged:
+            who = "people who were in it the round before"
+            if row.after == AFTER_CONTACT:
+                who = "people who had been contacted the round before"
+            yield (
+                f"{LOOK} more than the state now tells what comes. In state {row.state}, {who} "
+                f"stayed {row.observed} times; {row.expected:.0f} are expected of the same people "
+                "if only the state now counts and chances do not change with time."
+            )
 
 
 FINDINGS: tuple[Callable[[Audit], Iterator[str]], ...] = (
@@ -328,5 +393,7 @@ FINDINGS: tuple[Callable[[Audit], Iterator[str]], ...] = (
     groups,
     engagement,
     lottery,
+    trial,
     drift,
+    memory,
 )

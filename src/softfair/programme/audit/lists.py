@@ -234,7 +234,7 @@ def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
     rows = []
     for one in planned:
         pairs, unfair, largest, less_gain = 0, 0, 0.0, 0
-        for draw, _ in one.site_draws():
+        for draw, *_ in one.site_draws():
             score, p = one.drawn_by[draw], one.probability[draw]
             less_gain += int(metrics.unfair_pairs(p, one.score[draw]))
             pairs += len(draw) * (len(draw) - 1) // 2

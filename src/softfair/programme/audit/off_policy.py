@@ -260,10 +260,10 @@ def off_policy_of(
     sums = [_Sums() for _ in policies]
     expected = _mean_outcomes(planned, means, S)
     for one, mean in zip(planned, expected, strict=True):
-        for (draw, k), law in zip(one.site_draws(), one.laws, strict=True):
+        for (draw, k, c), law in zip(one.site_draws(), one.laws, strict=True):
             seen = _Observed.of(one, draw, law, mean, S)
             for policy, total in zip(policies, sums, strict=True):
-                q = policy.inclusion(policy.scores(one)[draw], k, one.c)
+                q = policy.inclusion(policy.scores(one)[draw], k, c)
                 total.add(seen, q[seen.known])
     if not sums[0].rounds:
         return ()

@@ -9,10 +9,12 @@ from typing import Any
 from .deeds import DeedRow
 from .groups import GroupRow
 from .lists import FairnessRow, ListsRow, ListsTest, RoundRow
+from .memory import MemoryRow
 from .off_policy import OffPolicyRow
 from .outcomes import CalibrationRow, DriftRow, EngagementRow
 from .plain import plain
 from .spread import Histograms, Span, Spread
+from .trial import TrialResult
 
 __all__ = ["Audit"]
 
@@ -57,6 +59,10 @@ class Audit:
         The first day of each round that is told of, if rounds have dates.
     protected : tuple of str
         Columns that estimates do not go by.
+    memory : tuple of MemoryRow
+        Whether more than the state now tells what comes.
+    trial : TrialResult, optional
+        What a trial in the programme found; None: there is none.
     """
 
     people: int
@@ -83,6 +89,8 @@ class Audit:
     checkpoint: str = ""
     days: Mapping[int, str] = field(default_factory=dict)
     protected: tuple[str, ...] = ()
+    memory: tuple[MemoryRow, ...] = ()
+    trial: TrialResult | None = None
 
     def at(self, round: int | None) -> str:
         """A round as sentences and tables name it.

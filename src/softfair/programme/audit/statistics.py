@@ -169,22 +169,23 @@ class Flaggable(Protocol):
 Row = TypeVar("Row", bound=Flaggable)
 
 
-def alarm_level(p: Iterable[float]) -> float:
+def alarm_level(p: Iterable[float], level: float = SIGNIFICANT - LISTS_SIGNIFICANT) -> float:
     """Up to which p chance does not explain a comparison, all of a page taken together (Holm).
 
     Parameters
     ----------
     p : iterable of float
         Of all comparisons of the page but the test of all lists; nan: not tested.
+    level : float
+        What they share.
 
     Returns
     -------
     float
         The largest p that is an alarm; below 0 if none is. In an honest programme there is any with
-        a chance of at most SIGNIFICANT - LISTS_SIGNIFICANT.
+        a chance of at most the level.
     """
-    tested = sorted(one for one in p if not math.isnan(one))
-    level, last = SIGNIFICANT - LISTS_SIGNIFICANT, -1.0
+    tested, last = sorted(one for one in p if not math.isnan(one)), -1.0
     for place, one in enumerate(tested):
         if one >= level / (len(tested) - place):
             break

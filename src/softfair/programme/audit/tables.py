@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .groups import Rate
+from .memory import AFTER_CONTACT
 from .outcomes import CalibrationRow, ChanceBin
 from .result import Audit
 from .words import NONE, interval, number, p_value, percent, points
@@ -50,7 +51,10 @@ def sections(audit: Audit) -> list[Section]:
     list of Section
         In the order in which they are shown.
     """
-    tables = (_lists, _rounds, _spread, _groups, _off_policy, _calibration, _drift)
+    tables = (
+        *(_effects, _arms) * (audit.trial is not None),
+        *(_lists, _rounds, _spread, _groups, _off_policy, _calibration, _drift, _memory),
+    )
     return [section for table in tables if (section := table(audit)).rows]
 
 
@@ -70,6 +74,55 @@ def outcome_name(audit: Audit) -> str:
     if len(audit.states) == 2:
         return f"share in state {audit.states[-1]}"
     return "mean reward (0 worst state, 100 % best)"
+
+
+def _effects(audit: Audit) -> Section:
+    assert audit.trial is not None
+    return Section(
+        "effects",
+        "Effects of the trial",
+        f"Difference in {outcome_name(audit)} over the rounds of the trial, by intention to treat, "
+        f"in points of a hundred, with 95 % intervals; adjusted for {audit.trial.numbers} numbers "
+        "that were known before, beside the plain difference of means. (!) is beyond chance, all "
+        "comparisons of the trial taken together; there is no verdict before the trial is over.",
+        ["arms", "effect", "p", "difference of means"],
+        [
+            [
+                f"{row.arm} against {row.against}",
+                points(row.effect) + interval(row.low, row.high, points),
+                p_value(row.p, bool(row.told)),
+                points(row.plain) + interval(row.plain_low, row.plain_high, points),
+            ]
+            for row in audit.trial.effects
+            if not math.isnan(row.p)
+        ],
+    )
+
+
+def _arms(audit: Audit) -> Section:
+    assert audit.trial is not None
+    return Section(
+        "arms",
+        "Arms of the trial",
+        "As they were assigned. Rates are of the rounds that people were in the programme; the "
+        f"outcome is the {outcome_name(audit)} after the rounds of the trial, a mean over people, "
+        "and adjusted what it would be had all people been in this arm.",
+        ["arm", "assigned", "people", "left", "seen", "listed", "contacted", "outcome", "adjusted"],
+        [
+            [
+                row.arm,
+                str(row.units),
+                str(row.people),
+                str(row.left),
+                str(row.seen),
+                percent(row.listed),
+                percent(row.contacted),
+                percent(row.outcome),
+                percent(row.adjusted),
+            ]
+            for row in audit.trial.arms
+        ],
+    )
 
 
 def _lists(audit: Audit) -> Section:
@@ -298,5 +351,28 @@ def _drift(audit: Audit) -> Section:
                 p_value(row.p, row.flagged),
             ]
             for row in audit.drift
+        ],
+    )
+
+
+def _memory(audit: Audit) -> Section:
+    return Section(
+        "memory",
+        "Does more than the state now tell?",
+        "Plans take the state now for all that counts. Here is how often people who were left "
+        "alone stayed in a state, of those who were in it the round before, and of those who had "
+        "been contacted the round before; against what is expected of the same people if that "
+        "does not count. Chances that change with time look like memory, too.",
+        ["state", "the round before", "moves", "expected", "stayed", "p"],
+        [
+            [
+                row.state,
+                "contacted" if row.after == AFTER_CONTACT else "in the same state",
+                str(row.moves),
+                number(row.expected),
+                str(row.observed),
+                p_value(row.p, row.flagged),
+            ]
+            for row in audit.memory
         ],
     )

@@ -105,6 +105,7 @@ def _as_json(found: Check) -> dict[str, object]:
         "began": found.began,
         "wrong": list(found.wrong),
         "plans": [verdict._asdict() for verdict in found.verdicts],
+        "trial": None if found.trial is None else not found.trial,
     }
 
 
@@ -125,6 +126,8 @@ def _show(found: Check, against: str | None) -> None:
             f"{good} of {len(found.verdicts)} plans: "
             "the same list and probabilities from the stored luck and scores."
         )
+    if found.trial == ():
+        print("The trial: the same arms from the stored luck and what was known before.")
     if against is not None and not found.wrong:
         print("Everything that stood at the earlier checkpoint still stands.")
     print(f"\n{found.checkpoint}", end="")

@@ -57,6 +57,7 @@ def _status_lines(found: Standing, today: date) -> list[str]:
     if (at := found.today(today)) is not None and at != found.next_round:
         where = f"Today is in {settings.called(at)}"
         lines[1] += f" {where if at > 0 else f'Round 1 begins on {settings.first_day}'}."
+    lines += [found.trial] if found.trial else []
     lines += [f"Due: {what}" for what in found.due] or ["Due: nothing."]
     if found.waiting:
         named = ", ".join(

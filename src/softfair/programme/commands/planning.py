@@ -232,7 +232,7 @@ def plan_json(
         "horizon": plan.horizon,
         "seed": plan.seed,
         "luck": luck_sentence(plan),
-        "sites": [{"name": name, "capacity": k} for name, k in plan.sites],
+        "sites": [{"name": one.name, "capacity": one.capacity} for one in plan.sites],
         "outlook": plan.outlook.to_json(),
         "reason": plan.reason,
         "digest": plan.digest,
@@ -339,7 +339,15 @@ def _site_lines(plan: Plan, settings: Settings) -> list[str]:
     from ..eligibility import Status
 
     lines = []
-    if len(plan.sites) > 1:
+    if any(one.arm for one in plan.sites):
+        usual = int((plan.status == Status.USUAL).sum())
+        lines.append(
+            "In a trial: places are "
+            + ", ".join(f"{one.name} {one.capacity}" for one in plan.sites)
+            + f"; {usual} people of the usual arm are on no list" * bool(usual)
+            + "."
+        )
+    elif len(plan.sites) > 1:
         lines.append(
             f"Chances follow gains within each {settings.by}, not across: "
             "each has a capacity of its own."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..assignment import Arm
 from ..eligibility import Status
 from ..words import percent
 from .stored import Plan
@@ -19,6 +20,7 @@ WHY_NOT = {
     Status.NO_SITE: "Not in the draw: no capacity is set for their group.",
     Status.ABSENT: "Not in the draw: absent in this round.",
     Status.UNNAMED: "Not in the draw: the file that named them was retracted.",
+    Status.USUAL: "Not in the draw: in the trial's usual arm, which no list names.",
 }
 
 
@@ -64,6 +66,8 @@ def _sentence(plan: Plan, i: int, below: float) -> str:
         else ""
     )
     chance = percent(plan.probability[i])
+    if plan.sites[plan.site[i]].arm == Arm.LOTTERY:
+        return f"{drawn}, with a chance of {chance}: by lottery, as all in this arm of the trial."
     return f"{drawn}, with a chance of {chance}: {_worth(plan, i, more)}{seen}{own}."
 
 

@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 from ...cohort import Cohort
 from ...errors import Infeasible, InvalidInput, Unsure
 from .. import store
-from ..eligibility import Eligibility, Status, beliefs, eligibility_of
+from ..eligibility import (
+    Eligibility,
+    Status,
+    beliefs,
+    eligibility_of,
+    sites_of,
+    sites_to_json,
+)
 from ..luck import QUICKNET, Beacon, Chain, Luck, Source
 from ..models import Model, fit_in, load_model
 from ..outlook import Outlook, Reach, SiteCohort, choose_c, weigh
@@ -516,7 +523,7 @@ def _prepared(
         "setting": now.setting,
         "c": outlook.c,
         "horizon": horizon,
-        "sites": json.dumps(eligibility.sites),
+        "sites": sites_to_json(eligibility.sites),
         "outlook": json.dumps({**outlook.to_json(), **packed(worth, settings.level)}),
         "reason": reason,
     }
@@ -532,9 +539,9 @@ def _undrawn(
     for cohort in cohorts:
         score[cohort.who] = cohort.scores(c, outlook.evenness)
         bonus[cohort.who] = cohort.solved(c, outlook.evenness).bonus
-    for j, (_, capacity) in enumerate(eligibility.sites):
+    for j, one in enumerate(eligibility.sites):
         who = eligibility.in_draw(j)
-        probability[who] = chances(score[who] + bonus[who], c, capacity)
+        probability[who] = chances(score[who] + bonus[who], one.c(c), one.capacity)
     site, status, nobody = eligibility.site, eligibility.status, np.zeros(n, np.int64)
     return Rows(np.arange(n), status, site, state, score, bonus, probability, nobody)
 
@@ -550,10 +557,11 @@ def _drawn(
     """Draw the lists of all sites, and store the plan."""
     key, names = luck.key(settings.seed, parts["round"]), names_of(connection)
     listed = np.zeros(len(rows.person), np.int64)
-    for j, (_, capacity) in enumerate(json.loads(parts["sites"])):
+    for j, one in enumerate(sites_of(parts["sites"])):
         who = rows.in_draw(j)
         theirs = [names[i] for i in rows.person[who]]
-        listed[who[drawn_by_luck(rows.drawn_by[who], parts["c"], capacity, key, theirs)]] = 1
+        c = one.c(parts["c"])
+        listed[who[drawn_by_luck(rows.drawn_by[who], c, one.capacity, key, theirs)]] = 1
     header = Header(**parts, seed=key, luck=luck.to_json())
     drawn = replace(rows, listed=listed)
     return store_plan(connection, header, drawn, reserve_of(header, drawn, names), names, model)
@@ -562,11 +570,11 @@ def _drawn(
 def reserve_of(header: Header, rows: Rows, names: list[str]) -> Reserve:
     """The order in which people are called, as it follows from a plan's scores, lists and key."""
     parts = [NO_RESERVE]
-    for j in range(len(json.loads(header.sites))):
+    for j, one in enumerate(sites_of(header.sites)):
         who = rows.in_draw(j)
         theirs = [names[i] for i in rows.person[who]]
         listed = np.flatnonzero(rows.listed[who])
-        order = in_order(rows.drawn_by[who], header.c, listed, header.seed, theirs)
+        order = in_order(rows.drawn_by[who], one.c(header.c), listed, header.seed, theirs)
         place = np.arange(1, len(order.who) + 1)
         parts.append(Reserve(rows.person[who[order.who]], place, order.chance))
     person, place, chance = (
@@ -612,7 +620,8 @@ def _cohorts(
         # Who was contacted rests for r rounds, so in the long run no more than a share of
         # 1 / (r + 1) of the people can be contacted a round.
         k = min(capacity, max(1, len(who) // (now.settings.cooldown + 1)))
-        cohorts.append(SiteCohort(Cohort(model.P[who], start=belief[who]), k, horizon, who))
+        arm, cohort = eligibility.sites[j].arm, Cohort(model.P[who], start=belief[who])
+        cohorts.append(SiteCohort(cohort, k, horizon, who, arm))
     return cohorts
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 import sqlalchemy as sa
@@ -13,8 +13,9 @@ import sqlalchemy as sa
 from ...errors import InvalidInput
 from ...progress import track
 from .. import store
-from ..eligibility import Status
-from ..luck import QUICKNET, Chain, Luck
+from ..assignment import Trial, load_trial, replays
+from ..eligibility import Status, sites_of
+from ..luck import QUICKNET, TRIAL, Chain, Luck, Source
 from ..models import is_intact
 from ..settings import Settings
 from ..store import Connection, Store, names_of
@@ -22,8 +23,9 @@ from .drawing import chances, drawn_by_luck, drawn_by_position, seed_by_position
 from .making import OPEN_HEADER, OPEN_ROWS, frozen_rows, load_commitment, reserve_of
 from .stored import Header, Rows, digest_of, load_header, plan_reserve, plan_rows
 
-__all__ = ["Verdict", "verify"]
+__all__ = ["Verdict", "trial_faults", "verify"]
 
+UNREADABLE = (ValueError, TypeError, KeyError, IndexError, OverflowError, OSError, BadZipFile)
 REPLAYED = 1e-9  # absolute error of a probability within which a replay agrees
 
 
@@ -62,7 +64,7 @@ def verify_in(
     intact: dict[int, bool] = {}
     before, names = "", names_of(connection)
     last = connection.execute(sa.select(sa.func.max(store.person.c.id))).scalar()
-    p = store.plan
+    p, trial = store.plan, _readable_trial(connection)
     plans = connection.execute(sa.select(p.c.id, p.c.round, p.c.version).order_by(p.c.id)).all()
     for number, at, version in track(plans, "replaying draws"):
         try:
@@ -85,6 +87,7 @@ def verify_in(
             if known:
                 wrong += _replayed(header, rows, names)
                 wrong += _reserve_faults(connection, number, header, rows, names)
+                wrong += _arm_faults(trial, header, rows)
         except (ValueError, TypeError, KeyError, IndexError, OverflowError):
             wrong.append("what is stored of it cannot be read")
         verdicts.append(Verdict(header.round, header.version, wrong))
@@ -175,19 +178,59 @@ def _reserve_faults(
     return []
 
 
+def _readable_trial(connection: Connection) -> Trial | None:
+    """The trial; None: there is none, or it cannot be read, of which `trial_faults` tells."""
+    try:
+        return load_trial(connection)
+    except UNREADABLE:
+        return None
+
+
+def trial_faults(connection: Connection) -> tuple[str, ...] | None:
+    """What in the assignment of a trial does not follow from its key; None: there is no trial."""
+    if connection.execute(sa.select(store.trial.c.id).limit(1)).scalar() is None:
+        return None
+    trial = _readable_trial(connection)
+    if trial is None:
+        return ("the trial: what is stored of it cannot be read",)
+    settings, wrong = _settings(connection, trial.setting), []
+    key = Luck(Source.PROGRAMME).key
+    if settings is None or trial.key != key(settings.seed, trial.first, TRIAL):
+        wrong.append("the trial: the seed does not follow from the programme's")
+    try:
+        if not replays(trial, names_of(connection)):
+            wrong.append("the trial: the arms are not what the seed draws")
+    except UNREADABLE:
+        wrong.append("the trial: what is stored of it cannot be read")
+    return tuple(wrong)
+
+
+def _arm_faults(trial: Trial | None, header: Header, rows: Rows) -> list[str]:
+    """Whether a plan has everybody who was assigned in their arm."""
+    if trial is None or not trial.runs_in(header.round) or header.created < trial.created:
+        return []
+    sites = [one.arm for one in sites_of(header.sites)]
+    arms = np.array([str(arm) for arm in trial.design.arms])
+    of = dict(zip(trial.person.tolist(), arms[trial.arm].tolist(), strict=True))
+    for person, site in zip(rows.person.tolist(), rows.site.tolist(), strict=True):
+        if site >= 0 and of.get(person, sites[site]) != sites[site]:
+            return ["somebody is in another arm than the trial's"]
+    return []
+
+
 def _replayed(header: Header, rows: Rows, names: list[str]) -> list[str]:
     """What in a plan does not follow from its scores and its key."""
     wrong = []
-    for j, (name, capacity) in enumerate(json.loads(header.sites)):
+    for j, site in enumerate(sites_of(header.sites)):
         who = rows.in_draw(j)
-        score = rows.drawn_by[who]
+        score, c, capacity = rows.drawn_by[who], site.c(header.c), site.capacity
         if header.luck is None:
-            chosen = drawn_by_position(score, header.c, capacity, header.seed, j)
+            chosen = drawn_by_position(score, c, capacity, header.seed, j)
         else:
             theirs = [names[i] for i in rows.person[who]]
-            chosen = drawn_by_luck(score, header.c, capacity, header.seed, theirs)
-        of_site = f" of {name}" if name else ""
-        off = np.abs(chances(score, header.c, capacity) - rows.probability[who])
+            chosen = drawn_by_luck(score, c, capacity, header.seed, theirs)
+        of_site = f" of {site.name}" if site.name else ""
+        off = np.abs(chances(score, c, capacity) - rows.probability[who])
         if off.max(initial=0.0) > REPLAYED:
             wrong.append(f"the probabilities{of_site} do not follow from the scores")
         if not np.array_equal(np.flatnonzero(rows.listed[who]), chosen):

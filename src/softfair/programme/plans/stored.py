@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...errors import InvalidInput
 from .. import store
-from ..eligibility import Site, Status
+from ..eligibility import Site, Status, sites_of
 from ..luck import Luck
 from ..models import Model, load_model
 from ..outlook import Outlook
@@ -54,7 +54,7 @@ class Header:
     c: float
     horizon: int  # rounds that are left, this one included
     seed: str  # hexadecimal: the key of the draw
-    sites: str  # JSON: [[name, capacity], ...]
+    sites: str  # JSON: see `eligibility.sites_to_json`
     outlook: str  # JSON: see `Outlook.to_json`
     reason: str | None  # why it replaces the version before
     luck: str | None  # JSON: see `Luck`; None: by position in the draw, as older versions drew
@@ -186,7 +186,7 @@ def _assembled(
     outlook = json.loads(header.outlook)
     parts = {
         **vars(header),
-        "sites": [Site(name, k) for name, k in json.loads(header.sites)],
+        "sites": sites_of(header.sites),
         "luck": None if header.luck is None else Luck.from_json(header.luck),
         "outlook": Outlook.from_json(outlook),
         "worth": unpacked(outlook.get("worth")),

@@ -1,0 +1,281 @@
+"""The arms of a trial, and who is in which: drawn once, stored, and replayed.
+
+A unit is a person, or a site with all of its people. Of the numbers X that are known of units
+before the trial begins, Z are combinations that are uncorrelated and have mean 0 and variance 1. An
+assignment with n_a units in arm a is the less balanced the larger
+
+    sum_a n_a |mean of Z in arm a|^2
+
+(Lawley and Hotelling's trace; of two arms Mahalanobis' distance between them, up to a factor). Many
+assignments are drawn, each by luck that every unit has by its own name (`luck`), and the most
+balanced of them is taken (rerandomisation, Morgan and Rubin, Annals of Statistics 2012). Where
+there are few units the number of tries is held down, so that at least LEAST_LEFT outcomes stay
+possible. If arms have the same number of units, everybody has exactly the same chance of each: to
+rename the arms changes neither the law of the tries nor their balance.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from . import store
+from .luck import numbered, numbers
+from .store import Connection, append, fetch
+
+__all__ = ["Arm", "Design", "Trial", "assigned", "load_trial", "replays", "store_trial"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MOST_TRIES = 1000
+MOST_SORTED = 20_000_000  # units in all tries together: a few seconds
+LEAST_LEFT = 20  # possible outcomes for every try: a test at 5 % could still tell
+ALIKE = 1e-9  # relative: of a direction of X that does not vary
+NEWCOMERS = 2.0**-64  # a unit's luck of 64 bits as a share
+
+
+class Arm(StrEnum):
+    """What an arm of a trial does with its people."""
+
+    SOFTFAIR = "softfair"  # the programme's plan
+    LOTTERY = "lottery"  # everybody in the draw has the same chance
+    USUAL = "usual"  # the list names nobody; what they get otherwise they go on getting
+
+
+@dataclass(frozen=True)
+class Design:
+    """What was asked of a trial, and what of it was drawn."""
+
+    arms: tuple[Arm, ...]
+    shares: tuple[float, ...]  # of the units; they sum to 1
+    sites: str | None  # the column whose values are assigned as a whole; None: people are
+    values: tuple[str, ...]  # of that column, a unit each; empty: people are assigned
+    columns: tuple[str, ...]  # what X is about, a name for each of its columns
+    tries: int
+    chosen: int  # the try that was taken
+
+    @classmethod
+    def from_json(cls, text: str) -> Design:
+        """As it was stored."""
+        parts: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in json.loads(text).items()
+        }
+        return cls(**{**parts, "arms": tuple(Arm(name) for name in parts["arms"])})
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A trial, and who is in which arm."""
+
+    id: int
+    created: str
+    software: str
+    setting: int  # the settings whose seed its luck follows from
+    first: int  # its first and last round
+    last: int
+    key: str  # of its luck, hexadecimal
+    design: Design
+    power: dict[str, Any]  # what was told beforehand: see `trials.Power`
+    X: Floats  # [m, q] of the units, before the trial
+    person: Ints  # [p] who was assigned, in the order of their number
+    unit: Ints  # [p]
+    arm: Ints  # [p] place in the design's arms
+
+    def runs_in(self, round: int) -> bool:
+        """Whether a round is one of the trial's."""
+        return self.first <= round <= self.last
+
+    def name_of(self, arm: int) -> Arm:
+        """The arm at a place."""
+        return self.design.arms[arm]
+
+    @cached_property
+    def unit_arms(self) -> Ints:
+        """[m] the arm of every unit."""
+        arms = np.zeros(len(self.X), np.int64)
+        arms[self.unit] = self.arm
+        return arms
+
+    def unit_names(self, names: Sequence[str]) -> list[str]:
+        """[m] what the luck of every unit follows from; ``names`` are those of all people."""
+        if self.design.sites is not None:
+            return list(self.design.values)
+        return [names[i] for i in self.person]
+
+    def arms_of(self, names: Sequence[str], sites: Sequence[str]) -> Ints:
+        """The arm of everybody [n], also of those who came later.
+
+        Who was assigned keeps the arm, wherever they go. Who came later is in the arm of their
+        site, or, where people or unknown sites are concerned, in one by the luck of the name.
+
+        Parameters
+        ----------
+        names
+            Of all people [n].
+        sites
+            The value of the column that was assigned by, of all people [n]; "": none.
+        """
+        arms = np.full(len(names), -1)
+        arms[self.person] = self.arm
+        later = np.flatnonzero(arms < 0)
+        if not len(later):
+            return arms
+        theirs = [sites[i] or names[i] for i in later.tolist()]
+        known = dict(zip(self.design.values, self.unit_arms.tolist(), strict=False))
+        share = numbers(self.key, theirs)[:, 0] * NEWCOMERS
+        ends = np.cumsum(self.design.shares)[:-1]
+        by_luck = np.searchsorted(ends, share, side="right")
+        arms[later] = [known.get(name, drawn) for name, drawn in zip(theirs, by_luck, strict=True)]
+        return arms
+
+
+def units_of_arms(m: int, shares: Sequence[float]) -> Ints:
+    """How many of m units are in each arm: within one of their share, and m in all."""
+    ends = np.floor(m * np.cumsum([0.0, *shares]) + 0.5).astype(np.int64)
+    ends[-1] = m
+    return np.diff(ends)
+
+
+def tries_of(counts: Ints) -> int:
+    """How many assignments are drawn to choose from."""
+    m = int(counts.sum())
+    # log of m! / prod n_a!, the number of different assignments
+    ways = math.lgamma(m + 1) - sum(math.lgamma(n + 1) for n in counts)
+    few = math.exp(ways - math.log(LEAST_LEFT)) if ways < math.log(1e9) else math.inf
+    return int(max(1, min(MOST_TRIES, MOST_SORTED // m, few)))
+
+
+def spread_out(X: Floats) -> Floats:
+    """Combinations of the columns of X [m, q] that are uncorrelated, of mean 0 and variance 1."""
+    if not X.size:
+        return np.zeros((len(X), 0))
+    U, size, _ = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
+    varies = size > ALIKE * max(size.max(), ALIKE) * len(X)
+    return U[:, varies] * math.sqrt(len(X))
+
+
+def imbalance(Z: Floats, order: Ints, counts: Ints) -> float:
+    """How far the arms are apart if units are put into them in an order."""
+    if not Z.shape[1]:
+        return 0.0
+    sums = np.add.reduceat(Z[order], np.cumsum(counts) - counts, axis=0)
+    return float(np.sum(sums**2 / counts[:, None]))
+
+
+def assigned(key: str, units: Sequence[str], X: Floats, counts: Ints) -> tuple[Ints, int, int]:
+    """The most balanced of many assignments that follow from a key.
+
+    Parameters
+    ----------
+    key
+        Of the luck, hexadecimal.
+    units
+        Names [m] from which each unit's luck follows.
+    X
+        What is known of the units [m, q].
+    counts
+        How many units each arm has [A], at least one.
+
+    Returns
+    -------
+    tuple of numpy.ndarray, int and int
+        The arm of each unit [m], how many assignments were drawn, and which of them it is.
+    """
+    luck = numbers(key, list(units))
+    apart = _apart(luck, X, counts)
+    chosen = int(np.argmin(apart))
+    return _arms(luck, counts, chosen), len(apart), chosen
+
+
+def _apart(luck: NDArray[np.uint64], X: Floats, counts: Ints) -> Floats:
+    """How far apart the arms are in each of the tries."""
+    Z = spread_out(X)
+    orders = (np.argsort(numbered(luck, number)) for number in range(tries_of(counts)))
+    return np.array([imbalance(Z, order, counts) for order in orders])
+
+
+def _arms(luck: NDArray[np.uint64], counts: Ints, number: int) -> Ints:
+    """The arm of each unit by one of the tries."""
+    arms = np.empty(len(luck), np.int64)
+    arms[np.argsort(numbered(luck, number))] = np.repeat(np.arange(len(counts)), counts)
+    return arms
+
+
+def replays(trial: Trial, names: Sequence[str]) -> bool:
+    """Whether the stored arms are what the key draws from what is stored of the units.
+
+    Of two tries that are equally balanced up to rounding either may have been taken.
+    """
+    design, counts = trial.design, units_of_arms(len(trial.X), trial.design.shares)
+    luck = numbers(trial.key, trial.unit_names(names))
+    apart = _apart(luck, trial.X, counts)
+    if design.tries != len(apart) or not 0 <= design.chosen < len(apart):
+        return False
+    arms = _arms(luck, counts, design.chosen)
+    balanced = apart[design.chosen] <= apart.min() * (1 + ALIKE)
+    return bool(balanced) and np.array_equal(arms[trial.unit], trial.arm)
+
+
+def store_trial(connection: Connection, trial: Trial) -> int:
+    """Write a trial and its assignment; its number."""
+    content = io.BytesIO()
+    np.savez_compressed(content, X=trial.X.astype(np.float32))
+    row = store.trial.insert().values(
+        created=trial.created,
+        software=trial.software,
+        setting=trial.setting,
+        first=trial.first,
+        last=trial.last,
+        seed=trial.key,
+        design=json.dumps(asdict(trial.design), sort_keys=True),
+        power=json.dumps(trial.power, sort_keys=True),
+        content=content.getvalue(),
+    )
+    key = connection.execute(row).inserted_primary_key
+    assert key is not None
+    number = int(key[0])
+    columns = {"person": trial.person, "unit": trial.unit, "arm": trial.arm}
+    whole = {"trial": np.full(len(trial.person), number), **columns}
+    append(connection, store.assignment, whole, "trial")
+    store.sign(connection, store.trial, number)
+    return number
+
+
+def load_trial(connection: Connection) -> Trial | None:
+    """The trial of a programme, if it has one."""
+    row = connection.execute(sa.select(store.trial).order_by(store.trial.c.id).limit(1)).first()
+    if row is None:
+        return None
+    with np.load(io.BytesIO(row.content)) as stored:
+        X = stored["X"].astype(np.float64)
+    a = store.assignment
+    query = sa.select(a.c.person, a.c.unit, a.c.arm).where(a.c.trial == row.id)
+    table = fetch(connection, query, np.int64)
+    person, unit, arm = table[np.argsort(table[:, 0])].T
+    return Trial(
+        row.id,
+        row.created,
+        row.software,
+        row.setting,
+        row.first,
+        row.last,
+        row.seed,
+        Design.from_json(row.design),
+        json.loads(row.power),
+        X,
+        person,
+        unit,
+        arm,
+    )

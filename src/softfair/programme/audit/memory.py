@@ -1,0 +1,205 @@
+"""Does more than the state now tell what comes: the state before it, or a contact the round before?
+
+Plans take the state now for all that counts (a Markov chain for each person). Whether that is so is
+tested person by person, so that differences between people cannot pass for memory.
+
+**Exits.** Look at a stretch: rounds of one person, one after the other, all seen, none with a
+contact. Write down for each state the exits from it, in their order: stayed or left. If only the
+state now counts, every path with the same first state and the same number of moves of each kind is
+equally likely, whatever the person's chances are. Such paths are those whose exits are in another
+order, except that for each state but the last one of the stretch the last exit stays the last (the
+path could not end elsewhere). So the other exits, L of them with n stays, are in purely random
+order. Chances of a contact or of being seen that depend on the state now weigh all these paths
+alike: they are functions of the same counts.
+
+**The state before.** Who is in a state was in it the round before just if the exit before this one
+was a stay. The number of stays that follow a stay, T = sum_k y_k y_{k-1}, has under random order
+
+    E T   = (L - 1) p_2,      p_r = n (n - 1) ... (n - r + 1) / (L (L - 1) ... (L - r + 1)),
+    Var T = (L - 1) p_2 + 2 (L - 2) p_3 + (L - 2)(L - 3) p_4 - (E T)^2.
+
+**A contact the round before.** In a stretch that begins right after a round with a contact, the
+first exit of all comes one round after it. Under random order it is a stay with chance n / L. With
+rounds of rest after a contact its chance depends on the time since, so that this is not tested.
+
+Sums over stretches have the sums of means and variances. Chances that change with time look like
+memory, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .evidence import History
+from .statistics import count_p, z_score
+
+__all__ = ["AFTER_CONTACT", "STATE_BEFORE", "MemoryRow", "memory_of"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+STATE_BEFORE = "state before"
+AFTER_CONTACT = "contact before"
+LEAST_VARIANCE = 5.0  # of a sum: enough for its law to be near the normal
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """Stays in a state after what should not matter."""
+
+    after: str  # STATE_BEFORE: having been in the same state before; AFTER_CONTACT
+    state: str
+    moves: int  # exits from the state whose order is left to chance
+    expected: float  # stays, if only the state now counts
+    observed: int
+    z: float
+    p: float
+    flagged: bool = False
+
+
+def memory_of(history: History, states: Sequence[str], cooldown: int) -> tuple[MemoryRow, ...]:
+    """Whether the state before, or a contact the round before, still tells.
+
+    Parameters
+    ----------
+    history : History
+        All that was recorded.
+    states : sequence of str
+        Their names, from worst to best.
+    cooldown : int
+        Rounds of rest after a contact.
+
+    Returns
+    -------
+    tuple of MemoryRow
+        A row a state and question with enough to tell.
+    """
+    exits = _Exits.of(history)
+    rows = []
+    for s, state in enumerate(states):
+        here = exits.state == s
+        rows.append(_row(STATE_BEFORE, state, *exits.repeats(here)))
+        if not cooldown:
+            rows.append(_row(AFTER_CONTACT, state, *exits.firsts(here & exits.after_contact)))
+    return tuple(row for row in rows if not math.isnan(row.p))
+
+
+def _row(
+    after: str, state: str, moves: int, observed: float, expected: float, variance: float
+) -> MemoryRow:
+    enough = variance >= LEAST_VARIANCE
+    return MemoryRow(
+        after=after,
+        state=state,
+        moves=moves,
+        expected=expected,
+        observed=round(observed),
+        z=z_score(observed - expected, variance) if enough else math.nan,
+        p=count_p(observed - expected, variance) if enough else math.nan,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Exits:
+    """The exits from one state in one stretch whose order is left to chance; arrays [q]."""
+
+    state: Ints
+    L: Floats  # how many
+    n: Floats  # of these, stays
+    T: Floats  # stays that follow a stay
+    first: Floats  # 1: the first of them is a stay
+    after_contact: NDArray[np.bool_]  # the first of them comes right after a contact's round
+
+    @classmethod
+    def of(cls, history: History) -> _Exits:
+        """All exits, from rows that are sorted by person and round."""
+        key, state, contacted = history.key, history.state, history.contacted
+        follows = np.diff(key) == 1
+        move = follows & (state[:-1] >= 0) & (state[1:] >= 0) & (contacted[:-1] == 0)
+        row = np.flatnonzero(move)
+        if not len(row):
+            none, nobody = np.empty(0), np.empty(0, np.int64)
+            return cls(nobody, none, none, none, none, nobody.astype(bool))
+        begins = np.diff(row, prepend=-2) != 1  # of a stretch
+        stretch = np.cumsum(begins) - 1
+        s, stays = state[row], (state[row] == state[row + 1]).astype(np.float64)
+        ends = np.flatnonzero(np.append(begins[1:], True))
+        last_state = state[row[ends] + 1][stretch]  # where the stretch ends
+        after = begins & (row > 0)
+        after[after] = follows[row[after] - 1] & (contacted[row[after] - 1] == 1)
+        order = np.lexsort((row, s, stretch))
+        group = np.cumsum(_changes(stretch[order], s[order])) - 1
+        final = np.append(np.diff(group) != 0, True)
+        free = ~(final & (s != last_state)[order])
+        order, group = order[free], group[free]
+        return cls._summed(s[order], stays[order], after[order], begins[order], group)
+
+    @classmethod
+    def _summed(
+        cls,
+        s: Ints,
+        stays: Floats,
+        after: NDArray[np.bool_],
+        begins: NDArray[np.bool_],
+        group: Ints,
+    ) -> _Exits:
+        """From the state of each exit, whether it stays, and to which stretch it belongs."""
+        first = np.diff(group, prepend=-1) != 0
+        number = np.cumsum(first) - 1
+        q = int(first.sum())
+
+        def total(values: Floats) -> Floats:
+            return np.bincount(number, values, q).astype(np.float64)
+
+        again = np.zeros(len(stays))
+        again[1:] = stays[1:] * stays[:-1] * ~first[1:]
+        return cls(
+            s[first],
+            total(np.ones(len(s))),
+            total(stays),
+            total(again),
+            stays[first],
+            (after & begins)[first],
+        )
+
+    def repeats(self, which: NDArray[np.bool_]) -> tuple[int, float, float, float]:
+        """Exits, stays after a stay, their mean and variance."""
+        L, n = self.L[which], self.n[which]
+        p2, p3, p4 = (_falling(n, r) / np.maximum(_falling(L, r), 1) for r in (2, 3, 4))
+        mean = (L - 1) * p2
+        variance = mean + 2 * (L - 2) * p3 + (L - 2) * (L - 3) * p4 - mean**2
+        return (
+            int(L.sum()),
+            float(self.T[which].sum()),
+            float(mean.sum()),
+            float(np.maximum(variance, 0).sum()),
+        )
+
+    def firsts(self, which: NDArray[np.bool_]) -> tuple[int, float, float, float]:
+        """Exits, those of them that come first and are stays, their mean and variance."""
+        L, n = self.L[which], self.n[which]
+        share = n / np.maximum(L, 1)
+        variance = float(np.sum(share * (1 - share)))
+        return int(L.sum()), float(self.first[which].sum()), float(share.sum()), variance
+
+
+def _changes(*columns: Ints) -> NDArray[np.bool_]:
+    """Where any of the columns differs from the row before."""
+    changed = np.zeros(len(columns[0]), bool)
+    changed[:1] = True
+    for column in columns:
+        changed[1:] |= np.diff(column) != 0
+    return changed
+
+
+def _falling(x: Floats, r: int) -> Floats:
+    """x (x - 1) ... (x - r + 1), 0 if x < r."""
+    product = np.ones(len(x))
+    for j in range(r):
+        product = product * np.maximum(x - j, 0)
+    return product

@@ -1,0 +1,276 @@
+"""What a trial in the programme found: the effect of each arm, by intention to treat.
+
+Everybody who was assigned counts in their arm, whatever they got and wherever they went. The
+outcome of a person is the mean reward of the states seen after the rounds of the trial; who left
+counts with what was seen before, who was never seen again is left out, and whether these are more
+in one arm than in another is tested. Who came after the assignment is not counted: the arm may be
+why they came. How the effect is estimated stands in `softfair.programme.effects`.
+
+The comparisons of several arms share 5 % among them (Holm). A verdict is given once, when the trial
+is over: to look every round and to stop when an effect shows finds effects that are not there. Each
+interval by itself holds at 95 % whenever it is looked at for the first time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..assignment import Trial
+from ..effects import LEVEL, Contrast, Means
+from ..trials import outcomes, pairs_of
+from .evidence import History, People, Planned
+from .statistics import alarm_level
+
+__all__ = ["ArmRow", "EffectRow", "MissingRow", "TrialResult", "trial_result"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NEARLY_ALL = 0.5  # share of those with an outcome who were seen after the last round: it is over
+
+
+@dataclass(frozen=True)
+class ArmRow:
+    """One arm."""
+
+    arm: str
+    units: int  # people or sites that were assigned
+    people: int
+    left: int  # of these, no longer in the programme
+    seen: int  # of these, with an outcome
+    listed: float  # share of their rounds in which they were listed
+    contacted: float  # share of their rounds, of those recorded, in which they were contacted
+    outcome: float  # mean over people
+    adjusted: float  # the same, had all people been in this arm
+
+
+@dataclass(frozen=True)
+class EffectRow:
+    """One arm against another, in mean outcome."""
+
+    arm: str
+    against: str
+    effect: float  # adjusted for what was known before
+    low: float
+    high: float
+    se: float
+    p: float
+    plain: float  # difference of means
+    plain_low: float
+    plain_high: float
+    told: bool | None = None  # beyond chance, all comparisons together; None: it is not over
+
+
+@dataclass(frozen=True)
+class MissingRow:
+    """People without an outcome, in one arm against another."""
+
+    arm: str
+    against: str
+    missing: float  # share
+    missing_against: float
+    p: float
+    flagged: bool = False
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What a trial found.
+
+    Attributes
+    ----------
+    first, last : int
+        Its rounds.
+    seen_until : int
+        The last of them after which states are known; less than ``first``: none.
+    over : bool
+        Whether the last one is.
+    sites : str
+        The column whose values were assigned; empty: people were.
+    later : int
+        People who came after the assignment, and are not counted.
+    numbers : int
+        Known before, that effects are adjusted for.
+    arms, effects, missing : tuple
+        The rows of each table.
+    """
+
+    first: int
+    last: int
+    seen_until: int
+    over: bool
+    sites: str
+    later: int
+    numbers: int
+    arms: tuple[ArmRow, ...]
+    effects: tuple[EffectRow, ...]
+    missing: tuple[MissingRow, ...]
+
+
+def trial_result(
+    trial: Trial, people: People, history: History, planned: Sequence[Planned], S: int
+) -> TrialResult:
+    """What a trial found so far.
+
+    Parameters
+    ----------
+    trial : Trial
+        Who is in which arm.
+    people : People
+        Everybody, with what is in force.
+    history : History
+        All that was recorded.
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+    S : int
+        Number of states.
+
+    Returns
+    -------
+    TrialResult
+        Every figure.
+    """
+    design, A = trial.design, len(trial.design.arms)
+    y = outcomes(history, trial.first, trial.last, people.n, S)[trial.person]
+    means, plain, seen = _fitted(trial, y)
+    over, until = _progress(trial, history, y)
+    effects = tuple(
+        _effect(trial, means.contrast(*pair), plain.contrast(*pair), pair)
+        for pair in pairs_of(design.arms)
+    )
+    if over:
+        level = alarm_level((row.p for row in effects), 1 - LEVEL)
+        effects = tuple(replace(row, told=bool(row.p <= level)) for row in effects)
+    gone = np.isin(trial.person, people.gone(trial.last + 1))
+    rates = _rates(trial, people.n, planned)
+    rows = []
+    for a, arm in enumerate(design.arms):
+        here = trial.arm == a
+        known = here & ~np.isnan(y)
+        rows.append(
+            ArmRow(
+                arm=str(arm),
+                units=int(np.count_nonzero(trial.unit_arms == a)),
+                people=int(here.sum()),
+                left=int((here & gone).sum()),
+                seen=int(known.sum()),
+                listed=float(rates[0, a]),
+                contacted=float(rates[1, a]),
+                outcome=float(y[known].mean()) if known.any() else math.nan,
+                adjusted=float(means.mean[a]),
+            )
+        )
+    return TrialResult(
+        first=trial.first,
+        last=trial.last,
+        seen_until=until,
+        over=over,
+        sites=design.sites or "",
+        later=_later(trial, people),
+        numbers=means.numbers,
+        arms=tuple(rows),
+        effects=effects,
+        missing=_missing(trial, y) if A and seen else (),
+    )
+
+
+def _later(trial: Trial, people: People) -> int:
+    """How many came after the assignment; who was gone when the trial began did not."""
+    before = np.union1d(trial.person, people.gone(trial.first))
+    return people.n - len(before)
+
+
+def _fitted(trial: Trial, y: Floats) -> tuple[Means, Means, int]:
+    """Means of the arms, adjusted and plain; of how many units outcomes are known."""
+    m, A, known = len(trial.X), len(trial.design.arms), ~np.isnan(y)
+    weight = np.bincount(trial.unit[known], minlength=m).astype(np.float64)
+    seen = np.flatnonzero(weight > 0)
+    mean = np.bincount(trial.unit[known], y[known], m)[seen] / weight[seen]
+    X, arm = trial.X[seen], trial.unit_arms[seen]
+    adjusted = Means.of(mean, X, arm, A, weight[seen])
+    return adjusted, Means.of(mean, X[:, :0], arm, A, weight[seen]), len(seen)
+
+
+def _progress(trial: Trial, history: History, y: Floats) -> tuple[bool, int]:
+    """Whether a trial is over, and the last of its rounds after which states are known."""
+    seen = (history.state >= 0) & (history.round > trial.first)
+    seen &= np.isin(history.person, trial.person)
+    rounds = history.round[seen]
+    until = min(int(rounds.max()) - 1, trial.last) if len(rounds) else trial.first - 1
+    after_last = np.count_nonzero(rounds == trial.last + 1)
+    nearly_all = after_last >= max(NEARLY_ALL * np.count_nonzero(~np.isnan(y)), 1)
+    return bool(nearly_all or (rounds > trial.last + 1).any()), until
+
+
+def _effect(trial: Trial, adjusted: Contrast, plain: Contrast, pair: tuple[int, int]) -> EffectRow:
+    a, b = pair
+    return EffectRow(
+        arm=str(trial.design.arms[a]),
+        against=str(trial.design.arms[b]),
+        effect=adjusted.value,
+        low=adjusted.low,
+        high=adjusted.high,
+        se=adjusted.se,
+        p=adjusted.p,
+        plain=plain.value,
+        plain_low=plain.low,
+        plain_high=plain.high,
+    )
+
+
+def _rates(trial: Trial, n: int, planned: Sequence[Planned]) -> Floats:
+    """Shares of rounds in the programme, listed and, where recorded, contacted [2, A]."""
+    A = len(trial.design.arms)
+    arm = np.full(n, -1)
+    arm[trial.person] = trial.arm
+    done, of = np.zeros((2, A)), np.zeros((2, A))
+    for one in planned:
+        if not trial.runs_in(one.round):
+            continue
+        theirs = arm[one.person]
+        recorded = one.in_programme & (theirs >= 0) & (one.contacted >= 0)
+        for row, (counted, hit) in enumerate(
+            (
+                (one.in_programme & (theirs >= 0), one.listed == 1),
+                (recorded, one.contacted == 1),
+            )
+        ):
+            of[row] += np.bincount(theirs[counted], minlength=A)
+            done[row] += np.bincount(theirs[counted & hit], minlength=A)
+    rates: Floats = np.divide(done, of, out=np.full((2, A), np.nan), where=of > 0)
+    return rates
+
+
+def _missing(trial: Trial, y: Floats) -> tuple[MissingRow, ...]:
+    """Whether more people of one arm have no outcome than of another."""
+    A, arms, missing = len(trial.design.arms), trial.design.arms, np.isnan(y)
+    many = np.bincount(trial.arm, minlength=A)
+    without = np.bincount(trial.arm[missing], minlength=A)
+    m = len(trial.X)
+    sizes = np.bincount(trial.unit, minlength=m).astype(np.float64)
+    share = np.bincount(trial.unit, missing, m) / np.maximum(sizes, 1)
+    means = Means.of(share, trial.X[:, :0], trial.unit_arms, A, np.maximum(sizes, 1))
+    rows = []
+    for a, b in pairs_of(arms):
+        if not without[[a, b]].any():
+            p = math.nan
+        elif trial.design.sites is None:
+            p = _fisher(without[[a, b]], many[[a, b]])
+        else:  # a site's people are alike; without any spread in an arm nothing can be said
+            p = means.contrast(a, b).p if (means.variance[[a, b]] > 0).all() else math.nan
+        rows.append(
+            MissingRow(str(arms[a]), str(arms[b]), without[a] / many[a], without[b] / many[b], p)
+        )
+    return tuple(rows)
+
+
+def _fisher(without: Ints, many: Ints) -> float:
+    """Fisher's exact test of two counts [2] among many [2]."""
+    from scipy.stats import fisher_exact
+
+    return float(fisher_exact(np.stack([without, many - without]))[1])

@@ -1,0 +1,434 @@
+"""Making a trial: who is in it, what is known of them before, what it can tell, and the assignment.
+
+The outcome of a person is the mean reward, s / (S - 1), of the states seen after the rounds of the
+trial (with two states the share of good rounds); who is never seen again has none.
+
+The power is told from the programme's own history: its last rounds are taken as if they had been
+the trial, with what was known before them. Arms are drawn many times, and each time the effect is
+estimated as the audit will (`effects`). Nothing was done differently between these arms, so its
+standard error is that of a trial in which people vary as they did then, are seen as often, and an
+effect is alike for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from ..errors import InvalidInput
+from ..estimate.columns import design_of
+from ..progress import track
+from . import store
+from .assignment import Arm, Design, Trial, assigned, load_trial, store_trial, units_of_arms
+from .effects import LEVEL, Means
+from .luck import TRIAL, Luck, Source
+from .plans.making import open_commitment_in
+from .settings import Settings
+from .snapshot import History, People, Snapshot, load_details, take_snapshot
+from .store import Connection, Store
+
+__all__ = ["Least", "Power", "assign", "outcomes", "pairs_of", "shares_said", "trial_of"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LEAST_UNITS = 2  # of an arm: the variance of one is not known
+SUMS = 1e-9  # within which shares sum to 1
+LIKELY = 0.8  # with which probability the least effect is told
+REPEATS = 100  # of the assignment, for the power
+
+
+class Units(NamedTuple):
+    """Those who are assigned."""
+
+    person: Ints  # [p] numbers of the people
+    unit: Ints  # [p]
+    names: list[str]  # [m] of the units
+    sites: str | None  # the column whose values they are; None: people
+
+    def mean(self, values: Floats) -> tuple[Floats, Floats]:
+        """Means over the people of each unit of what is known [m]; of how many people [m]."""
+        known = ~np.isnan(values)
+        many = np.bincount(self.unit[known], minlength=len(self.names)).astype(np.float64)
+        sums = np.bincount(self.unit[known], values[known], len(self.names))
+        return np.divide(sums, many, out=np.full(len(many), np.nan), where=many > 0), many
+
+
+@dataclass(frozen=True)
+class Least:
+    """The least effect of one arm against another that is told with a probability of LIKELY."""
+
+    arm: str
+    against: str
+    effect: float
+
+
+@dataclass(frozen=True)
+class Power:
+    """What a trial can tell, by the history."""
+
+    rounds: int  # of the history that were taken as a trial
+    people: int  # whose outcome in them is known
+    numbers: int  # known before, that the effect is adjusted for
+    least: tuple[Least, ...]
+
+    @classmethod
+    def from_json(cls, parts: dict[str, Any]) -> Power:
+        """As it is stored with a trial."""
+        return cls(**{**parts, "least": tuple(Least(**one) for one in parts["least"])})
+
+    def sentences(self, trial: Trial) -> list[str]:
+        """What was told beforehand, in words."""
+        least = ", ".join(
+            f"{100 * one.effect:.1f} points ({one.arm} against {one.against})" for one in self.least
+        )
+        length = trial.last - trial.first + 1
+        other = f" The trial has {length} rounds." * (length != self.rounds)
+        return [
+            f"Power {LIKELY:.0%}, all comparisons together at {1 - LEVEL:.0%}: the least effect "
+            f"that would be told is {least} of the mean outcome.",
+            f"That is by simulation: the last {self.rounds} rounds of the history, taken as a "
+            f"trial of {self.people} people, arms drawn {REPEATS} times, effects adjusted for "
+            f"{self.numbers} numbers known before. It assumes that people vary as they did then, "
+            f"are seen as often, and that an effect is alike for all.{other}",
+        ]
+
+
+def shares_said(text: str | None, arms: int) -> tuple[float, ...]:
+    """The shares that ``0.5,0.3,0.2`` or ``50%,30%,20%`` stands for; None: all alike.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not one positive share for each arm, or they do not sum to 1.
+    """
+    if text is None:
+        return (1 / arms,) * arms
+    try:
+        shares = tuple(
+            float(part.strip().removesuffix("%")) / (100 if part.strip().endswith("%") else 1)
+            for part in text.split(",")
+        )
+    except ValueError:
+        shares = ()
+    if len(shares) != arms or not all(0 < share < 1 for share in shares):
+        raise InvalidInput(
+            f"the shares are {text!r}; give a share above 0 for each of the {arms} arms, such as "
+            "0.4,0.3,0.3 or 40%,30%,30%"
+        )
+    if abs(sum(shares) - 1) > SUMS:
+        raise InvalidInput(
+            f"the shares {text!r} sum to {sum(shares):g}; make it 1, such as 0.4,0.3,0.3"
+        )
+    return shares
+
+
+def pairs_of(arms: Sequence[Arm]) -> list[tuple[int, int]]:
+    """The comparisons of a trial: places of two arms, the one that does more first."""
+    order = list(Arm)
+    ranked = sorted(range(len(arms)), key=lambda a: order.index(arms[a]))
+    return list(combinations(ranked, 2))
+
+
+def assign(
+    database: Store,
+    software: str,
+    arms: Sequence[str],
+    shares: Sequence[float],
+    sites: str | None = None,
+    balance: Sequence[str] = (),
+    rounds: int | None = None,
+) -> Trial:
+    """Assign everybody who is in the programme to the arms of a trial, once.
+
+    Parameters
+    ----------
+    database
+        The programme; with a rehearsal of it nothing is assigned, and the power is known.
+    software
+        Name and version that the trial is stamped with.
+    arms
+        Names of `Arm`.
+    shares
+        Of the people or sites, for each arm; positive, and 1 in all.
+    sites
+        A group column whose values are assigned as a whole. Default: people are assigned.
+    balance
+        Columns in which the arms are to be alike, besides what was seen of people before.
+    rounds
+        How many rounds it lasts. Default: the rounds that a plan looks ahead.
+
+    Returns
+    -------
+    Trial
+        Who is in which arm.
+
+    Raises
+    ------
+    InvalidInput
+        If there is a trial already, if it could not begin or tell anything, or if arms, shares or
+        columns are wrong.
+    """
+    chosen = _arms_said(arms)
+    with database.writing() as connection:
+        _refuse_another(connection)
+        now = take_snapshot(connection)
+        first = now.next_round()
+        last = _last(now.settings, first, rounds)
+        _refuse_planned(connection, first)
+        _refuse_personal(connection, now.people, [*balance, *([] if sites is None else [sites])])
+        units = _units(now, first, sites)
+        counts = _counts(units, chosen, shares)
+        X, columns = _known(now, first, units, balance)
+        power = _power(now, first, last, units, chosen, counts, balance)
+        key = Luck(Source.PROGRAMME).key(now.settings.seed, first, TRIAL)
+        arm, tries, number = assigned(key, units.names, X, counts)
+        trial = Trial(
+            id=0,
+            created=store.now(),
+            software=software,
+            setting=now.setting,
+            first=first,
+            last=last,
+            key=key,
+            design=Design(
+                arms=chosen,
+                shares=tuple(shares),
+                sites=sites,
+                values=() if sites is None else tuple(units.names),
+                columns=columns,
+                tries=tries,
+                chosen=number,
+            ),
+            power=asdict(power),
+            X=X,
+            person=units.person,
+            unit=units.unit,
+            arm=arm[units.unit],
+        )
+        return replace(trial, id=store_trial(connection, trial))
+
+
+def trial_of(database: Store) -> Trial | None:
+    """The trial of a programme, if it has one."""
+    with database.reading() as connection:
+        return load_trial(connection)
+
+
+def _arms_said(names: Sequence[str]) -> tuple[Arm, ...]:
+    known = ", ".join(Arm)
+    if unknown := [name for name in names if name not in list(Arm)]:
+        raise InvalidInput(f"there is no arm {unknown[0]!r}; known: {known}")
+    if len(set(names)) < max(len(names), 2):
+        raise InvalidInput(
+            f"the arms are {', '.join(names)}; give at least two different ones of {known}"
+        )
+    return tuple(Arm(name) for name in names)
+
+
+def _refuse_another(connection: Connection) -> None:
+    before = load_trial(connection)
+    if before is not None:
+        raise InvalidInput(
+            f"the programme has a trial already, assigned {before.created[:10]} for rounds "
+            f"{before.first} to {before.last}; people are assigned once, so nothing was changed"
+        )
+
+
+def _refuse_planned(connection: Connection, first: int) -> None:
+    p = store.plan
+    planned = connection.execute(sa.select(p.c.round).where(p.c.round >= first)).scalars().first()
+    if planned is None and open_commitment_in(connection, first) is not None:
+        planned = first
+    if planned is not None:
+        raise InvalidInput(
+            f"round {planned} is planned or committed already; assign people after it is over "
+            "(softfair record), before the next list is drawn"
+        )
+
+
+def _refuse_personal(connection: Connection, people: People, names: Sequence[str]) -> None:
+    """Refuse columns that are kept for worksheets, because each person has a value of their own."""
+    known = people.columns()
+    missing = [name for name in names if name not in known]
+    if not missing:
+        return
+    kept = {name for details in load_details(connection).values() for name in details}
+    if personal := [name for name in missing if name in kept]:
+        raise InvalidInput(
+            f"{personal[0]} names each person, it is kept for worksheets alone; leave it out"
+        )
+
+
+def _last(settings: Settings, first: int, rounds: int | None) -> int:
+    """The last round of a trial."""
+    if rounds is not None and rounds < 1:
+        raise InvalidInput(f"the trial has {rounds} rounds; give at least 1")
+    last = first + (settings.horizon if rounds is None else rounds) - 1
+    if settings.ends is None:
+        return last
+    if first > settings.ends or (rounds is not None and last > settings.ends):
+        raise InvalidInput(
+            f"the trial would end with round {last}, the programme ends with round "
+            f"{settings.ends}; give fewer --rounds, or let it go on with: softfair init --ends none"
+        )
+    return min(last, settings.ends)
+
+
+def _units(now: Snapshot, first: int, sites: str | None) -> Units:
+    """Who is in the programme when the trial begins, as people or by site."""
+    people = now.people
+    here = ~np.isin(np.arange(people.n), people.gone(first)) & (people.enrolled <= first)
+    person = np.flatnonzero(here)
+    if sites is None:
+        names = [people.names[i] for i in person]
+        return Units(person, np.arange(len(person)), names, None)
+    values, code = people.group(sites)
+    blank = [place for place, value in enumerate(values) if not value]
+    if many := int(np.isin(code[person], blank).sum()):
+        raise InvalidInput(
+            f"{many} of {len(person)} people have no {sites}; import it for them, or leave --sites "
+            "out to assign people"
+        )
+    there, unit = np.unique(code[person], return_inverse=True)
+    if len(there) > len(person) / 2:
+        raise InvalidInput(
+            f"{sites} has {len(there)} values for {len(person)} people, it names nearly each of "
+            "them; leave --sites out to assign people"
+        )
+    return Units(person, unit, [values[place] for place in there], sites)
+
+
+def _counts(units: Units, arms: Sequence[Arm], shares: Sequence[float]) -> Ints:
+    """How many units each arm has."""
+    if len(shares) != len(arms) or min(shares) <= 0 or abs(sum(shares) - 1) > SUMS:
+        raise InvalidInput(
+            f"the shares are {', '.join(f'{share:g}' for share in shares)}; give a share above 0 "
+            f"for each of the {len(arms)} arms, that sum to 1"
+        )
+    m, what = len(units.names), units.sites or "people"
+    counts = units_of_arms(m, shares)
+    if counts.min() < LEAST_UNITS:
+        few = arms[int(counts.argmin())]
+        raise InvalidInput(
+            f"of {m} {what if units.sites is None else f'values of {what}'} the arm {few} would "
+            f"have {counts.min()}, and each needs at least {LEAST_UNITS}; give fewer arms or other "
+            "shares"
+        )
+    return counts
+
+
+def outcomes(history: History, first: int, last: int, n: int, S: int) -> Floats:
+    """Mean reward of the states seen after the rounds from first to last [n]; nan: none was."""
+    return _mean_reward(history, first + 1, last + 1, n, S)
+
+
+def _mean_reward(history: History, first: int, last: int, n: int, S: int) -> Floats:
+    seen = (history.state >= 0) & (history.round >= first) & (history.round <= last)
+    person, reward = history.person[seen], history.state[seen] / (S - 1)
+    many = np.bincount(person, minlength=n)
+    sums = np.bincount(person, reward, n)
+    mean: Floats = np.divide(sums, many, out=np.full(n, np.nan), where=many > 0)
+    return mean
+
+
+def _known(
+    now: Snapshot, at: int, units: Units, balance: Sequence[str]
+) -> tuple[Floats, tuple[str, ...]]:
+    """What is known of units at the start of a round [m, q], and what each number is about.
+
+    They are the mean reward so far, the last state seen, the columns asked for and, of sites, how
+    many people they have; as they are stored, in single precision.
+    """
+    people, history, S = now.people, now.history, now.settings.S
+    asked = _asked(people, units.person, balance)
+    before = np.flatnonzero((history.state >= 0) & (history.round <= at))
+    latest = np.full(people.n, np.nan)
+    latest[history.person[before]] = history.state[before] / (S - 1)  # the last of a person stays
+    so_far = _mean_reward(history, 0, at, people.n, S)
+    seen = {"mean outcome before": so_far[units.person], "last state": latest[units.person]}
+    made = design_of({**seen, **asked}, len(units.person))
+    columns = [
+        f"{name} {value}".strip() for name, value in zip(made.column, made.value, strict=True)
+    ]
+    if units.sites is None:
+        return made.X.astype(np.float32).astype(np.float64), tuple(columns)
+    size = np.bincount(units.unit).astype(np.float64)
+    means = [units.mean(x)[0] for x in made.X.T]
+    X = np.column_stack([*means, (size - size.mean()) / max(size.std(), 1.0)])
+    return X.astype(np.float32).astype(np.float64), (*columns, "people")
+
+
+def _asked(people: People, person: Ints, balance: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """The columns that are to be balanced, of those who are assigned.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such column, or it tells nothing: it names each person, or is the same for
+        all.
+    """
+    columns: dict[str, NDArray[Any]] = {}
+    for name in balance:
+        values, code = people.group(name)
+        numbers = people.numbers(name)
+        whole = np.array(values, dtype=object)[code] if numbers is None else numbers
+        columns[name] = whole[person]
+    if left_out := design_of(columns, len(person)).left_out:
+        name, _, reason = left_out[0].partition(" is not used: ")
+        raise InvalidInput(f"arms cannot be balanced by {name}: {reason}; leave it out")
+    return columns
+
+
+def _power(
+    now: Snapshot,
+    first: int,
+    last: int,
+    units: Units,
+    arms: Sequence[Arm],
+    counts: Ints,
+    balance: Sequence[str],
+) -> Power:
+    """What a trial of such arms can tell, by the history."""
+    history = now.history
+    rounds = np.unique(history.round[(history.state >= 0) & (history.round <= first)])
+    if len(rounds) < 2:
+        raise InvalidInput(
+            f"states are known of {len(rounds)} rounds, so the power of a trial cannot be told; "
+            "import a history of at least 2 rounds first (softfair import history FILE)"
+        )
+    length = min(last - first + 1, (len(rounds) + 1) // 2)
+    start = int(rounds[-length - 1])  # what came after this round is taken as the outcome
+    whole = _mean_reward(history, start + 1, first, now.people.n, now.settings.S)
+    y, weight = units.mean(whole[units.person])
+    X, _ = _known(now, start, units, balance)
+    seen = np.flatnonzero(weight > 0)
+    rng, pairs = np.random.default_rng(0), pairs_of(arms)
+    level, found, numbers = 1 - (1 - LEVEL) / len(pairs), [], []
+    labels = np.repeat(np.arange(len(arms)), counts)
+    for _ in track(range(REPEATS), "power"):
+        arm = rng.permutation(labels)[seen]
+        means = Means.of(y[seen], X[seen], arm, len(arms), weight[seen])
+        numbers.append(means.numbers)
+        found.append([means.contrast(*pair).detectable(LIKELY, level) for pair in pairs])
+    effects = np.nanmean(found, axis=0) if np.isfinite(found).any() else np.full(len(pairs), np.nan)
+    if not np.isfinite(effects).all():
+        raise InvalidInput(
+            f"{int(weight.sum())} people were seen in the last rounds of the history, too few to "
+            "tell the power of a trial with these arms; give fewer arms, or wait for more history"
+        )
+    return Power(
+        rounds=length,
+        people=int(weight.sum()),
+        numbers=int(np.median(numbers)),
+        least=tuple(
+            Least(str(arms[a]), str(arms[b]), float(effect))
+            for (a, b), effect in zip(pairs, effects, strict=True)
+        ),
+    )

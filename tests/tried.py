@@ -1,0 +1,177 @@
+"""Programmes with a trial whose law, and so whose effect, is written down here.
+
+CPAP patients, some of them of sites that differ, are seen for some weeks before the trial, one
+state in twelve is not recorded, and some leave at a time that has nothing to do with their arm. The
+arm softfair lists those who would gain most, as far as a noisy guess tells; lottery lists by lot;
+of usual some are contacted as before. Lists have a fixed number of places, most of the listed are
+reached. The people and the arms' law of drawing are the test's own: only the assignment, the
+outcome and its estimate are the package's.
+
+The true effect on the people at hand is the mean over many trials of the same people whose arms
+are drawn by lot, with everything seen.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+import numpy as np
+from worlds import cpap_people
+
+from softfair.programme.assignment import Arm, Design, Trial, assigned, units_of_arms
+from softfair.programme.audit.trial import TrialResult, trial_result
+from softfair.programme.settings import Settings
+from softfair.programme.snapshot import History, People, Snapshot
+from softfair.programme.trials import Units, _known, pairs_of
+
+ARMS = (Arm.SOFTFAIR, Arm.LOTTERY, Arm.USUAL)
+BEFORE, ROUNDS = 10, 8  # weeks of history, rounds of the trial
+INTENSITY = {Arm.SOFTFAIR: 0.3, Arm.LOTTERY: 0.3, Arm.USUAL: 0.04}  # contacts a person and round
+REACHED, RECORDED, LEAVES = 0.85, 11 / 12, 0.1
+TRIALS = 40  # that the true effect is a mean of
+
+
+class World(NamedTuple):
+    """What varies between programmes."""
+
+    n: int = 120
+    effect: bool = True
+    sites: int = 0  # 0: people are assigned
+    shares: tuple[float, ...] = (1 / 3, 1 / 3, 1 / 3)
+
+
+class Tried(NamedTuple):
+    """A programme with a trial that is over."""
+
+    trial: Trial
+    people: People
+    history: History
+    truth: np.ndarray  # of each comparison
+
+    def result(self) -> TrialResult:
+        return trial_result(self.trial, self.people, self.history, [], 2)
+
+
+def people_of(n: int, site: np.ndarray) -> People:
+    unknown = np.full(n, -1)
+    groups = [json.dumps({"village": f"v{s}"}) if s >= 0 else "{}" for s in site]
+    names = [f"P{i}" for i in range(n)]
+    return People(names, groups, unknown, unknown, np.zeros(n, np.int64), unknown)
+
+
+def chances(world: World, seed: int, site: np.ndarray) -> np.ndarray:
+    """p [n, 2, 2]; people of one site are alike."""
+    p = cpap_people(world.n, world.effect, seed)
+    if world.sites:
+        shift = np.random.default_rng([21, seed]).normal(0, 0.7, world.sites)[site]
+        logit = np.log(p / (1 - p)) + shift[:, None, None]
+        p = 1 / (1 + np.exp(-logit))
+    return p
+
+
+def followed(
+    p: np.ndarray, arm: np.ndarray, state: np.ndarray, guess: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """States [r, T, n] after each round of r trials.
+
+    arm and state are [r, n], guess [n, 2] of the gain in each state.
+    """
+    r, n = arm.shape
+    everybody, states = np.arange(n), np.empty((r, ROUNDS, n), np.int64)
+    for t in range(ROUNDS):
+        contacted = np.zeros((r, n), np.int64)
+        for a, name in enumerate(ARMS):
+            here = arm == a
+            k = np.rint(INTENSITY[name] * here.sum(axis=1)).astype(int)
+            key = rng.gumbel(size=(r, n))
+            if name is Arm.SOFTFAIR:
+                key = key + 8 * guess[everybody, state]
+            rank = np.argsort(np.argsort(np.where(here, -key, np.inf), axis=1), axis=1)
+            contacted |= here & (rank < k[:, None]) & (rng.random((r, n)) < REACHED)
+        state = (rng.random((r, n)) < p[everybody, contacted, state]).astype(np.int64)
+        states[:, t] = state
+    return states
+
+
+def mean_outcomes(states: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Each person's mean over the rounds in which they are seen [r, n]; seen [T, n]."""
+    with np.errstate(invalid="ignore"):
+        return (states * seen).sum(axis=1) / seen.sum(axis=0)
+
+
+def tried(seed: int, world: World = World()) -> Tried:  # noqa: B008
+    rng, n = np.random.default_rng([22, seed]), world.n
+    site = rng.integers(0, world.sites, n) if world.sites else np.full(n, -1)
+    site[: world.sites] = np.arange(world.sites)  # no site is empty
+    p = chances(world, seed, site)
+    everybody = np.arange(n)
+    guess = p[:, 1] - p[:, 0] + rng.normal(0, 0.1, (n, 2))
+    state, columns = rng.integers(0, 2, n), []
+    for week in range(-20, BEFORE + 1):
+        if week >= 0:
+            columns.append((everybody, np.full(n, week + 1), noted(state, rng)))
+        if week < BEFORE:
+            state = (rng.random(n) < p[everybody, 0, state]).astype(np.int64)
+    first = BEFORE + 1
+    before = history_of(columns)
+    trial = assigned_trial(world, site, before, first, seed)
+    arm = np.empty(n, np.int64)
+    arm[trial.person] = trial.arm
+    leaves = np.where(rng.random(n) < LEAVES, rng.integers(0, ROUNDS, n), ROUNDS)
+    here = np.arange(ROUNDS)[:, None] < leaves  # [T, n]
+    states = followed(p, arm[None], state[None], guess, rng)[0]
+    for t in range(ROUNDS):
+        columns.append((everybody, np.full(n, first + t + 1), noted(states[t], rng, here[t])))
+    people, history = people_of(n, site), history_of(columns)
+    if not world.effect:
+        return Tried(trial, people, history, np.zeros(len(pairs_of(ARMS))))
+    # The truth, for those who are seen in it at all.
+    arms = np.stack([shuffled(trial, rng) for _ in range(TRIALS)])
+    states = followed(p, arms, np.broadcast_to(state, (TRIALS, n)), guess, rng)
+    y = mean_outcomes(states, here)
+    # Each person's mean in each arm, then over people: who is where does not blur it.
+    counted = here.any(axis=0)
+    many = [np.maximum((arms == a).sum(axis=0), 1) for a in range(3)]
+    own = [np.where(arms == a, y, 0).sum(axis=0) / many[a] for a in range(3)]
+    always = counted & np.all([(arms == a).any(axis=0) for a in range(3)], axis=0)
+    truth = np.array([(own[a] - own[b])[always].mean() for a, b in pairs_of(ARMS)])
+    return Tried(trial, people, history, truth)
+
+
+def noted(
+    state: np.ndarray, rng: np.random.Generator, here: np.ndarray | None = None
+) -> np.ndarray:
+    seen = rng.random(len(state)) < RECORDED
+    return np.where(seen if here is None else seen & here, state, -1)
+
+
+def history_of(columns: list[tuple[np.ndarray, ...]]) -> History:
+    person, rounds, state = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    order = np.lexsort((rounds, person))
+    return History(person[order], rounds[order], state[order], np.full(len(person), -1))
+
+
+def assigned_trial(world: World, site: np.ndarray, before: History, first: int, seed: int) -> Trial:
+    """The package's own assignment."""
+    people, everybody = people_of(world.n, site), np.arange(world.n)
+    sites = "village" if world.sites else None
+    units = Units(everybody, everybody, people.names, None)
+    if world.sites:
+        units = Units(everybody, site, [f"v{s}" for s in range(world.sites)], sites)
+    now = Snapshot(1, Settings(), 1, people, before)
+    X, columns = _known(now, first, units, ())
+    counts = units_of_arms(len(units.names), world.shares)
+    key = f"{seed:064x}"
+    arm, tries, chosen = assigned(key, units.names, X, counts)
+    values = tuple(units.names) if world.sites else ()
+    design = Design(ARMS, world.shares, sites, values, columns, tries, chosen)
+    last = first + ROUNDS - 1
+    return Trial(
+        1, "", "", 1, first, last, key, design, {}, X, everybody, units.unit, arm[units.unit]
+    )
+
+
+def shuffled(trial: Trial, rng: np.random.Generator) -> np.ndarray:
+    """The arms of everybody, units mixed by lot."""
+    return rng.permutation(trial.unit_arms)[trial.unit]
