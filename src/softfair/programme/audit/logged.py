@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InvalidInput
-from ..eligibility import Status
+from ..eligibility import Site, Status
 from ..settings import current_settings
 from ..snapshot import load_history, load_people
 from ..store import Store
@@ -34,7 +34,7 @@ def log_columns(database: Store) -> dict[str, list[Any]]:
     dict
         Name -> values, a row for each person of each plan in force, in the order of rounds:
         ``probability`` of being ``listed``, ``score`` (the gain that was computed) and ``bonus``
-        (what evenness added), ``state`` before the round, ``contacted`` during it and
+        (what evenness added), ``arm`` of a trial, ``state`` before the round, ``contacted`` during it and
         ``state_after``; None where that is not known. ``called`` is 1 for who was called from the
         reserve, 2 for who was by an officer's decision.
 
@@ -63,14 +63,16 @@ def log_columns(database: Store) -> dict[str, list[Any]]:
 def _columns(one: Planned) -> dict[str, list[Any]]:
     """The rows of one round."""
     count = len(one.person)
-    sites = [name for name, _ in one.sites]
+    nowhere = Site("", 0)
+    sites = [one.sites[j] if j >= 0 else nowhere for j in one.site.tolist()]
     return {
         "round": [one.round] * count,
         "version": [one.version] * count,
         "model": [one.model] * count,
         "c": [one.c] * count,
         "status": [Status(status).name.lower() for status in one.status.tolist()],
-        "site": [sites[j] if j >= 0 else "" for j in one.site.tolist()],
+        "site": [site.name for site in sites],
+        "arm": [site.arm for site in sites],
         "probability": one.probability.tolist(),
         "listed": one.listed.tolist(),
         "score": one.score.tolist(),
