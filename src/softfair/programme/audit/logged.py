@@ -34,9 +34,9 @@ def log_columns(database: Store) -> dict[str, list[Any]]:
     dict
         Name -> values, a row for each person of each plan in force, in the order of rounds:
         ``probability`` of being ``listed``, ``score`` (the gain that was computed) and ``bonus``
-        (what evenness added), ``arm`` of a trial, ``state`` before the round, ``contacted`` during it and
-        ``state_after``; None where that is not known. ``called`` is 1 for who was called from the
-        reserve, 2 for who was by an officer's decision.
+        (what evenness added), ``arm`` of a trial, ``state`` before the round, ``contacted`` during
+        it and ``state_after``; None where that is not known. ``called`` is 1 for who was called
+        from the reserve, 2 for who was by an officer's decision.
 
     Raises
     ------
