@@ -211,7 +211,10 @@ def episodes(
                     worth = reward[row, 0, s2] + gamma * later[i, s2]
                     q0 += P[i, 0, s, s2] * worth
                     q1 += P[i, 1, s, s2] * worth
-                passive[i], gain[i] = q0, q1 - q0 + at_once(reward, row, s)
+                passive[i], gain[i] = q0, q1 - q0
+            if reward.shape[1] > 1:
+                for i in range(n):
+                    gain[i] += at_once(reward, i if len(reward) > 1 else 0, state[i])
             if k == 0 or k == n:
                 chance[:] = 1.0 if k else 0.0
             elif rule == RuleCode.TOP:
