@@ -23,7 +23,7 @@ from ..kernels.threads import map_parts
 from ..progress import track
 from ..sampling import multiplier
 from .bonuses import Problem, solve
-from .budget import balance
+from .budget import SAMPLE, balance
 from .evenhanded import BonusValues, EvenHandedValues, solve_evenhanded
 from .priced import learning_multiplier
 from .values import Info
@@ -140,10 +140,14 @@ def solve_for(
     from scipy.optimize import brentq
 
     if k in (0, cohort.n) or c == 0:
-        raise Infeasible(
-            f"{goal.name} is {goal.value:g}, but with k = {k} of {cohort.n} arms and c = {c:g} "
-            "everybody has the same chance whatever mu is; give mu=0, or 0 < k < n and c > 0"
-        )
+        alike = _lottery(cohort, k, horizon, goal, seed)
+        if goal.excess(alike) < -CLOSE or (GOALS[goal.name] and goal.excess(alike) > CLOSE):
+            raise Infeasible(
+                f"{goal.name} is {goal.value:g}, but with k = {k} of {cohort.n} arms and c = {c:g} "
+                "everybody has the same chance whatever mu is; the nearest value that can be "
+                f"reached is {_rounded(goal, alike):g}"
+            )
+        return 0.0, solve_evenhanded(cohort, k, horizon, gamma, c, 0.0, welfare)
     search = _Search(cohort, k, horizon, gamma, c, goal, welfare, seed)
     alone = search.figure(0.0)
     if goal.excess(alone) >= -CLOSE:
@@ -162,7 +166,8 @@ def solve_for(
             break
         low, high = high, 4 * high
     else:
-        raise Infeasible(_out_of_reach(goal, cohort.n, k, horizon, figure, low))
+        alike = _lottery(cohort, k, horizon, goal, seed)
+        raise Infeasible(_out_of_reach(goal, cohort.n, k, horizon, c, figure, low, alike))
     mu = brentq(lambda mu: goal.excess(search.figure(mu)), low, high, rtol=1e-3, xtol=1e-3 * unit)
     return mu, solve_evenhanded(cohort, k, horizon, gamma, c, mu, welfare)
 
@@ -190,9 +195,7 @@ class _Search:
             k * horizon,
         )
         self._c = multiplier(c)
-        runs = ARM_STEPS // (self._problem.cohort.n * horizon)
-        seeds = np.random.SeedSequence([seed, RUNS])  # apart from those of `simulate`
-        self._keys = seeds.generate_state(max(FEWEST_RUNS, min(RUNS, runs)), np.uint64)
+        self._keys = _keys(self._problem.cohort.n, horizon, seed)
         self._theta: Floats | None = None
         self._u: Floats | None = None
         self._known: dict[float, float] = {}
@@ -218,6 +221,33 @@ class _Search:
         return BonusValues(problem.cohort, problem.gamma, theta, b, problem.c, info)
 
 
+def _keys(n: int, horizon: int, seed: int) -> NDArray[Any]:
+    """The key of each simulated run of n arms."""
+    seeds = np.random.SeedSequence([seed, RUNS])  # apart from those of `simulate`
+    runs = max(FEWEST_RUNS, min(RUNS, ARM_STEPS // (n * horizon)))
+    return seeds.generate_state(runs, np.uint64)
+
+
+def _lottery(cohort: Cohort, k: int, horizon: int, goal: Goal, seed: int) -> float:
+    """The figure where everybody has the same chance."""
+    rng, n = np.random.default_rng([seed, RUNS]), min(cohort.n, SAMPLE)
+    runs, places = len(_keys(n, horizon, seed)), math.ceil(k * n / cohort.n)
+    counts, waiting, longest = np.zeros((3, runs, n), np.int32)
+    for _ in range(horizon):
+        chosen = rng.random((runs, n)).argsort(axis=1).argsort(axis=1) < places
+        counts += chosen
+        waiting = np.where(chosen, 0, waiting + 1)
+        longest = np.maximum(longest, waiting)
+    return goal.figure(counts, longest, cohort.n, max(k, 1) * horizon)
+
+
+def _rounded(goal: Goal, figure: float) -> float:
+    """To four digits, and so that it is asked for no more than was found."""
+    if GOALS[goal.name]:
+        return math.floor(1e4 * figure) / 1e4
+    return math.ceil(1e4 * figure) / 1e4
+
+
 def _runs(values: BonusValues, k: float, c: float, keys: NDArray[Any]) -> tuple[Counts, Counts]:
     """Counts and longest waits [runs, n] of one run for each key."""
     cohort, T, runs = values.cohort, len(values.theta), len(keys)
@@ -234,14 +264,16 @@ def _runs(values: BonusValues, k: float, c: float, keys: NDArray[Any]) -> tuple[
     return counts, longest
 
 
-def _out_of_reach(goal: Goal, n: int, k: int, horizon: int, reached: float, mu: float) -> str:
-    """Why a figure cannot be reached, and which can."""
+def _out_of_reach(
+    goal: Goal, n: int, k: int, horizon: int, c: float, reached: float, mu: float, alike: float
+) -> str:
+    """Why a figure cannot be reached, and which can: with c, and where all chances are alike."""
     draws = k * horizon
     whole, rest = divmod(draws, n)  # `rest` arms are helped once more than the others
     counts = np.array([whole, whole + 1]) / draws
     most = -float(np.array([n - rest, rest]) @ (counts * np.log(np.maximum(counts, TINY))))
     everybody = math.ceil(n / k) - 1  # decisions until the last is helped for the first time
-    limit = "counts of draws by chance are not that even"
+    limit = f"draws with c = {c:g} are not that even"
     if goal.name == "entropy" and goal.value > math.log(n):
         limit = f"shares of {n} arms have at most log n = {math.log(n):.4f}"
     elif goal.name == "entropy" and goal.value > most:
@@ -250,10 +282,10 @@ def _out_of_reach(goal: Goal, n: int, k: int, horizon: int, reached: float, mu: 
         limit = f"{draws} helps leave at least {1 - draws / n:.4f} of {n} arms without any"
     elif goal.name == "wait" and goal.value < min(everybody, horizon):
         limit = f"with {k} of {n} arms at a time somebody waits {min(everybody, horizon)} decisions"
-    nearest = (
-        math.floor(1e4 * (reached - CLOSE)) if GOALS[goal.name] else math.ceil(1e4 * reached)
-    ) / 1e4
+    nearest = _rounded(goal, reached - CLOSE if GOALS[goal.name] else reached)
+    better = goal.excess(alike) > goal.excess(nearest) + CLOSE
+    smaller = f", or as far as {_rounded(goal, alike):g} with a smaller c" if better else ""
     return (
         f"{goal.name} is {goal.value:g}, but {limit}; the nearest value that can be reached is "
-        f"{nearest:g} (mu = {mu:g})"
+        f"{nearest:g} (mu = {mu:g}){smaller}"
     )
