@@ -622,16 +622,43 @@ def test_an_entropy_out_of_reach_names_the_nearest():
     for wanted, why in (
         (3.1, "shares of 20 arms have at most log n = 2.9957"),
         (2.78, "16 helps among 20 arms can show at most 2.7726"),
-        (2.7, "counts of draws by chance are not that even"),
+        (2.7, "draws with c = 50 are not that even"),
         (0.5, "c = 50 alone spreads help that far"),
     ):
         message = refusal(lambda wanted=wanted: fit(wanted), Infeasible)
         assert f"entropy is {wanted}" in message
         assert why in message
         assert fit(reachable(message)).mu >= 0
-    assert "everybody has the same chance" in refusal(
-        lambda: sf.EvenHanded(entropy=2.5, c=0.0).fit(cohort, 2, 8), Infeasible
-    )
+
+
+def test_where_all_chances_are_alike_the_nearest_is_theirs():
+    """Everybody is helped at k = n and nobody at k = 0; a lottery leaves (1 - k/n)^T out."""
+    cohort = sf.datasets.synthetic(n=20, seed=9)
+    for k, c, goal, theirs in (
+        (20, 50.0, {"entropy": 2.5}, math.log(20)),
+        (0, 50.0, {"never": 0.5}, 1.0),
+        (0, 50.0, {"wait": 3.0}, 8.0),
+        (2, 0.0, {"never": 0.2}, 0.9**8),
+    ):
+        message = refusal(
+            lambda k=k, c=c, goal=goal: sf.EvenHanded(**goal, c=c).fit(cohort, k, 8), Infeasible
+        )
+        assert "everybody has the same chance" in message
+        # 200 runs of a share with a standard deviation below .06
+        assert reachable(message) == pytest.approx(theirs, abs=4 * 0.06 / math.sqrt(200))
+        again = sf.EvenHanded(**dict.fromkeys(goal, reachable(message)), c=c)
+        assert again.fit(cohort, k, 8).mu == 0
+
+
+def test_a_smaller_c_is_named_where_it_leads_further():
+    """A lottery waits less than draws at c = 50, whatever mu is; the words do not deny it."""
+    cohort = sf.datasets.synthetic(n=20, seed=0)
+    message = refusal(lambda: sf.EvenHanded(wait=18.5).fit(cohort, 4, 20), Infeasible)
+    further = float(message.split("or as far as ")[1].split(" ")[0])
+    lottery = sf.simulate(sf.Random().fit(cohort, 4, 20), runs=400)
+    longest = lottery.waits.max(axis=1)
+    assert abs(further - longest.mean()) < 4 * longest.std() * math.sqrt(1 / 400 + 1 / 200)
+    assert further < reachable(message)
 
 
 def reachable(message):
@@ -643,7 +670,7 @@ def test_shares_and_waits_out_of_reach_name_the_nearest():
     cohort = sf.datasets.synthetic(n=20, seed=9)
     for goal, why in (
         ({"never": 0.1}, "16 helps leave at least 0.2000 of 20 arms without any"),
-        ({"never": 0.3}, "counts of draws by chance are not that even"),
+        ({"never": 0.3}, "draws with c = 50 are not that even"),
         ({"wait": 5.0}, "with 2 of 20 arms at a time somebody waits 8 decisions"),
     ):
         message = refusal(lambda goal=goal: sf.EvenHanded(**goal).fit(cohort, 2, 8), Infeasible)
@@ -688,7 +715,7 @@ def test_definition_1_holds_for_the_sum_and_not_for_the_gain():
 
 def test_wrong_parameters_are_refused():
     cohort = sf.datasets.synthetic(n=6, seed=0)
-    for mu in (-1.0, math.nan, math.inf, "much"):
+    for mu in (-1.0, math.nan, "much"):
         message = refusal(lambda mu=mu: sf.EvenHanded(mu=mu))
         assert f"mu is {mu!r}" in message
         assert "the nearest is 0" in message
@@ -701,6 +728,11 @@ def test_wrong_parameters_are_refused():
     assert "wait is -2; give a number of decisions, at least 0, the nearest is 0" in refusal(
         lambda: sf.EvenHanded(wait=-2)
     )
+    for goal, upper in (("entropy", "log n"), ("never", "1"), ("wait", "the horizon")):
+        message = refusal(lambda goal=goal: sf.EvenHanded(**{goal: math.inf}))
+        assert message.endswith(f"the nearest is {upper}")
+    assert "the nearest is a large one" in refusal(lambda: sf.EvenHanded(mu=math.inf))
+    assert "welfare is ['log']" in refusal(lambda: sf.EvenHanded(mu=1.0, welfare=["log"]))
     assert "welfare is 'max'" in refusal(lambda: sf.EvenHanded(mu=1.0, welfare="max"))
     assert "by is 'team'" in refusal(lambda: sf.EvenHanded(mu=1.0, by="team"))
     assert "entropy is -0.5" in refusal(lambda: sf.EvenHanded(entropy=-0.5))
@@ -722,12 +754,22 @@ def test_the_frontier_shows_the_bound():
     assert (table.benefit <= table.bound + 4 * table.benefit_sd / math.sqrt(runs)).all()
     assert (np.diff(table.bound[np.argsort(-table.entropy)]) >= 0).all()
     none, oracle = (
-        sf.simulate(policy.fit(cohort, 4, 15, gamma=0.95), runs, seed=0).totals.mean()
+        sf.simulate(policy.fit(cohort, 4, 15, gamma=0.95), 8000, seed=1).totals
         for policy in (sf.NoIntervention(), sf.Oracle())
     )
     most = tradeoff_bound(cohort, 4, 15, 0.95)(table.entropy)
-    exact_none = upper_bound(cohort, 0, 15, 0.95)
-    np.testing.assert_allclose(table.bound, 100 * (most - exact_none) / (oracle - none), rtol=1e-9)
+    gain = oracle - none  # 8,000 runs here and as many there, by another seed
+    error = 4 * math.sqrt(2) * gain.std() / math.sqrt(8000) / gain.mean()
+    expected = 100 * (most - upper_bound(cohort, 0, 15, 0.95)) / gain.mean()
+    np.testing.assert_allclose(table.bound, expected, rtol=error)
+
+
+def test_few_lucky_runs_do_not_lift_a_policy_above_the_bound():
+    """In these 20 runs the Oracle gains 5 % more than it is expected to; its benefit is 100."""
+    cohort = sf.datasets.synthetic(n=40, seed=0)
+    table = sf.frontier(cohort, 4, 20, cs=[math.inf], runs=20, bound=True)
+    assert table.benefit[0] > 99
+    assert table.benefit[0] < table.bound[0] < 105
 
 
 def test_more_benefit_than_softfair_at_equal_evenness():

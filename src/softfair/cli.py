@@ -307,7 +307,10 @@ def simulate(
         "SoftFair:20",
     ]
     policies = [_policy(name) for name in names]
-    table = compare(policies, _people(cohort), _each_decision(k), horizon, gamma, runs, seed)
+    with warnings.catch_warnings():
+        # What cannot be compared is told below the table, or in the error if nothing can.
+        warnings.filterwarnings("ignore", message=".* cannot be compared: ")
+        table = compare(policies, _people(cohort), _each_decision(k), horizon, gamma, runs, seed)
     _show(table, as_json, as_csv, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
         _draw(png, {}, table)

@@ -37,10 +37,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 WelfareName = Literal["entropy", "log", "min"]
 
-RANGES = {  # of what can be asked for, and how to say it
-    "entropy": (0.0, math.inf, "a number between 0 and log n"),
-    "never": (0.0, 1.0, "a share between 0 and 1"),
-    "wait": (0.0, math.inf, "a number of decisions, at least 0"),
+RANGES = {  # the most that can be asked for, how to say the range, and how to say its upper end
+    "entropy": (math.inf, "a number between 0 and log n", "log n"),
+    "never": (1.0, "a share between 0 and 1", "1"),
+    "wait": (math.inf, "a number of decisions, at least 0", "the horizon"),
 }
 
 
@@ -117,10 +117,11 @@ class EvenHanded(Policy):
                 "give one of mu, entropy, never and wait"
             )
         if self.mu is not None and not _is_number(self.mu, math.inf):
+            nearest = "a large one" if _is_above(self.mu) else "0 (SoftFair)"
             raise InvalidInput(
-                f"mu is {self.mu!r}; give a finite number >= 0, the nearest is 0 (SoftFair)"
+                f"mu is {self.mu!r}; give a finite number >= 0, the nearest is {nearest}"
             )
-        if self.welfare not in WELFARES:
+        if self.welfare not in tuple(WELFARES):  # whatever it is, also a list
             names = ", ".join(map(repr, WELFARES))
             raise InvalidInput(f"welfare is {self.welfare!r}; choose one of {names}")
         if self.by not in ("arm", "group"):
@@ -128,9 +129,9 @@ class EvenHanded(Policy):
         goal = self.goal
         if goal is None:
             return
-        least, most, kind = RANGES[goal.name]
-        if not _is_number(goal.value, math.inf) or not least <= goal.value <= most:
-            nearest = f"{most:g}" if _is_number(goal.value, math.inf) else f"{least:g}"
+        most, kind, upper = RANGES[goal.name]
+        if not _is_number(goal.value, math.inf) or goal.value > most:
+            nearest = upper if _is_above(goal.value) else "0"
             raise InvalidInput(
                 f"{goal.name} is {goal.value!r}; give {kind}, the nearest is {nearest}"
             )
@@ -239,6 +240,11 @@ class FittedEvenHanded(Fitted):
 
 def _is_number(value: object, below: float) -> bool:
     return isinstance(value, numbers.Real) and 0 <= float(value) < below
+
+
+def _is_above(value: object) -> bool:
+    """Whether what is no valid number is too large, rather than too small or no number at all."""
+    return isinstance(value, numbers.Real) and float(value) > 0
 
 
 def _group_numbers(cohort: Cohort) -> Ints:

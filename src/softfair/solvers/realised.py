@@ -23,7 +23,7 @@ from ..kernels.threads import map_parts
 from ..progress import track
 from ..sampling import multiplier
 from .bonuses import Problem, solve
-from .budget import Budget, Steps, balance, reward_range
+from .budget import SAMPLE, Budget, Steps, balance, reward_range
 from .evenhanded import BonusValues, EvenHandedValues, solve_evenhanded
 from .priced import learning_multiplier
 from .values import Info
@@ -141,11 +141,14 @@ def solve_for(
 
     steps = Steps.of(k, horizon, cohort.n, 0.0)
     if not steps.open.any() or c == 0:
-        raise Infeasible(
-            f"{goal.name} is {goal.value:g}, but with k = {steps.k[0]:g} of {cohort.n} arms and "
-            f"c = {c:g} everybody has the same chance whatever mu is; "
-            "give mu=0, or 0 < k < n and c > 0"
-        )
+        alike = _lottery(cohort, steps.k, goal, seed)
+        if goal.excess(alike) < -CLOSE or (GOALS[goal.name] and goal.excess(alike) > CLOSE):
+            raise Infeasible(
+                f"{goal.name} is {goal.value:g}, but with k = {steps.k[0]:g} of {cohort.n} arms "
+                f"and c = {c:g} everybody has the same chance whatever mu is; the nearest value "
+                f"that can be reached is {_rounded(goal, alike):g}"
+            )
+        return 0.0, solve_evenhanded(cohort, k, horizon, gamma, c, 0.0, welfare)
     search = _Search(cohort, steps.k, gamma, c, goal, welfare, seed)
     alone = search.figure(0.0)
     if goal.excess(alone) >= -CLOSE:
@@ -164,7 +167,8 @@ def solve_for(
             break
         low, high = high, 4 * high
     else:
-        raise Infeasible(_out_of_reach(goal, cohort.n, steps.k, figure, low))
+        alike = _lottery(cohort, steps.k, goal, seed)
+        raise Infeasible(_out_of_reach(goal, cohort.n, steps.k, c, figure, low, alike))
     mu = brentq(lambda mu: goal.excess(search.figure(mu)), low, high, rtol=1e-3, xtol=1e-3 * unit)
     return mu, solve_evenhanded(cohort, k, horizon, gamma, c, mu, welfare)
 
@@ -191,9 +195,7 @@ class _Search:
             int(k.sum()),
         )
         self._c = multiplier(c)
-        runs = ARM_STEPS // (self._problem.cohort.n * len(k))
-        seeds = np.random.SeedSequence([seed, RUNS])  # apart from those of `simulate`
-        self._keys = seeds.generate_state(max(FEWEST_RUNS, min(RUNS, runs)), np.uint64)
+        self._keys = _keys(self._problem.cohort.n, len(k), seed)
         self._theta: Floats | None = None
         self._u: Floats | None = None
         self._known: dict[float, float] = {}
@@ -219,6 +221,33 @@ class _Search:
         return BonusValues(problem.cohort, problem.gamma, theta, b, problem.c, info)
 
 
+def _keys(n: int, horizon: int, seed: int) -> NDArray[Any]:
+    """The key of each simulated run of n arms."""
+    seeds = np.random.SeedSequence([seed, RUNS])  # apart from those of `simulate`
+    runs = max(FEWEST_RUNS, min(RUNS, ARM_STEPS // (n * horizon)))
+    return seeds.generate_state(runs, np.uint64)
+
+
+def _lottery(cohort: Cohort, k: Floats, goal: Goal, seed: int) -> float:
+    """The figure where everybody has the same chance, with k [T] arms helped."""
+    rng, n = np.random.default_rng([seed, RUNS]), min(cohort.n, SAMPLE)
+    runs = len(_keys(n, len(k), seed))
+    counts, waiting, longest = np.zeros((3, runs, n), np.int32)
+    for places in np.ceil(k * n / cohort.n):
+        chosen = rng.random((runs, n)).argsort(axis=1).argsort(axis=1) < places
+        counts += chosen
+        waiting = np.where(chosen, 0, waiting + 1)
+        longest = np.maximum(longest, waiting)
+    return goal.figure(counts, longest, cohort.n, max(int(k.sum()), 1))
+
+
+def _rounded(goal: Goal, figure: float) -> float:
+    """To four digits, and so that it is asked for no more than was found."""
+    if GOALS[goal.name]:
+        return math.floor(1e4 * figure) / 1e4
+    return math.ceil(1e4 * figure) / 1e4
+
+
 def _runs(values: BonusValues, k: Floats, c: float, keys: NDArray[Any]) -> tuple[Counts, Counts]:
     """Counts and longest waits [runs, n] of one run for each key, with k [T] arms helped."""
     cohort, T, runs = values.cohort, len(values.theta), len(keys)
@@ -237,15 +266,20 @@ def _runs(values: BonusValues, k: Floats, c: float, keys: NDArray[Any]) -> tuple
     return counts, longest
 
 
-def _out_of_reach(goal: Goal, n: int, k: Floats, reached: float, mu: float) -> str:
-    """Why a figure cannot be reached with k [T] arms helped, and which can."""
+def _out_of_reach(
+    goal: Goal, n: int, k: Floats, c: float, reached: float, mu: float, alike: float
+) -> str:
+    """Why a figure cannot be reached with k [T] arms helped, and which can.
+
+    Told are the figure with c, and that where all chances are alike.
+    """
     draws = int(k.sum())
     whole, rest = divmod(draws, n)  # `rest` arms are helped once more than the others
     counts = np.array([whole, whole + 1]) / draws
     most = -float(np.array([n - rest, rest]) @ (counts * np.log(np.maximum(counts, TINY))))
     # Decisions until the last is helped for the first time; all of them if nobody is the last.
     everybody = int(np.searchsorted(np.cumsum(k), n))
-    limit = "counts of draws by chance are not that even"
+    limit = f"draws with c = {c:g} are not that even"
     if goal.name == "entropy" and goal.value > math.log(n):
         limit = f"shares of {n} arms have at most log n = {math.log(n):.4f}"
     elif goal.name == "entropy" and goal.value > most:
@@ -255,10 +289,10 @@ def _out_of_reach(goal: Goal, n: int, k: Floats, reached: float, mu: float) -> s
     elif goal.name == "wait" and goal.value < everybody:
         times = f"{k.min():g}" + ("" if k.min() == k.max() else f" to {k.max():g}")
         limit = f"with {times} of {n} arms at a time somebody waits {everybody} decisions"
-    nearest = (
-        math.floor(1e4 * (reached - CLOSE)) if GOALS[goal.name] else math.ceil(1e4 * reached)
-    ) / 1e4
+    nearest = _rounded(goal, reached - CLOSE if GOALS[goal.name] else reached)
+    better = goal.excess(alike) > goal.excess(nearest) + CLOSE
+    smaller = f", or as far as {_rounded(goal, alike):g} with a smaller c" if better else ""
     return (
         f"{goal.name} is {goal.value:g}, but {limit}; the nearest value that can be reached is "
-        f"{nearest:g} (mu = {mu:g})"
+        f"{nearest:g} (mu = {mu:g}){smaller}"
     )
