@@ -401,7 +401,7 @@ def test_capacity_by_group(programme):
     assert listed == {"north": 5, "south": 2, "west": 0, "east": 0}
     east = codes == names.index("east")
     assert set(plan.status[east]) <= {Status.NO_SITE, Status.OPTED_OUT}
-    for j, (_, k) in enumerate(plan.sites):
+    for j, (_, k, _) in enumerate(plan.sites):
         assert plan.probability[plan.site == j].sum() == pytest.approx(k, abs=1e-9)
     assert verify(programme) == [(21, 1, [])]
 
