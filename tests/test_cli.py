@@ -377,7 +377,9 @@ def test_goals_are_met_from_the_right_side() -> None:
 
 def test_an_interrupted_command_says_so(tmp_path: Path) -> None:
     code = (
-        "import softfair.experiments as e\ndef run(*_, **__): raise KeyboardInterrupt\ne.run = run\n"
+        "import softfair.experiments as e\n"
+        "def run(*_, **__): raise KeyboardInterrupt\n"
+        "e.run = run\n"
         "from softfair.cli import main; main()"
     )
     words = [sys.executable, "-c", code, "reproduce", "fig2a/10"]
