@@ -40,6 +40,8 @@ from softfair.solvers import (
     upper_bound,
 )
 
+pytestmark = pytest.mark.filterwarnings("error::softfair.errors.NotConverged")
+
 ANY = {  # of every registered policy that takes a budget over time
     "NoIntervention": sf.NoIntervention(),
     "Random": sf.Random(),
@@ -65,13 +67,6 @@ REFUSED = {"FaWT": sf.FaWT(window=8), "ProbFair": sf.ProbFair(low=0.0)}
 def expected_active(cohort, theta, c, gamma, rule=priced, bonus=0.0):
     """Expected active arms at each step [T], each arm alone at its prices."""
     return active(cohort, backward(cohort, theta, c, gamma, rule, bonus)[1])
-
-
-@pytest.fixture(autouse=True)
-def converge_or_fail():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", NotConverged)
-        yield
 
 
 # ---- closed form ----

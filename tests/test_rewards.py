@@ -31,6 +31,8 @@ from softfair.solvers import (
 )
 from softfair.solvers.priced import hard_multiplier
 
+pytestmark = pytest.mark.filterwarnings("error::softfair.errors.NotConverged")
+
 TAKES = {  # of every registered policy that takes rewards by action
     "NoIntervention": sf.NoIntervention(),
     "Random": sf.Random(),
@@ -63,13 +65,6 @@ def mild_cohort(n, seed):
     R[:, 0, 1] += rng.uniform(0, 0.1, n)
     R[:, 1, 1] -= rng.uniform(0, 0.1, n)
     return sf.Cohort.two_state(cohort.p, reward=R)
-
-
-@pytest.fixture(autouse=True)
-def converge_or_fail():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", NotConverged)
-        yield
 
 
 # ---- closed form ----

@@ -112,7 +112,6 @@ On = Annotated[
 Picture = Annotated[Path | None, typer.Option("--png", help="Draw the result to this file.")]
 
 
-EVEN_WEIGHTS = (0.02, 0.08, 0.2, 0.4, 0.8)  # mu of the curve of EvenHanded, over k times decisions
 QUICK_RUNS = 40  # of each policy in the small version: 8 cohorts, 5 runs on each
 
 
@@ -268,47 +267,11 @@ def frontier(
     curve = trace(people, each, horizon, cs, gamma, runs, seed, bound=True)
     _show(curve, as_json, as_csv, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
     if png is not None:
-        _draw_tradeoff(png, curve, people, each, (horizon, gamma, runs, seed))
+        from .comparison import limit
+        from .demo import tradeoff
 
-
-def _draw_tradeoff(
-    png: Path,
-    curve: pd.DataFrame,
-    people: Cohort,
-    k: int | list[int],
-    setting: tuple[int, float, int, int],
-) -> None:
-    """The curve beside other recipes of SoftFair, EvenHanded, other policies, and the limit."""
-    from dataclasses import replace
-
-    from .comparison import compare, limit
-    from .comparison import frontier as trace
-    from .policies import EvenHanded, FaWT, Myopic, Oracle, ProbFair, Random, SoftFair
-
-    horizon, gamma, runs, seed = setting
-    helps = sum(k) if isinstance(k, list) else k * horizon
-    weights = [share * max(helps, horizon) for share in EVEN_WEIGHTS]
-    even = compare([EvenHanded(mu=mu) for mu in weights], people, k, horizon, gamma, runs, seed)
-    one_c = SoftFair(solver="meanfield", design="successive")
-    coupled, decoupled = (
-        trace(people, k, horizon, [1, 2, 3, 5, 7, 9], gamma, runs, seed, policy=policy)
-        for policy in (one_c, replace(one_c, c_value=1))
-    )
-    curves = {
-        "EvenHanded over \u03bc": even.assign(mu=weights),
-        "SoftFair over c": curve,
-        "SoftFair, values with c = 1": decoupled,
-        "SoftFair, one c for values and draws": coupled,
-    }
-    fair_share = helps / (horizon * people.n)  # of the decisions, for everybody alike
-    others = [Random(), Myopic(), Oracle()]
-    if 0 < fair_share < 1:
-        others += [FaWT(window=math.ceil(2 / fair_share)), ProbFair(low=fair_share / 5)]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* cannot be compared: ")
-        marks = compare(others, people, k, horizon, gamma, runs, seed)
-    known = marks[marks["benefit"].notna()]  # who cannot be compared has no place in the picture
-    _draw(png, curves, known, bound=limit(people, k, horizon, gamma, runs, seed))
+        curves, others = tradeoff(people, each, horizon, gamma, runs, seed, curve)
+        _draw(png, curves, others, bound=limit(people, each, horizon, gamma, runs, seed))
 
 
 @app.command(

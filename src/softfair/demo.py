@@ -7,12 +7,15 @@ helped as pictures; and the commands of an officer over four weeks, as they are 
 from __future__ import annotations
 
 import dataclasses
+import math
 import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from . import datasets
 from .cohort import Cohort
@@ -33,6 +36,7 @@ from .policies import (
     ThresholdWhittle,
     Whittle,
 )
+from .policies.base import Budget
 from .programme import sample
 from .simulation import simulate
 from .terminal import Table, show
@@ -40,7 +44,7 @@ from .terminal import Table, show
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["run_a_programme", "show_policies"]
+__all__ = ["run_a_programme", "show_policies", "tradeoff"]
 
 N, K, HORIZON, RUNS = 100, 10, 50, 50
 MANY = 400  # runs of each point of the picture, whose standard errors are then below half a point
@@ -66,7 +70,8 @@ POLICIES: Sequence[Policy] = [
     EvenHanded(mu=100),
     EvenHanded(mu=400),
 ]
-MARKED: Sequence[Policy] = [Random(), Myopic(), Oracle(), FaWT(window=20), ProbFair(low=0.02)]
+EVEN_WEIGHTS = (0.02, 0.08, 0.2, 0.4, 0.8)  # of EvenHanded, times all helps
+FEW_CS = (0, 1, 2, 3, 5, 7, 9)  # of SoftFair with values by the mean field
 COLUMNS = {  # narrow enough for a terminal of 80 columns
     "benefit": ("benefit %", "{:.0f}±{:.0f}"),
     "of_bound": ("bound %", "{:.0f}"),
@@ -96,15 +101,56 @@ def _show(name: str, cohort: Cohort) -> None:
     print()
 
 
-def _trace(cohort: Cohort, policy: SoftFair, cs: Sequence[float] | None = None) -> pd.DataFrame:
-    """The curve over c."""
-    return frontier(cohort, K, HORIZON, cs=cs, policy=policy, runs=MANY)
+def tradeoff(
+    cohort: Cohort,
+    k: Budget,
+    horizon: int,
+    gamma: float = 1.0,
+    runs: int = 50,
+    seed: int = 0,
+    curve: pd.DataFrame | None = None,
+) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
+    """What a picture of the trade-off shows: SoftFair by three recipes, EvenHanded, and others.
 
+    Parameters
+    ----------
+    cohort, k, horizon, gamma, runs, seed
+        See :func:`softfair.compare`.
+    curve : DataFrame, optional
+        The curve of SoftFair with values by prices, where it is known already.
 
-def _trace_even(cohort: Cohort, mus: Sequence[float] = (10, 40, 100, 200, 400)) -> pd.DataFrame:
-    """The curve of EvenHanded over mu."""
-    policies = [EvenHanded(mu=mu) for mu in mus]
-    return compare(policies, cohort, K, HORIZON, runs=MANY).assign(mu=mus)
+    Returns
+    -------
+    tuple of dict and DataFrame
+        Curves by their label, and the figures of single policies; those that cannot act on this
+        cohort are left out.
+    """
+    setting = (gamma, runs, seed)
+    helps = int(np.broadcast_to(k, horizon).sum())
+    mus = [share * max(helps, horizon) for share in EVEN_WEIGHTS]
+    even = compare([EvenHanded(mu=mu) for mu in mus], cohort, k, horizon, *setting)
+    one_c = SoftFair(solver="meanfield", design="successive")
+    learnt_once = dataclasses.replace(one_c, c_value=1)
+    curves = {
+        "EvenHanded over \u03bc": even.assign(mu=mus),
+        "SoftFair over c, values by prices": (
+            frontier(cohort, k, horizon, None, *setting) if curve is None else curve
+        ),
+        "SoftFair, values with c = 1": frontier(
+            cohort, k, horizon, FEW_CS, *setting, policy=learnt_once
+        ),
+        "SoftFair, one c for values and draws": frontier(
+            cohort, k, horizon, FEW_CS, *setting, policy=one_c
+        ),
+    }
+    fair_share = helps / (horizon * cohort.n)  # of the decisions, for everybody alike
+    others: list[Policy] = [Random(), Myopic(), Oracle()]
+    if 0 < fair_share < 1:
+        others += [FaWT(window=math.ceil(2 / fair_share)), ProbFair(low=fair_share / 5)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* cannot be compared: ")
+        marks = compare(others, cohort, k, horizon, *setting)
+    return curves, marks[marks["benefit"].notna()]
 
 
 def _draw_cost(out: Path) -> None:
@@ -118,17 +164,7 @@ def _draw_cost(out: Path) -> None:
     }
     for ax, (name, cohort) in zip(axes, cohorts.items(), strict=True):
         _show(name, cohort)
-        one_c = SoftFair(solver="meanfield", design="successive")
-        few = (0, 1, 2, 3, 5, 7, 9)
-        curves = {
-            "EvenHanded over \u03bc": _trace_even(cohort),
-            "SoftFair over c, values by prices": _trace(cohort, SoftFair()),
-            "SoftFair, values with c = 1": _trace(
-                cohort, dataclasses.replace(one_c, c_value=1), few
-            ),
-            "SoftFair, one c for values and draws": _trace(cohort, one_c, few),
-        }
-        marks = compare(MARKED, cohort, K, HORIZON, runs=MANY)
+        curves, marks = tradeoff(cohort, K, HORIZON, runs=MANY)
         ax.set_title(f"{name} cohort")
         draw_frontier(ax, curves, marks, bound=limit(cohort, K, HORIZON, runs=MANY))
     figure.savefig(out / "frontier.png", dpi=150)
