@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from softfair import datasets
 from softfair.cohort import Cohort
-from softfair.kernels.recursion import PART, score_rows, score_rows_two, sweep, sweep_two
+from softfair.kernels.recursion import (
+    PART,
+    responses_two,
+    score_rows,
+    score_rows_two,
+    sweep,
+    sweep_two,
+)
 from softfair.kernels.rules import RuleCode
 from softfair.kernels.threads import get_threads, set_threads
 from softfair.solvers import budget
@@ -136,6 +143,49 @@ def threads_restored():
 
 
 # ---- closed form ----
+
+
+def test_arms_that_help_does_not_move_respond_to_their_own_step_alone():
+    """lambda = 0: d pi_t / dtheta_t is that of a coin, or of a clock, and nothing else responds."""
+    passive = np.random.default_rng(1).dirichlet(np.ones(2), size=(3, 1, 2))
+    cohort = Cohort(np.repeat(passive, 2, axis=1))
+    theta = np.array([-1.5, 0.3, 2.0, 0.0])
+    coin, late = 1 / (1 + np.exp(theta)), np.exp(-np.exp(-theta))
+    for rule, slope in ((PRICED, coin * (1 - coin)), (JOINT, coin * (1 - coin))):
+        responses = swept(cohort, theta, 4.0, 0.9, rule, responses_two)
+        np.testing.assert_allclose(responses, np.diag(3 * slope), **EXACT)
+    responses = swept(cohort, theta, 4.0, 0.9, SUCCESSIVE, responses_two)
+    np.testing.assert_allclose(responses, np.diag(3 * late * np.exp(-theta)), **EXACT)
+
+
+@pytest.mark.parametrize("rule", [PRICED, JOINT, SUCCESSIVE])
+@pytest.mark.parametrize("start", STARTS)
+def test_responses_are_the_derivatives_of_the_active_arms(rule, start):
+    """Against central differences of the plain loops.
+
+    A step of 1e-4 errs by 1e-8 / 6 times the third derivative (each of the 9 theta enters through
+    bounded functions of c lambda - theta, here below 1e3 for all arms together), and by the
+    rounding of about 1e-14 divided by 2e-4.
+    """
+    rng = np.random.default_rng(4)
+    cohort = any_cohort(7, 2, 3, start=start)
+    theta, step = rng.normal(size=9), 1e-4
+    expected = np.zeros((9, 9))
+    for u in range(9):
+        up, down = theta + step * (np.arange(9) == u), theta - step * (np.arange(9) == u)
+        rise = [by_loops(cohort, at, 3.0, 0.9, rule)[1][0, :9] for at in (up, down)]
+        expected[:, u] = (rise[1] - rise[0]) / (2 * step)
+    found = swept(cohort, theta, 3.0, 0.9, rule, responses_two)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
+    assert np.abs(np.triu(expected, 1)).max() > 1e-2 < np.abs(np.tril(expected, -1)).max()
+
+
+def test_responses_of_parts_add_up_to_those_of_all():
+    cohort, theta = any_cohort(200, 2, 3), np.linspace(-1.0, 2.0, 12)
+    given = (theta, 3.0, 0.9, JOINT, responses_two)
+    whole = swept(cohort, *given)
+    parts = [swept(cohort, *given, low, high) for low, high in ((0, 61), (61, 130), (130, 200))]
+    np.testing.assert_allclose(sum(parts), whole, **EXACT)
 
 
 @pytest.mark.parametrize("S", [2, 3])

@@ -28,6 +28,7 @@ from .rules import RuleCode
 __all__ = [
     "PART",
     "at_once",
+    "responses_two",
     "score_rows",
     "score_rows_two",
     "scores",
@@ -196,6 +197,81 @@ def sweep_two(low, high, P, reward, start, theta, c, gamma, rule):
         out[1, t] = response[t].sum()
     out[0, T] = value.sum()
     return out
+
+
+@njit(**INSIDE)
+def _slopes(rule, c, gain, theta, pi):
+    """(d pi / dx, d extra / d gain, d extra / d theta) of one state, with x = c gain - theta."""
+    if rule == RuleCode.PRICED:
+        return pi * (1.0 - pi), pi, -pi / c
+    slope = (1.0 - pi) * (exp_(c * gain - theta) if rule == RuleCode.SUCCESSIVE else pi)
+    return slope, pi + c * gain * slope, -gain * slope
+
+
+@njit(**COMPILE)
+def responses_two(low, high, P, reward, start, theta, c, gamma, rule):
+    """How the expected active two-state arms of each step respond to every theta: [T, T].
+
+    Entry t, u is minus the derivative of row 0 of `sweep_two` at t by theta_u. The rule is PRICED,
+    JOINT or SUCCESSIVE. Only h_t = V_t(1) - V_t(0) carries a change of a later theta back to t:
+
+        dh_t = pull_t dh_{t+1} + push_t dtheta_t
+
+    and only mu_t, the chance of state 1, carries a change of an earlier one forward.
+    """
+    T = len(theta)
+    pi, slope = np.empty((T, 2, LANES)), np.empty((T, 2, LANES))
+    pull, push = np.empty((T, LANES)), np.empty((T, LANES))
+    ahead = np.zeros((T + 1, T))  # dh_t / dtheta_u, zero for u < t
+    shift = np.empty(T)  # dmu_t / dtheta_u
+    total = np.zeros((T, T))
+    p00, p01, p10, p11, r0, dr = lanes(), lanes(), lanes(), lanes(), lanes(), lanes()
+    e0, e1, V0, V1, reach = lanes(), lanes(), lanes(), lanes(), lanes()
+    for first in range(low, high, LANES):
+        _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1)
+        for t in range(T - 1, -1, -1):
+            for j in range(LANES):
+                reach[j] = dr[j] + gamma * (V1[j] - V0[j])
+            _step_back_by_rule(
+                rule, c, theta[t], gamma,
+                p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi[t, 0], pi[t, 1],
+            )  # fmt: skip
+            for j in range(LANES):
+                d0, d1 = p10[j] - p00[j], p11[j] - p01[j]
+                slope0, by_gain0, by_theta0 = _slopes(
+                    rule, c, d0 * reach[j] + e0[j], theta[t], pi[t, 0, j]
+                )
+                slope1, by_gain1, by_theta1 = _slopes(
+                    rule, c, d1 * reach[j] + e1[j], theta[t], pi[t, 1, j]
+                )
+                slope[t, 0, j], slope[t, 1, j] = slope0, slope1
+                pull[t, j] = gamma * (p01[j] - p00[j] + by_gain1 * d1 - by_gain0 * d0)
+                push[t, j] = by_theta1 - by_theta0
+        for j in range(min(LANES, high - first)):
+            i = first + j
+            for t in range(T - 1, -1, -1):
+                ahead[t, t] = push[t, j]
+                for u in range(t + 1, T):
+                    ahead[t, u] = pull[t, j] * ahead[t + 1, u]
+            d0, d1 = p10[j] - p00[j], p11[j] - p01[j]
+            mu = start[i if len(start) > 1 else 0, 1]
+            shift[:] = 0.0
+            for t in range(T):
+                pi0, pi1 = pi[t, 0, j], pi[t, 1, j]
+                now0, now1 = (1.0 - mu) * slope[t, 0, j], mu * slope[t, 1, j]
+                # By dh_{t+1}, which moves both gains, and by dmu_t.
+                by_h = c * gamma * (now0 * d0 + now1 * d1)
+                mu_by_h = c * gamma * (now0 * d0 * d0 + now1 * d1 * d1)
+                by_mu = pi1 - pi0
+                stays = p01[j] + pi1 * d1 - p00[j] - pi0 * d0
+                after, row = ahead[t + 1], total[t]
+                for u in range(T):
+                    row[u] -= by_mu * shift[u] + by_h * after[u]
+                    shift[u] = stays * shift[u] + mu_by_h * after[u]
+                row[t] += now0 + now1
+                shift[t] -= now0 * d0 + now1 * d1
+                mu = (1.0 - mu) * (p00[j] + pi0 * d0) + mu * (p01[j] + pi1 * d1)
+    return total
 
 
 @njit(**COMPILE)

@@ -399,7 +399,7 @@ def solve(
     rough = _solve_directly(sample, max(tolerance, 1e-6), begin, None)
     share, at = sample.cohort.n / problem.cohort.n, rough.theta[problem.steps.open]
     F, _ = rough.bonuses.residual(at)
-    inverse = _inverse_jacobian(rough.bonuses.residual, at, F)
+    inverse, _ = _inverse_jacobian(rough.bonuses.residual, None, at, F)
     if inverse is None:
         inverse = rough.bonuses.inverse_jacobian(at)
     # Patient at once: no second attempt follows over all arms.
@@ -442,7 +442,7 @@ def _search(bonuses: Bonuses, theta: Floats, inverse: Floats | None, tolerance: 
     if inverse is None:
         theta = bonuses.start(theta)
         inverse = bonuses.inverse_jacobian(theta)
-    solution = _broyden(bonuses.residual, theta, inverse, tolerance)
+    solution = _broyden(bonuses.residual, None, theta, inverse, tolerance)
     bonuses.residual(solution.theta)  # the last step that was tried may have been refused
     theta, residual = bonuses.every(solution.theta), max(solution.residual, bonuses.gap)
     return Solution(bonuses, theta, residual, bonuses.passes)

@@ -4,9 +4,10 @@ The residual F_t = (expected active arms at t) / k_t - 1 falls as theta_t rises,
 moves every F a little. Steps at which nobody or everybody is active have no unknown: their theta is
 beyond every gain. Broyden's method starts from the diagonal of the Jacobian, which a pass over the
 arms gives at no extra cost, and updates it by the steps taken; where it stalls, the Jacobian is
-measured by differences. Beyond SAMPLE arms both are done on a sample, and the full cohort needs
-three to six passes (more where k is tiny). `meanfield` has no objective to minimise, and near the
-solution of `priced` a dual value of 1e5 cannot resolve a residual of 1e-8.
+computed: in closed form for two-state arms, by differences for others. Beyond SAMPLE arms both are
+done on a sample, and the full cohort needs three to six passes (more where k is tiny).
+`meanfield` has no objective to minimise, and near the solution of `priced` a dual value of 1e5
+cannot resolve a residual of 1e-8.
 
 Passes to 1e-8 (synthetic, T = 50, k = n/10, c = .1, 1, 10, 50, 200; "-" not reached in 600) at
 n = 100: Broyden here 6, 11, 18, 27, 100; scipy hybr 60, 67, 74, 80, 195; krylov 16, 23, 47, 129, -;
@@ -51,6 +52,8 @@ Floats = NDArray[np.float64]
 Budget = int | Sequence[int] | NDArray[np.int64]
 # theta [T] -> (F [T], response of F to -theta at the same step [T])
 Residual = Callable[[Floats], tuple[Floats, Floats]]
+# theta [T] -> -dF/dtheta [T, T]
+Responses = Callable[[Floats], Floats]
 # (arms, theta [T], c, gamma, rule) -> [2, T + 1], see `sweep`
 Sweep = Callable[[Cohort, Floats, float, float, RuleCode], Floats]
 
@@ -58,6 +61,7 @@ SAMPLE = 16384  # arms of the sample on which rough prices are found
 SAMPLED = 4096  # arms from which on there is a sample, at most an eighth of them
 LONGEST_STEP = 4.0  # of any theta at once: beyond it sigmoids saturate and the Jacobian is useless
 DIFFERENCE = 1e-5  # for measuring the Jacobian: half the digits of a residual accurate to 1e-14
+CLOSED_FORM = 8  # passes that a Jacobian in closed form takes, measured: 5 to 10 at T = 50 and 80
 GENTLER = 1.6  # factor between multipliers when a hard problem is approached through easier ones
 MOST_PASSES = 400  # of one search
 SHORTER = 0.3  # factor by which a step is shortened that did not reduce the residual
@@ -197,6 +201,14 @@ def _sweep_shard(arms: Arms, theta: Floats, c: float, gamma: float, rule: int) -
     kernel = recursion.sweep_two if arms.P.shape[2] == 2 else recursion.sweep
     args = (arms.P, arms.reward, arms.start, theta, c, gamma, rule)
     total: Floats = np.sum(map_parts(kernel, len(arms), recursion.PART, *args), axis=0)
+    return total
+
+
+def _responses_shard(arms: Arms, theta: Floats, c: float, gamma: float, rule: int) -> Floats:
+    """How the active two-state arms of a shard respond to every theta [T, T]."""
+    args = (arms.P, arms.reward, arms.start, theta, c, gamma, rule)
+    parts = map_parts(recursion.responses_two, len(arms), recursion.PART, *args)
+    total: Floats = np.sum(parts, axis=0)
     return total
 
 
@@ -358,13 +370,22 @@ def balance(
     share, whole = sample.n / n, sample.n == n
     on_sample = sweep if one_pass is None else one_pass
 
-    def residual(of: Cohort) -> Residual:
-        def F(theta: Floats) -> tuple[Floats, Floats]:
-            found = on_sample(of, steps.every(theta, c), c, gamma, rule)[:, :-1]
-            active, response = found[:, open_] / (allowed * of.n / n)
-            return active - 1, response
+    def residual_of_sample(theta: Floats) -> tuple[Floats, Floats]:
+        found = on_sample(sample, steps.every(theta, c), c, gamma, rule)[:, :-1]
+        active, response = found[:, open_] / (allowed * share)
+        return active - 1, response
 
-        return F
+    def responses(of: Cohort, crew: Crew | None = None) -> Responses | None:
+        if one_pass is not None or of.S > 2:
+            return None
+
+        def by_theta(theta: Floats) -> Floats:
+            given = (steps.every(theta, c), c, gamma, int(rule))
+            total = Spread(shards_of(of), crew).sum(_responses_shard, *given, what="the Jacobian")
+            found: Floats = total[np.ix_(open_, open_)] / (allowed[:, None] * of.n / n)
+            return found
+
+        return by_theta
 
     def over_all(theta: Floats) -> Floats:
         if one_pass is None:
@@ -378,31 +399,39 @@ def balance(
 
     flat = np.array([-math.log(some / (n - some)) for some in allowed])
     rough = tolerance if whole else max(tolerance, 1e-6)
-    best = _broyden(residual(sample), flat, None, rough)
+    search = (residual_of_sample, responses(sample))
+    best = _broyden(*search, flat, None, rough)
     passes = best.passes * share
     if best.residual > rough and c > 0 and gentler:  # approach it through gentler multipliers
         softer = (gamma, c / GENTLER, rule, 1e-4, one_pass, gentler - 1)
         easier = balance(sample, steps.k * share, horizon, *softer)
-        again = _broyden(residual(sample), easier.theta[open_] * GENTLER, None, rough)
+        again = _broyden(*search, easier.theta[open_] * GENTLER, None, rough)
         passes += (easier.passes + again.passes) * share
         if again.residual < best.residual:
             best = again
     if not whole:
-        measured = _inverse_jacobian(residual(sample), best.theta, best.F)
-        inverse = best.inverse if measured is None else measured
+        inverse, worth = _inverse_jacobian(*search, best.theta, best.F)
         # A pass that does more than `sweep` has the arms in memory, and keeps nothing on disk.
         setting = (steps.k.tolist(), horizon, gamma, c, int(rule), tolerance)
         passes_done = Passes.of(cohort, setting) if one_pass is None else Passes(None)
-        best = _broyden(residual_of_all, best.theta, inverse, tolerance)
+        start = best.inverse if inverse is None else inverse
+        best = _broyden(residual_of_all, responses(cohort, crew), best.theta, start, tolerance)
         passes_done.forget()
-        passes += len(allowed) * share + best.passes
+        passes += worth * share + best.passes
     return Balance(steps.every(best.theta, c), best.residual, math.ceil(passes))
 
 
-def _broyden(f: Residual, theta: Floats, inverse: Floats | None, tolerance: float) -> _Search:
+def _broyden(
+    f: Residual,
+    responses: Responses | None,
+    theta: Floats,
+    inverse: Floats | None,
+    tolerance: float,
+) -> _Search:
     """Broyden's good method with backtracking, from theta.
 
-    Without an inverse Jacobian it starts from the diagonal that f gives.
+    Without an inverse Jacobian it starts from the diagonal that f gives. A search that began with
+    the Jacobian itself took as many passes: it changes too much on the way.
     """
     F, response = f(theta)
     passes = 1
@@ -428,22 +457,31 @@ def _broyden(f: Residual, theta: Floats, inverse: Floats | None, tolerance: floa
             continue
         if measured:  # no descent even along the step of the true Jacobian
             break
-        fresh = _inverse_jacobian(f, theta, F)
-        passes += len(theta)
+        fresh, worth = _inverse_jacobian(f, responses, theta, F)
+        passes += worth
         if fresh is None:
             break
         inverse, measured = fresh, True
     return _Search(theta, F, inverse, passes)
 
 
-def _inverse_jacobian(f: Residual, theta: Floats, F: Floats) -> Floats | None:
-    """Inverse of -dF/dtheta by differences, from F = f(theta); None if it is singular."""
-    columns = []
-    for t in range(len(theta)):
-        moved = theta.copy()
-        moved[t] += DIFFERENCE
-        columns.append((F - f(moved)[0]) / DIFFERENCE)
+def _inverse_jacobian(
+    f: Residual, responses: Responses | None, theta: Floats, F: Floats
+) -> tuple[Floats | None, int]:
+    """Inverse of -dF/dtheta, or None if it is singular, and the passes that it took.
+
+    Without ``responses`` it is measured by differences from F = f(theta).
+    """
+    if responses is None:
+        columns = []
+        for t in range(len(theta)):
+            moved = theta.copy()
+            moved[t] += DIFFERENCE
+            columns.append((F - f(moved)[0]) / DIFFERENCE)
+        slopes, passes = np.array(columns).T, len(theta)
+    else:
+        slopes, passes = responses(theta), CLOSED_FORM
     try:
-        return np.asarray(np.linalg.inv(np.array(columns).T), dtype=np.float64)
+        return np.asarray(np.linalg.inv(slopes), dtype=np.float64), passes
     except np.linalg.LinAlgError:
-        return None
+        return None, passes
