@@ -538,7 +538,8 @@ def test_a_warning_points_at_the_line_that_asked():
         assert warning.lineno == call.__code__.co_firstlineno
 
 
-def test_prices_do_not_send_their_user_to_prices():
+def test_prices_do_not_send_their_user_to_prices(monkeypatch):
+    monkeypatch.setattr(budget, "MOST_PASSES", 2)
     with pytest.warns(NotConverged, match=r"choose a smaller c_value \(such as 1\)$"):
         solve_priced(datasets.synthetic(n=5, seed=37), 1, 10, 1.0, float("inf"))
 
