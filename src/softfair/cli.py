@@ -160,7 +160,7 @@ def reproduce(
         bool,
         typer.Option(
             "--quick",
-            help="Some 40 s: 8 cohorts, Algorithm 1 in Table 2 alone, into OUT/quick.",
+            help="Some 30 s: 8 cohorts, Algorithm 1 in Table 2 alone, into OUT/quick.",
         ),
     ] = False,
     again: Annotated[

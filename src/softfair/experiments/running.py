@@ -492,6 +492,13 @@ def _software() -> dict[str, str]:
     return {"softfair": version("softfair"), "source": source_hash(package)[:16]}
 
 
+@cache
+def _versions() -> dict[str, str]:
+    """Of what a result was made with."""
+    libraries = {name: version(name) for name in ("softfair", "numpy", "numba", "scipy")}
+    return {"python": platform.python_version(), **libraries}
+
+
 def _settings(experiment: Experiment, runs: int, seed: int) -> dict[str, Any]:
     """All that decides the rows of a result."""
     settings = {
@@ -534,10 +541,7 @@ def _finish(
         "sha256": hashlib.sha256(content).hexdigest(),
         "seconds": seconds,  # of a core, by policy
         "limits": [parts[cohort]["limit"] for cohort in sorted(parts) if parts[cohort]["limit"]],
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("softfair", "numpy", "numba", "scipy")},
-        },
+        "versions": _versions(),
     }
     # Without its record a table is no result; an old record must never stand beside new rows.
     about.unlink(missing_ok=True)
