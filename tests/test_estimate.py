@@ -402,6 +402,43 @@ def test_states_that_hide_are_noticed_and_allowed_for():
     assert (error(fitted, p)[0] < [0.2, 0.06]).all()
 
 
+def test_a_value_is_told_against_people_without_it(rng):
+    """Mean of what slopes make of people with the value, less that of people without it."""
+    n = 60
+    kind = np.array(["a", "b", "c"])[rng.integers(0, 3, n)]
+    age = np.where(rng.random(n) < 0.2, np.nan, rng.normal(40, 9, n))
+    design = design_of({"kind": kind, "age": age}, n)
+    slopes, people = rng.normal(size=len(design.column)), rng.integers(1, 5, n).astype(float)
+    contrasts = design.contrasts(people) @ slopes
+    told = dict(zip(zip(design.column, design.value, strict=True), contrasts, strict=True))
+    of_kind = design.X[:, :3] @ slopes[:3]
+    for value in "abc":
+        with_it, without = (
+            np.average(of_kind, weights=people * mine) for mine in (kind == value, kind != value)
+        )
+        assert told["kind", value] == pytest.approx(with_it - without, rel=1e-12)
+    assert told["age", ""] == slopes[3]
+
+
+@pytest.mark.slow
+def test_each_of_several_values_is_told_as_what_it_is():
+    """People of "b" have one logit more than the others, whatever their state; age tells too."""
+    rng, n = np.random.default_rng(5), 300
+    kind, age = np.array(["a", "b", "c"])[rng.integers(0, 3, n)], rng.normal(size=n)
+    logit = -0.8 + 1.0 * (kind == "b") + 0.5 * age
+    p = 1 / (1 + np.exp(-(logit[:, None, None] + np.array([[0.0, 1.0], [0.3, 1.3]]))))
+    read = read_histories(*recorded(p, 20, 5), n=n, S=2)
+    told = {
+        (one.column, one.value): one.without
+        for one in estimate(read, columns={"kind": kind, "age": age}).columns
+    }
+    b, by_age = told["kind", "b"], told["age", ""]
+    assert 0 < b.low < 1.0 < b.high < 2.0
+    assert 0 < by_age.low < 0.5 < by_age.high
+    # The others are below the mean of people without them, in which b is.
+    assert told["kind", "a"].high < 0 > told["kind", "c"].high
+
+
 @pytest.mark.slow
 def test_columns_that_tell_and_columns_that_do_not():
     """People like themselves by a column; a new person gets the estimate of people like them."""

@@ -19,6 +19,7 @@ from softfair.figures import (
     label_points,
     new_figure,
 )
+from softfair.programme.telling import draw_columns
 
 
 def boxes(ax):
@@ -200,3 +201,25 @@ def test_histograms_need_axes_of_their_own():
     _, axes = new_figure(columns=1)
     with pytest.raises(InvalidInput, match="1 axes for 2 histograms; give one for each"):
         draw_histograms(axes, {"a": [1], "b": [2]})
+
+
+def test_columns_are_drawn_with_what_they_tell_for_sure_in_colour():
+    """Intervals in logits become factors; the largest come first, and 1 inside is no news."""
+    told = [
+        ["age", "", [0.0, -0.1, 0.1], [0.0, -0.2, 0.2]],
+        ["region", "$north$", [0.7, 0.4, 1.0], [-0.3, -0.6, 0.1]],
+    ]
+    left, right = draw_columns(told, "good", 0.9).axes
+    names = [label.get_text() for label in left.get_yticklabels()]
+    assert names == ["a higher age", "region $north$"]  # from below
+    lines = [line for line in left.lines if len(line.get_xdata()) == 2][1:]  # after that at 1
+    ends = [(np.log(line.get_xdata()).round(9).tolist(), line.get_color()) for line in lines]
+    assert [colour == COLOURS[0] for _, colour in ends] == [False, True]
+    assert ends[1][0] == [0.4, 1.0]
+    assert not [line for line in right.lines if line.get_color() == COLOURS[0]]
+    assert "90%" in left.get_xlabel()
+
+
+def test_no_columns_to_draw():
+    with pytest.raises(InvalidInput, match="uses no columns"):
+        draw_columns([], "good", 0.9)

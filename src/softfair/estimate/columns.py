@@ -17,6 +17,7 @@ __all__ = ["MISSING_VALUE", "Design", "design_of"]
 MISSING_VALUE = "(missing)"
 LIKE_NAMES = 20  # people with different whole numbers: a telephone number, not an age
 MOST_NUMBERS = 500  # the time of a fit grows with the square of this
+UNKNOWN = 1e-9  # a number of mean 0 up to rounding
 LEAST_WITH_VALUE = 5  # people whom a value must have to be told apart from the rest
 
 
@@ -42,6 +43,24 @@ class Design:
             tuple(self.value[j] for j in which),
             self.left_out,
         )
+
+    def contrasts(self, people: Floats) -> Floats:
+        """How each number, or value of a column, differs from the rest: weights of slopes [c, c].
+
+        For a number that is its own slope. Who has a value differs from who has not in the number
+        of every value of the column; the row has these differences, ``people`` [n] being how many
+        people are in each row of X.
+        """
+        weights = np.eye(len(self.column))
+        for j, (column, value) in enumerate(zip(self.column, self.value, strict=True)):
+            if not value:
+                continue
+            # A value's number is positive for who has it, and 0 where nothing is known.
+            has, has_not = (people * (sign * self.X[:, j] > UNKNOWN) for sign in (1, -1))
+            block = np.array([other == column for other in self.column])
+            apart = has @ self.X / has.sum() - has_not @ self.X / has_not.sum()
+            weights[j] = np.where(block, apart, 0.0)
+        return weights
 
 
 def design_of(columns: Mapping[str, ArrayLike], n: int) -> Design:

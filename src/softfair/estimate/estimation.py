@@ -106,7 +106,8 @@ def estimate(
     if monotone:
         _refuse_contradicted(persons.draws)
         persons, binding = _constrained(persons)
-    return _result(history, of_groups, population, persons, binding, share_covered)
+    told: Floats = population.by_column() @ population.design.contrasts(people).T  # [L, 2, c]
+    return _result(history, of_groups, population, persons, binding, share_covered, told)
 
 
 def _refuse_contradicted(draws: NDArray[np.float32]) -> None:
@@ -157,14 +158,14 @@ def _result(
     persons: Persons,
     binding: NDArray[np.bool_],
     level: float,
+    told: Floats,
 ) -> Estimate:
-    """All that was learnt, in one object."""
+    """All that was learnt, in one object; ``told`` [L, 2, c] is what columns go together with."""
     seen = history.moves.sum(axis=3)
     best = persons.draws[..., -1].mean(axis=1, dtype=np.float64)  # [L, 2, S]
     effect = best[:, 1] - best[:, 0]  # [L, S]
     chances = population.seen()  # [L, S]
     gaps = not np.isnan(chances).any()
-    told: Floats = population.by_column()  # [L, 2, c]
     design = population.design
     return Estimate(
         P=persons.P,

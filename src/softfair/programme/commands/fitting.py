@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from .shared import Database, Json, commands, examples, open_store, software
 
@@ -12,22 +16,35 @@ if TYPE_CHECKING:
     from ..settings import Settings
 
 
-@commands.command(epilog=examples("softfair fit", "softfair fit --json"))
-def fit(db: Database = "softfair.db", as_json: Json = False) -> None:
+@commands.command(epilog=examples("softfair fit", "softfair fit --png columns.png"))
+def fit(
+    db: Database = "softfair.db",
+    as_json: Json = False,
+    png: Annotated[
+        Path | None, typer.Option(help="Draw to this file which columns matter for what.")
+    ] = None,
+) -> None:
     """Estimate each person's transition probabilities from the history."""
     from dataclasses import asdict
 
+    from ...files import write_whole
+    from ...page import picture
     from ..models import fit as estimate
     from ..ordering import ordering
     from ..settings import current_settings
+    from ..telling import draw_columns
 
     database = open_store(db)
     model, new = estimate(database, software())
+    with database.reading() as connection:
+        _, settings = current_settings(connection)
+    if png is not None:
+        figure = draw_columns(model.summary.told, settings.states[-1], settings.level)
+        write_whole(png, picture(figure, dpi=150))
+        print(png, file=sys.stderr)
     if as_json:
         print(json.dumps({"model": model.id, "new": new, **asdict(model.summary)}, indent=1))
         return
-    with database.reading() as connection:
-        _, settings = current_settings(connection)
     _show_model(model, new, settings)
     found = ordering(database)
     if found.doubtful:

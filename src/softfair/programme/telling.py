@@ -1,0 +1,73 @@
+"""The picture of what is known of people: which columns matter for what, and how surely."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidInput
+from ..figures import COLOURS, FAINT, INK, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_columns"]
+
+MOST_ROWS = 40  # those that matter most; more would not be legible
+LONGEST_NAME = 32  # characters beside an axis
+
+
+def draw_columns(told: Sequence[Sequence[Any]], best: str, level: float) -> Figure:
+    """What each column does to the chance of the best state, and to the effect of a contact.
+
+    Parameters
+    ----------
+    told : sequence of [column, value, interval, interval]
+        As in :class:`softfair.programme.models.Summary`: what goes with a value of a column, or
+        with a number that is higher by one standard deviation, in logits.
+    best : str
+        Name of the best state.
+    level : float
+        Of the intervals.
+
+    Returns
+    -------
+    Figure
+        Factors on the odds, with 1 where a column tells nothing.
+
+    Raises
+    ------
+    InvalidInput
+        If no column is used.
+    """
+    from matplotlib import rc_context
+
+    if not told:
+        raise InvalidInput(
+            "the model uses no columns, so there is nothing to draw; import people with columns"
+        )
+    rows = sorted(told, key=lambda row: -max(abs(row[2][0]), abs(row[3][0])))[:MOST_ROWS][::-1]
+    names = [_name(column, value) for column, value, *_ in rows]
+    titles = (f"odds of {best} next, without a contact", "odds that a contact adds to them")
+    with rc_context({"text.parse_math": False}):  # a column may be called $x
+        figure, axes = new_figure(2, width=4.8, height=1.2 + 0.28 * len(rows))
+        for ax, title, part in zip(axes, titles, (2, 3), strict=True):
+            ax.axvline(1.0, color=FAINT, linewidth=1)
+            for y, row in enumerate(rows):
+                value, low, high = (math.exp(one) for one in row[part])
+                colour = COLOURS[0] if low > 1 or high < 1 else INK
+                ax.plot([low, high], [y, y], color=colour, linewidth=1.5)
+                ax.plot([value], [y], "o", color=colour, markersize=5)
+            ax.set_xscale("log")
+            ax.xaxis.set_major_formatter("{x:g}")
+            ax.xaxis.set_minor_formatter("{x:g}")
+            ax.set_yticks(range(len(rows)), names if part == 2 else [""] * len(rows))
+            ax.set_title(f"Factor on the {title}", fontsize=10)
+            ax.set_xlabel(f"{level:.0%} intervals; in colour: 1 is outside")
+    return figure
+
+
+def _name(column: str, value: str) -> str:
+    name = f"{column} {value}" if value else f"a higher {column}"
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
