@@ -162,8 +162,10 @@ def chance_of(state, contacted, atom, law, share):
     return total
 
 
+@pytest.mark.parametrize("columns_do", [True, False])
 @pytest.mark.parametrize(("S", "effect"), [(2, True), (2, False), (3, True)])
-def test_the_gradient_against_differences(S, effect):
+def test_the_gradient_against_differences(S, effect, columns_do):
+    """Also where columns do nothing yet: nobody is shifted, and each would move by their own."""
     rng = np.random.default_rng(5)
     n, T = 5, 7
     columns = np.repeat(np.arange(n), T), np.tile(np.arange(T), n)
@@ -171,14 +173,17 @@ def test_the_gradient_against_differences(S, effect):
     form = Form(S, 2, effect, gaps=True, scales=((0.4, 0.2), (0.3, 0.5)))
     fit = fit_of(read, form, rng.normal(size=(n, 2)))
     z = 0.3 * rng.normal(size=form.size)
+    if not columns_do:
+        form.of(z, "by_column")[:] = 0.0
     _, gradient = fit(z)
     step = 1e-5 * np.eye(form.size)
     found = [(fit(z + e)[0] - fit(z - e)[0]) / 2e-5 for e in step]
     np.testing.assert_allclose(gradient, found, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("columns_do", [True, False])
 @pytest.mark.parametrize("S", [2, 3])
-def test_the_curvature_against_differences(S, monkeypatch):
+def test_the_curvature_against_differences(S, columns_do, monkeypatch):
     """What numbers about people do is found through people's shifts; here parameter by parameter.
 
     Two people are alike, and stand together: what they say is summed before it is differenced.
@@ -192,6 +197,8 @@ def test_the_curvature_against_differences(S, monkeypatch):
     X[3] = X[2]
     fit = fit_of(read, form, X)
     z = 0.3 * rng.normal(size=form.size)
+    if not columns_do:
+        form.of(z, "by_column")[:] = 0.0
     found = np.array([(fit(z - e)[1] - fit(z + e)[1]) / 2e-4 for e in 1e-4 * np.eye(form.size)])
     # A difference over h on one side is off by h / 2 times a third derivative.
     monkeypatch.setattr(population, "STEP", 1e-5)

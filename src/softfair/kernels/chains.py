@@ -10,7 +10,7 @@ without a state; it is bridged by the forward-backward recursion. Every gradient
 number of moves (Fisher's identity), so that one formula serves direct moves, gaps and the first
 state.
 
-People who follow each other with the same shift are a block. Whatever depends on atom and shift
+People who follow each other with the same columns are a block. Whatever depends on atom and shift
 alone (matrices, their logs, the law of the first state, the likelihood of a kind of gap) is
 computed once a block, and so is the gradient, from sums over the people of the block. Inner loops
 run over atoms.
@@ -392,6 +392,7 @@ def person_likelihoods(
     atoms,
     log_weight,
     shift,
+    block_of,
     settled,
     coin,
     unseen,
@@ -402,6 +403,9 @@ def person_likelihoods(
 ):
     """Log likelihoods of persons low..high - 1, and the sums that its gradient is made of.
 
+    ``block_of`` [n] numbers the blocks: the shifts of a block are equal, and move together when
+    parameters change. Equal shifts alone do not make a block: where columns do nothing yet, all are
+    0, and each responds to its own columns.
     ``people`` [n] is how many people have this history. Fills ``logs`` [n], and ``by_shift``
     [n, D] with the derivative of the log likelihood of a block by its shift, at the first person
     of the block (0 at the others). Gives back derivatives by atoms [D, Q], by log weights [Q], by
@@ -428,7 +432,7 @@ def person_likelihoods(
         _fill_starts(P, settled, coin, Z, start, log_start)
         Y[:] = 0.0
         begun[:] = 0.0
-        while i < high and (i == block or (shift[i] == shift[block]).all()):
+        while i < high and block_of[i] == block_of[block]:
             _bridge(i, data, place, tables, block, made)
             _log_joint(i, data, place, logP, log_start, log_gap, log_weight, r)
             logs[i] = _normalise(r)
