@@ -12,6 +12,9 @@ help:  ## show this list
 demo: $(READY)  ## run the demonstration
 	@$(BIN)/softfair demo
 
+# As many workers as cores: a second thread of each for small matrices would only take turns.
+test quick: export OPENBLAS_NUM_THREADS ?= 1
+
 test: $(READY) browser  ## run the tests
 	@$(BIN)/python -m pytest -n auto --dist loadgroup
 
