@@ -447,6 +447,23 @@ def test_each_of_several_values_is_told_as_what_it_is():
 
 
 @pytest.mark.slow
+def test_a_column_without_any_meaning_makes_no_differences():
+    """Six workers of people who are all alike in law: estimates by worker differ hardly at all.
+
+    By the contacts of a worker alone the sd of an effect is about .08: noise, not a difference.
+    """
+    rng, n = np.random.default_rng(6), 400
+    p = np.clip(rng.normal([[0.3, 0.7], [0.45, 0.8]], 0.08, (n, 2, 2)), 0.02, 0.98)
+    worker = np.array([f"w{i % 6}" for i in range(n)])
+    read = read_histories(*recorded(p, 20, 6, contacted=0.05), n=n, S=2)
+    fitted = estimate(read, columns={"worker": worker})
+    effect = fitted.P[:, 1, :, 1] - fitted.P[:, 0, :, 1]  # [n, 2]
+    means = np.array([effect[worker == name].mean(axis=0) for name in np.unique(worker)])
+    assert means.std(axis=0).max() < 0.01
+    assert not any(one.effect.told for one in fitted.columns)
+
+
+@pytest.mark.slow
 def test_columns_that_tell_and_columns_that_do_not():
     """People like themselves by a column; a new person gets the estimate of people like them."""
     rng = np.random.default_rng(4)

@@ -44,6 +44,13 @@ class Design:
             self.left_out,
         )
 
+    @property
+    def groups(self) -> NDArray[np.int64]:
+        """The group [c] of each number: the values of a column are one, a number is by itself."""
+        named = [(name, value != "") for name, value in zip(self.column, self.value, strict=True)]
+        order = list(dict.fromkeys(named))
+        return np.array([order.index(one) for one in named], dtype=np.int64)
+
     def contrasts(self, people: Floats) -> Floats:
         """How each number, or value of a column, differs from the rest: weights of slopes [c, c].
 

@@ -94,21 +94,43 @@ class _Mode:
         noise = rng.normal(size=len(self.z)) / np.sqrt(self.curvature)
         return self.fit.form, mean + sd * (self.z + self.axes @ noise)
 
-    def scales(self) -> tuple[tuple[float, float], ...]:
-        """The prior sd of what each number does that fits best: mean square, given this mode."""
+    def scales(self, group: Ints) -> tuple[tuple[float, float], ...]:
+        """The prior sd of what each number does, to chances and to effects, that is likeliest.
+
+        Numbers of a ``group`` [c] have the same. Near the mode the log likelihood is quadratic in
+        z, with slope z (as the posterior's is 0) and curvature L = second - 1. Where z_j has the
+        prior sd s_j instead of 1, the posterior has the precision A = L + diag(1 / s^2), and
+
+            log evidence = b' A^-1 b / 2 - log |A| / 2 - sum_j log s_j,    b = z + L z.
+
+        Columns that tell nothing get the least sd; a mean of squares would keep their noise.
+        """
         form = self.fit.form
-        sd = form.prior[1]
-        variance = (self.axes**2 / self.curvature).sum(axis=1)
-        square = form.of(sd**2 * (self.z**2 + variance), "by_column")  # [free, c]
-        root = (
-            np.sqrt(square[: form.half].mean(axis=0)),
-            (
-                np.sqrt(square[form.half :].mean(axis=0))
-                if form.effect
-                else np.full(form.c, FIRST_SCALE)
-            ),
-        )
-        passive, effect = (np.clip(one, LEAST_SCALE, MOST_SCALE).tolist() for one in root)
+        width, axes = np.linalg.eigh(self.second - np.eye(len(self.z)))
+        L = (axes * np.maximum(width, 0.0)) @ axes.T
+        b = self.z + L @ self.z
+        where = form.parts["by_column"][0]
+        # Which of the sds each parameter has: first those of chances, then those of effects.
+        part = np.repeat([0, 1], form.half)[: form.free]
+        which = (part[:, None] * (group.max() + 1) + group).ravel()
+        old = form.prior[1][where]
+
+        def minus_evidence(log_sd: Floats) -> tuple[float, Floats]:
+            log_s = log_sd[which] - np.log(old)
+            precision = np.ones(len(b))
+            precision[where] = np.exp(-2 * log_s)
+            covariance = np.linalg.inv(L + np.diag(precision))
+            mean = covariance @ b
+            _, log_det = np.linalg.slogdet(covariance)
+            evidence = (b @ mean + log_det) / 2 - log_s.sum()
+            square = (mean**2 + np.diag(covariance))[where] * precision[where]
+            slope: Floats = np.bincount(which, 1 - square, len(log_sd)).astype(np.float64)
+            return -float(evidence), slope
+
+        sds = 2 * (group.max() + 1)
+        bounds = [(math.log(LEAST_SCALE), math.log(MOST_SCALE))] * sds
+        found = minimize(minus_evidence, np.zeros(sds), jac=True, method="L-BFGS-B", bounds=bounds)
+        passive, effect = np.exp(found.x).reshape(2, -1)[:, group].tolist()
         return tuple(zip(passive, effect, strict=True))
 
 
@@ -134,7 +156,7 @@ def fit_population(
     modes = _likely(modes)
     if design.X.shape[1]:
         design, X = _telling(modes[0], design, X)
-        modes = _likely([_with_numbers(one, X) for one in modes[:2]])
+        modes = _likely([_with_numbers(one, X, design.groups) for one in modes[:2]])
     evidence = np.array([one.evidence for one in modes])
     weight = np.exp(evidence - evidence.max())
     weight /= weight.sum()
@@ -250,14 +272,14 @@ def _extended(mode: _Mode, form: Form) -> Floats:
     return np.concatenate([mode.z, np.zeros(form.size - len(mode.z))])
 
 
-def _with_numbers(mode: _Mode, X: Floats) -> _Mode:
-    """The mode with numbers about people; how much each of them does is learnt on the way."""
+def _with_numbers(mode: _Mode, X: Floats, group: Ints) -> _Mode:
+    """The mode with numbers about people; how much each group of them does is learnt on the way."""
     scales: tuple[tuple[float, float], ...] = ((FIRST_SCALE, FIRST_SCALE),) * X.shape[1]
     form = replace(mode.fit.form, scales=scales)
     fit, guess = mode.fit.under(form, X), _extended(mode, form)
     rough = _mode(fit, guess, fit.curvature(guess))
-    final = replace(form, scales=rough.scales())
+    final = replace(form, scales=rough.scales(group))
     by = final.prior[1] / form.prior[1]
     one = np.eye(form.size)
     second = one + (rough.second - one) * np.outer(by, by)
-    return _mode(fit.under(final, X), rough.z / by, second)
+    return _mode(fit.under(final, X), rough.z, second)
