@@ -396,6 +396,22 @@ def test_where_contacts_do_nothing():
     assert np.abs(effect.mean()) < 0.02
 
 
+def test_a_small_effect_is_not_taken_for_none():
+    """A tenth of the effects of CPAP patients cannot be told; the interval still has room for it.
+
+    The evidence alone is for no effect, and leaves an interval of no width.
+    """
+    p = cpap_people(300, True, 2)
+    p = np.stack([p[:, 0], p[:, 0] + 0.1 * (p[:, 1] - p[:, 0])], axis=1)
+    fitted = estimate(read_histories(*recorded(p, 10, 2), n=300, S=2))
+    assert fitted.no_effect > 0.9
+    for state, true in enumerate((p[:, 1] - p[:, 0]).mean(axis=0)):
+        stated = fitted.effect[state]
+        assert not stated.told
+        assert stated.low <= true <= stated.high
+        assert stated.high - stated.low > 0.01
+
+
 @pytest.mark.slow
 def test_states_that_hide_are_noticed_and_allowed_for():
     """Seen 40 % of the time in the bad state and 95 % in the good.

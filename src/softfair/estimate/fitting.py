@@ -36,6 +36,9 @@ MOST_FITTED = 1500
 MOST_NUMBERS = 24  # numbers about people that are used, those that tell most
 WORSE = 3.0  # another class is not tried after one that lowers the evidence by so much
 UNLIKELY = 0.02  # weight of a form below which it is left out
+# Share of the draws, at most, in which contacts change nothing. The evidence prefers that also to a
+# small effect (Lindley's paradox), and would state an interval of no width.
+MOST_WITHOUT_EFFECT = 0.5
 MOST_STEPS = 300
 FLAT = 0.05  # largest slope at a mode: the error of z is some hundredths of its prior's sd
 FLATTEST = 0.5  # least curvature: the prior alone has 1
@@ -49,7 +52,7 @@ class Population:
     draws: list[tuple[Form, Floats]]  # [DRAWS] (form, phi)
     share: float  # of rounds with a contact
     classes: Floats  # [MOST_CLASSES] probability of each number of classes
-    no_effect: float  # probability that contacts change nothing
+    no_effect: float  # probability that contacts change nothing, by the evidence
     design: Design  # the numbers about people that are used
 
     def over_draws(self, value: Callable[[Form, Floats], Floats]) -> Floats:
@@ -156,12 +159,14 @@ def fit_population(
     modes = _likely(modes)
     if design.X.shape[1]:
         design, X = _telling(modes[0], design, X)
-        modes = _likely([_with_numbers(one, X, design.groups) for one in modes[:2]])
+        second = [one for one in modes[1:] if one.fit.form.effect or modes[0].fit.form.effect]
+        best = [modes[0], *second[:1]]
+        modes = _likely([_with_numbers(one, X, design.groups) for one in best])
     evidence = np.array([one.evidence for one in modes])
     weight = np.exp(evidence - evidence.max())
     weight /= weight.sum()
     rng = np.random.default_rng(0)
-    which = np.searchsorted(np.cumsum(weight), (np.arange(DRAWS) + 0.5) / DRAWS)
+    which = np.searchsorted(np.cumsum(_capped(weight, modes)), (np.arange(DRAWS) + 0.5) / DRAWS)
     draws = [modes[min(j, len(modes) - 1)].draw(rng) for j in which]
     forms = [one.fit.form for one in modes]
     classes = np.zeros(max(MOST_CLASSES, *(form.K for form in forms)))
@@ -200,10 +205,26 @@ def _by_classes(single: Form, most: int, wanted: int | None, mode: Maker) -> lis
 
 
 def _likely(modes: Sequence[_Mode]) -> list[_Mode]:
-    """Those that matter to the average, the likeliest first."""
+    """Those that matter to the average, the likeliest first, one with an effect among them."""
     ordered = sorted(modes, key=lambda one: -one.evidence)
     least = ordered[0].evidence + math.log(UNLIKELY)
-    return [one for one in ordered if one.evidence >= least]
+    likely = [one for one in ordered if one.evidence >= least]
+    with_effect = [one for one in ordered if one.fit.form.effect]
+    if not any(one.fit.form.effect for one in likely):
+        likely += with_effect[:1]
+    return likely
+
+
+def _capped(weight: Floats, modes: Sequence[_Mode]) -> Floats:
+    """The weights of modes, those without an effect together at most MOST_WITHOUT_EFFECT."""
+    effect = np.array([one.fit.form.effect for one in modes])
+    without = weight[~effect].sum()
+    if without <= MOST_WITHOUT_EFFECT or not effect.any():
+        return weight
+    share = np.where(
+        effect, (1 - MOST_WITHOUT_EFFECT) / (1 - without), MOST_WITHOUT_EFFECT / without
+    )
+    return np.asarray(weight * share)
 
 
 def _mode(fit: Fit, guess: Floats, second: Floats | None = None) -> _Mode:
