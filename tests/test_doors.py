@@ -585,7 +585,7 @@ def test_identifiers_that_look_the_same_are_not_two_people(small, twin):
 
 
 def test_a_formula_and_its_quoted_form_are_one_person(small):
-    with pytest.raises(BadRows, match="1 bad entries in 1 rows, the first in line 3"):
+    with pytest.raises(BadRows, match="1 bad entry in 1 row, the first in line 3"):
         import_people(small, b"id\n=A\n'=A\n", NAME)
 
 

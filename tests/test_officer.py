@@ -594,6 +594,15 @@ def test_small_chances_are_not_nothing():
 # Where things stand.
 
 
+def test_people_are_due_where_their_file_was_retracted(light):
+    retract(light, NAME, 1, "the file of another programme")
+    found = standing(light)
+    assert (found.people, found.due) == (
+        0,
+        ("softfair import people FILE: nobody is in the programme",),
+    )
+
+
 def test_where_a_programme_stands(programme):
     found = standing(programme)
     assert (found.people, found.next_round, found.planned, found.last) == (300, 21, False, None)

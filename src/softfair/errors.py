@@ -170,14 +170,15 @@ class BadRows(InvalidInput):
     >>> from softfair.errors import BadRows, Fault
     >>> error = BadRows("people.csv", [Fault(2, "id", "", "is missing")])
     >>> str(error).split(";")[0]
-    'people.csv: 1 bad entries in 1 rows, the first in line 2, column id'
+    'people.csv: 1 bad entry in 1 row, the first in line 2, column id'
     """
 
     def __init__(self, where: str, faults: list[Fault], more: bool = False) -> None:
         rows = len({fault.line for fault in faults})
+        several = "1 bad entry" if len(faults) == 1 else f"{len(faults)} bad entries"
         # Without the entry itself, which may be a person's identifier.
         super().__init__(
-            f"{where}: {'at least ' * more}{len(faults)} bad entries in {rows} rows, "
+            f"{where}: {'at least ' * more}{several} in {rows} row{'s' * (rows > 1)}, "
             f"the first in {faults[0].place}; mend them and import again, nothing was imported"
         )
         self.where, self.faults, self.more = where, faults, more

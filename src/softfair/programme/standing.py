@@ -137,7 +137,9 @@ def _due(now: Snapshot, at: int, planned: bool, opened: tuple[OpenRound, ...]) -
             f"softfair record FILE --round {one.round}: {one.listed - one.told} of {one.listed} "
             f"on the list of round {one.round} are not told of (all of it: add --close)"
         )
-    if (reason := now.nothing_learnt()) is not None:
+    if len(now.people.unnamed) == now.people.n:
+        due.append("softfair import people FILE: nobody is in the programme")
+    elif (reason := now.nothing_learnt()) is not None:
         due.append(f"softfair import history FILE: {reason}")
     elif not planned:
         due.append(f"softfair plan: {now.settings.called(at)} has no list yet")
