@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from . import metrics
 from .cluster import Crew, crew_of, refuse_other_software, software
-from .cohort import Cohort
+from .cohort import Cohort, refuse_costs
 from .errors import InvalidInput, NotConverged, SoftFairError, warn
 from .policies import NoIntervention, Oracle, Policy, SoftFair
 from .policies.base import Budget, check_setting, identity
@@ -356,6 +356,8 @@ def frontier(
         raise InvalidInput(
             "there is no multiplier c to trace; give at least one, or None for the usual ones"
         )
+    if bound:
+        refuse_costs(cohort, "the limit of benefit by evenness (bound=True)")
     at = _at_multiplier(SoftFair() if policy is None else policy)
     curve = [at(c) for c in multipliers]
     reference = _reference(against, curve)
@@ -410,6 +412,7 @@ def limit(
     >>> bool(curve.bound.is_monotonic_decreasing)
     True
     """
+    refuse_costs(cohort, "the limit of benefit by evenness")
     import pandas as pd
 
     referee = _Referee(_in_memory(cohort), k, horizon, gamma, runs, seed)
