@@ -201,18 +201,27 @@ def test_order_across_costs_has_exceptions_where_a_budget_pays_for_few():
     np.testing.assert_allclose(chances, [0.4, 0.6, 0.7, 0.7])
 
 
-def test_chances_are_near_the_sigmoid_whatever_arms_cost():
-    """What the module states: within .03 at n = 100 and a budget of 40 with costs 1, 2 and 4."""
-    rng = np.random.default_rng(0)
-    cost, budget = np.resize([1, 2, 4], 100), 40
-    worst = 0.0
+@pytest.mark.parametrize(
+    ("n", "budget", "stated"), [(12, 6, 0.36), (100, 40, 0.03), (1000, 400, 0.003)]
+)
+def test_chances_are_near_the_sigmoid_whatever_arms_cost(n, budget, stated):
+    """What the module states of n = 100, and the decision's record of all three."""
+    cost, worst = np.resize([1, 2, 4], n), 0.0
     for c in (0.0, 0.5, 1.0, 2.0, 4.0):
-        y = c * rng.normal(size=100)
+        y = c * np.random.default_rng(int(10 * c)).normal(size=n)
         theta = brentq(lambda theta, y=y: cost @ expit(y - theta) - budget, -60, 60)
         worst = max(worst, np.abs(sf.costs.inclusion(y, cost, budget) - expit(y - theta)).max())
-    assert worst < 0.03
+    assert 0.5 * stated < worst < stated  # no smaller either, or the record would be out of date
+
+
+def test_a_lottery_of_unweighted_entropy_would_leave_out_the_dear():
+    """Costs 1, 2, 4 and 40 to spend: sigmoid(-a cost) is .36, .24, .09; here .17 for all."""
+    cost, budget = np.resize([1, 2, 4], 100), 40
+    a = brentq(lambda a: cost @ expit(-a * cost) - budget, 0, 10)
+    np.testing.assert_allclose(expit([-a, -2 * a, -4 * a]), [0.36, 0.24, 0.09], atol=0.005)
     lottery = sf.costs.inclusion(np.zeros(100), cost, budget)
-    assert np.ptp(lottery) < 0.03  # about .17 each; e^{-m cost} would be .32, .18 and .05
+    for b, chance in ((1, 0.174), (2, 0.174), (4, 0.171)):
+        np.testing.assert_allclose(lottery[cost == b], chance, atol=0.0005)
 
 
 def test_from_the_highest_score_down():
@@ -294,6 +303,11 @@ def test_a_cohort_keeps_its_costs(tmp_path):
 def test_costs_that_mean_nothing_are_refused(cost, says):
     with pytest.raises(InvalidInput, match=says):
         with_costs(sf.datasets.synthetic(n=3, seed=0), cost)
+
+
+def test_costs_are_no_extra_column():
+    with pytest.raises(InvalidInput, match="give cost="):
+        sf.Cohort.two_state([[[0.1, 0.6], [0.5, 0.9]]], extra={"cost": [2]})
 
 
 def test_columns_of_costs_are_checked():
@@ -565,6 +579,15 @@ class OwnThatClaims(OwnPolicy):
     takes_costs = True
 
 
+class Claimed(sf.Fitted):
+    """Side by side, with a scorer."""
+
+
+class Zeros:
+    def rows(self, first, count):
+        return np.zeros((1, 12, 2))
+
+
 def _refusing_calls(cohort):
     """What must refuse costs, by the name of the function or class."""
     from softfair import env, indices, solvers, testing
@@ -665,6 +688,18 @@ def test_doors_that_refuse_say_so_in_a_line(name):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("rule", [sf.Rule.softmax(3.0, "successive"), sf.Rule.rounding()])
+def test_rules_without_a_law_of_lists_refuse(rule):
+    scores, cost = np.zeros(3), np.array([1, 2, 4])
+    for call in (
+        lambda: rule.inclusion(scores, 4, cost),
+        lambda: rule.draw(scores, 4, np.random.default_rng(0), cost),
+        lambda: sf.simulate(Claimed(OwnThatClaims(), mixed(12), 6, 3, 1.0, rule, Zeros())),
+    ):
+        with pytest.raises(InvalidInput, match="has no law of lists"):
+            call()
+
+
 def test_a_policy_of_ones_own_cannot_claim_what_one_run_at_a_time_cannot_do():
     with pytest.raises(InvalidInput, match="costs"):
         OwnThatClaims().fit(mixed(12), 6, 5)
@@ -677,7 +712,7 @@ def test_shards_refuse_a_column_of_costs(tmp_path):
 
 
 def test_a_list_with_costs_from_a_file(tmp_path):
-    cohort = with_costs(sf.datasets.synthetic(n=9, seed=0), np.resize([1, 2, 4], 9))
+    cohort = mixed(9)
     fitted = sf.SoftFair(c=5).fit(cohort, 6, 10)
     arms = allocate(fitted, np.zeros(9, np.int8), 0, tmp_path / "list.csv")
     table = pd.read_csv(tmp_path / "list.csv")

@@ -147,6 +147,10 @@ class Cohort:
         reward_rows = _reward(reward, n, S)
         start_rows = _start(start, n, S)
         cost_rows = _cost(cost, n)
+        if "cost" in (extra or {}):  # in a frame it would be taken for what help costs
+            raise InvalidInput(
+                "extra has an entry 'cost', which is what help costs; give cost=, or another name"
+            )
         self._set(
             arms=arms,
             reward=np.broadcast_to(reward_rows[:, 0], (n, S)),

@@ -198,8 +198,8 @@ def compare(
     policies : iterable of Policy
         Made but not fitted; one row each.
     cohort, k, horizon, gamma
-        The problem: k arms are helped at each of ``horizon`` decisions. k may be a number for each
-        decision.
+        The problem: k arms are helped, or k is spent on arms that have costs, at each of
+        ``horizon`` decisions. k may be a number for each decision.
     runs : int
         Simulated runs of each policy.
     seed : int
@@ -218,12 +218,12 @@ def compare(
         (:func:`mean_interval`). The figures are ``benefit`` (% of the Oracle's), ``of_bound`` (% of
         the most that help can add), ``reward``, ``entropy`` of who was helped, ``never_selected``
         (share of arms), ``longest_wait`` (of any arm) and ``gini`` of selections. ``unfair`` is the
-        mean alone: % of pairs of arms where the one that would gain less has the better chance,
-        over some decisions of the runs. ``converged`` tells whether the values that the policy
-        follows have settled. ``problem`` is empty, or says why a policy cannot act on this cohort;
-        its figures are then nan. With ``against``, also ``..._diff``, ``..._diff_low`` and
-        ``..._diff_high`` of each figure. With a single run, standard deviations and intervals are
-        nan.
+        mean alone: % of pairs of arms where the one that would gain less (for its cost, if there
+        are costs) has the better chance, over some decisions of the runs. ``converged`` tells
+        whether the values that the policy follows have settled. ``problem`` is empty, or says why a
+        policy cannot act on this cohort; its figures are then nan. With ``against``, also
+        ``..._diff``, ``..._diff_low`` and ``..._diff_high`` of each figure. With a single run,
+        standard deviations and intervals are nan.
 
     Raises
     ------

@@ -144,9 +144,9 @@ class Rule:
     def inclusion(self, scores: Floats, k: int, cost: Ints | None = None) -> Floats:
         """Pr(arm i is chosen) [n]; sums to k, or with costs to at most k in cost."""
         if cost is not None:
-            if self.code is RuleCode.TOP:
+            if math.isinf(c := self.c_of_lists):
                 return inclusion_of_top_within(scores, cost, k)
-            return inclusion_within(self._joint * scores, cost, k)
+            return inclusion_within(c * scores, cost, k)
         if self.code is RuleCode.TOP:
             return inclusion_of_top(scores, k)
         if self.code is RuleCode.ROUNDED:
@@ -155,9 +155,16 @@ class Rule:
         return inclusion(self.c * scores, k, design)
 
     @property
-    def _joint(self) -> float:
-        """c of the joint design, the only one that has a law of lists with costs."""
-        assert self.code is RuleCode.JOINT
+    def c_of_lists(self) -> float:
+        """c with which lists of arms that have costs are made; ``math.inf`` for the best.
+
+        Raises InvalidInput if the rule has no law of such lists.
+        """
+        if self.code not in (RuleCode.TOP, RuleCode.JOINT):
+            raise InvalidInput(
+                f"arms have costs, and the rule {self.code.name} has no law of lists for them; "
+                "take Rule.top() or Rule.softmax(c, 'joint')"
+            )
         return self.c
 
     def draw(
@@ -165,9 +172,9 @@ class Rule:
     ) -> Ints:
         """k arms, sorted; with costs, arms that cost at most k."""
         if cost is not None:
-            if self.code is RuleCode.TOP:
+            if math.isinf(c := self.c_of_lists):
                 return draw_top(scores, cost, k, rng)
-            return draw_within(self._joint * scores, cost, k, rng)
+            return draw_within(c * scores, cost, k, rng)
         scores = np.ascontiguousarray(scores)
         chosen, scratch = np.empty(len(scores), np.uint8), np.empty(3 * len(scores))
         draws.select(scores, self.c, int(self.code), k, new_key(rng), scratch, chosen)
@@ -631,7 +638,7 @@ class Fitted:
         if self._cost is None:
             return None
         scores = self.scores_by_run(t, states, memory)
-        return choose_runs(scores, self.rule.c, self._cost, self.places(t), t, keys)
+        return choose_runs(scores, self.rule.c_of_lists, self._cost, self.places(t), t, keys)
 
     def remember_by_run(
         self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
