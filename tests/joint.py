@@ -50,13 +50,19 @@ def start_of(cohort):
 
 def joint_Q(cohort, V, gamma, k):
     """All sets of k arms, and Q of each in every joint state [sets, S^n]; V [S^n] comes next."""
-    R, Q, sets = rewards_of(cohort), [], sets_of(cohort.n, k)
+    sets = sets_of(cohort.n, k)
+    return sets, Q_of(cohort, V, gamma, sets)
+
+
+def Q_of(cohort, V, gamma, sets):
+    """Q of each set in every joint state [sets, S^n]; V [S^n] comes next."""
+    R, Q = rewards_of(cohort), []
     reached = reduce(np.add.outer, R[:, :, 0]).ravel()
     for chosen in sets:
         helped = [(R[i, :, 1] - R[i, :, 0]) * (i in chosen) for i in range(cohort.n)]
         now = reduce(np.add.outer, helped).ravel()
         Q.append(now + moves_of(cohort, chosen) @ (reached + gamma * V))
-    return sets, np.array(Q)
+    return np.array(Q)
 
 
 def joint_optimum(cohort, k, gamma, *, at_most):

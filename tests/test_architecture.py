@@ -25,6 +25,7 @@ ORDER = (
     "shards",
     "cluster",
     "sampling",
+    "costs",
     "quotas",
     "reserves",
     "indices",

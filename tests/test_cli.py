@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import shell
 
-from softfair import datasets, policies
+from softfair import Cohort, datasets, policies
 from softfair.cli import _policy, _show
 from softfair.files import write_cohort
 
@@ -386,3 +386,18 @@ def test_an_interrupted_command_says_so(tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 130
     assert done.stderr.strip() == "softfair: interrupted; the same command goes on where it stopped"
+
+
+def test_a_column_of_costs(tmp_path: Path) -> None:
+    arms = datasets.synthetic(n=9, seed=0)
+    cohort = Cohort.two_state(arms.p, cost=[1, 2, 4] * 3)
+    write_cohort(cohort, tmp_path / "people.csv")
+    words = ("simulate", "people.csv", "--horizon", "5", "--runs", "5", "--json", "--policy")
+    done = softfair(*words, "Myopic", "--policy", "FaWT:9", "--k", "6", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    myopic, fawt = json.loads(done.stdout)
+    assert myopic["problem"] == ""
+    assert "costs (1 to 4), which FaWT" in fawt["problem"]
+    done = softfair(*words, "Myopic", "--k", "22", folder=tmp_path)
+    assert done.returncode == 2
+    assert "all arms of the cohort cost 21 together" in done.stderr

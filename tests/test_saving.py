@@ -75,7 +75,7 @@ def test_a_newer_file_is_refused(file):
         tree |= {"version": saving.VERSION + 1, "software": "9.1", "object": {"from": "later"}}
 
     rewritten(file, newer)
-    refused(file, r"model has format 3, written by softfair 9\.1; .* up to 2: upgrade it")
+    refused(file, r"model has format 4, written by softfair 9\.1; .* up to 3: upgrade it")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from .registry import POLICIES as _POLICIES
 
 if TYPE_CHECKING:
     from . import (
+        costs,
         datasets,
         estimate,
         indices,
@@ -67,6 +68,7 @@ __version__ = "0.1.0"
 
 # The public names and the module that defines each; None means that the name is a module.
 _HOME: dict[str, str | None] = {
+    "costs": None,
     "datasets": None,
     "estimate": None,
     "indices": None,
@@ -123,6 +125,7 @@ __all__ = [
     "ThresholdWhittle",
     "Whittle",
     "compare",
+    "costs",
     "datasets",
     "estimate",
     "frontier",

@@ -84,19 +84,22 @@ CohortFile = Annotated[
     Path,
     typer.Argument(
         help="CSV, Parquet or a folder of Parquet: p00,p01,p10,p11 (chance of the good state, "
-        "by action and state); optional id, group, start (state now)."
+        "by action and state); optional id, group, start (state now), cost of help."
     ),
 ]
 Budget = Annotated[
-    int, typer.Option("--k", min=0, help="People that can be helped at each decision.")
+    int,
+    typer.Option(
+        "--k", min=0, help="People that can be helped at each decision; or what they may cost."
+    ),
 ]
 Budgets = Annotated[
     str,
     typer.Option(
         "--k",
         metavar="INTEGER[,INTEGER...]",
-        help="People that can be helped at each decision; or one number for each decision, such "
-        "as 10,10,0,10 with --horizon 4.",
+        help="People that can be helped at each decision, or what they may cost; or one number for "
+        "each decision, such as 10,10,0,10 with --horizon 4.",
     ),
 ]
 Horizon = Annotated[int, typer.Option(min=1, help="Decisions to plan for.")]

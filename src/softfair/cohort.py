@@ -5,6 +5,7 @@
     reward[i, s2]    worth of the state reached (the paper: 1 for the good state of two)
     at_once[i, s]    what help in state s is worth at once, beside what it leads to (the paper: 0)
     start[i, s]      distribution of the state at decision 0
+    cost[i]          what help for arm i costs, a whole number (the paper: 1)
 
 Rewards R(s, a) of state and action are both: reward(s) = R(s, 0), at_once(s) = R(s, 1) - R(s, 0).
 
@@ -30,7 +31,7 @@ from .terminal import as_html
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Cohort", "as_given"]
+__all__ = ["Cohort", "as_given", "refuse_costs"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -55,6 +56,9 @@ class Cohort:
         States at decision 0, or their distributions. By default uniform.
     extra : mapping of str to array_like [n], optional
         Whatever else is known of the arms, by name. It is kept, and plays no part.
+    cost : array_like [n], optional
+        What help for each arm costs, whole numbers of at least 1; by default 1. k is then the most
+        that may be spent at a decision, see the notes.
 
     Attributes
     ----------
@@ -66,6 +70,8 @@ class Cohort:
         What kernels read: R(s, 0) and, unless it is the same, R(s, 1).
     start_rows : ndarray, [1 or n, S]
         What kernels read: a single row if all arms agree, otherwise one row an arm.
+    cost_rows : ndarray of int, [1 or n]
+        A single 1 if all costs are 1, otherwise one an arm.
 
     Raises
     ------
@@ -81,6 +87,10 @@ class Cohort:
     actions. The gain of help, and with it ``immediate_gain``, includes what help is worth at once;
     benefit stays what a policy adds to helping nobody, as a share of what the Oracle adds.
 
+    With costs, the sum of the costs of those who are helped at a decision is at most k. What counts
+    is the gain for its cost, gain_i mean(cost) / cost_i: who costs twice as much as another has to
+    gain twice as much for the same chance. :mod:`softfair.costs` has the law of the lists.
+
     Examples
     --------
     >>> import softfair as sf
@@ -93,6 +103,11 @@ class Cohort:
     >>> cohort = sf.Cohort.two_state([[[0.1, 0.6], [0.5, 0.9]]], reward=R)
     >>> cohort, cohort.immediate_gain.round(3).tolist()
     (Cohort(n=1, S=2, rewards by action), [[0.4, 0.1]])
+
+    A visit costs four times as much as a call:
+
+    >>> sf.Cohort.two_state([[[0.1, 0.6], [0.5, 0.9]]] * 2, cost=[1, 4])
+    Cohort(n=2, S=2, costs=1 to 4)
     """
 
     arms: Floats  # what kernels read: P [n, 2, S, S], or p [n, 2, 2, 1] where that was given
@@ -101,8 +116,10 @@ class Cohort:
     groups: NDArray[Any] | None = None  # [n]
     start: Floats = None  # type: ignore[assignment]  # [n, S] once built
     extra: Mapping[str, NDArray[Any]] = None  # type: ignore[assignment]  # of [n] once built
+    cost: Ints = None  # type: ignore[assignment]  # [n] once built
     reward_rows: Floats = field(init=False)  # [1 or n, 1 or 2, S]
     start_rows: Floats = field(init=False)  # [1 or n, S]
+    cost_rows: Ints = field(init=False)  # [1 or n]
 
     def __init__(
         self,
@@ -112,8 +129,9 @@ class Cohort:
         groups: Sequence[Any] | NDArray[Any] | None = None,
         start: ArrayLike | None = None,
         extra: Mapping[str, Any] | None = None,
+        cost: ArrayLike | None = None,
     ) -> None:
-        self._build(_transitions(P), reward, ids, groups, start, extra)
+        self._build(_transitions(P), reward, ids, groups, start, extra, cost)
 
     def _build(
         self,
@@ -123,10 +141,16 @@ class Cohort:
         groups: Sequence[Any] | NDArray[Any] | None,
         start: ArrayLike | None,
         extra: Mapping[str, Any] | None,
+        cost: ArrayLike | None,
     ) -> None:
         n, S = arms.shape[0], arms.shape[2]
         reward_rows = _reward(reward, n, S)
         start_rows = _start(start, n, S)
+        cost_rows = _cost(cost, n)
+        if "cost" in (extra or {}):  # in a frame it would be taken for what help costs
+            raise InvalidInput(
+                "extra has an entry 'cost', which is what help costs; give cost=, or another name"
+            )
         self._set(
             arms=arms,
             reward=np.broadcast_to(reward_rows[:, 0], (n, S)),
@@ -139,8 +163,10 @@ class Cohort:
                     for name, values in (extra or {}).items()
                 }
             ),
+            cost=np.broadcast_to(cost_rows, (n,)),
             reward_rows=reward_rows,
             start_rows=start_rows,
+            cost_rows=cost_rows,
         )
 
     def _set(self, **fields: Any) -> None:
@@ -162,6 +188,7 @@ class Cohort:
             "groups": self.groups,
             "start": self.start,
             "extra": dict(self.extra),
+            "cost": self.cost if self.with_costs else None,
         }
 
     @classmethod
@@ -178,6 +205,7 @@ class Cohort:
         groups: Sequence[Any] | NDArray[Any] | None = None,
         start: ArrayLike | None = None,
         extra: Mapping[str, Any] | None = None,
+        cost: ArrayLike | None = None,
     ) -> Cohort:
         """Build a cohort of the paper's arms, which have a bad and a good state.
 
@@ -186,7 +214,7 @@ class Cohort:
         p : array_like, [n, 2, 2]
             ``p[i, a, s]`` is the probability that arm i, in state s under action a, is in state 1
             (good) next.
-        reward, ids, groups, start, extra
+        reward, ids, groups, start, extra, cost
             As for :class:`Cohort`.
 
         Returns
@@ -214,7 +242,7 @@ class Cohort:
         refuse(~((good >= 0) & (good <= 1)), good, "p", "give probabilities between 0 and 1")
         made = cls.__new__(cls)
         # Half of P: ten million arms take 320 MB.
-        made._build(_frozen(good)[..., None], reward, ids, groups, start, extra)
+        made._build(_frozen(good)[..., None], reward, ids, groups, start, extra, cost)
         return made
 
     @property
@@ -277,6 +305,36 @@ class Cohort:
         )
         return gain + self.at_once if self.by_action else gain
 
+    @property
+    def with_costs(self) -> bool:
+        """Whether some cost is not 1."""
+        return bool((self.cost_rows != 1).any())
+
+    @property
+    def _cost_range(self) -> str:
+        low, high = self.cost_rows.min(), self.cost_rows.max()
+        return f"{low}" if low == high else f"{low} to {high}"
+
+    @cached_property
+    def per_cost(self) -> Cohort:
+        """The same arms without costs, their rewards times mean(cost) / cost.
+
+        Its gains and indices are those for the cost of an average arm. It is the cohort itself if
+        there are no costs.
+        """
+        if not self.with_costs:
+            return self
+        R = np.broadcast_to(self.reward_rows, (self.n, *self.reward_rows.shape[1:]))
+        scaled = R * (self.cost.mean() / self.cost)[:, None, None]
+        return self.from_saved(self.saved_fields() | {"reward": as_given(scaled), "cost": None})
+
+    @cached_property
+    def cost_classes(self) -> tuple[tuple[int, Cohort], ...]:
+        """Each cost that occurs, rising, and the arms of :attr:`per_cost` that have it."""
+        return tuple(
+            (int(cost), self.per_cost.subset(self.cost == cost)) for cost in np.unique(self.cost)
+        )
+
     def subset(self, arms: ArrayLike) -> Cohort:
         """The cohort of some of the arms.
 
@@ -288,7 +346,7 @@ class Cohort:
         Returns
         -------
         Cohort
-            With the rewards, ids, groups and starts of these arms.
+            With the rewards, ids, groups, starts and costs of these arms.
 
         Raises
         ------
@@ -323,6 +381,7 @@ class Cohort:
             groups=None if self.groups is None else self.groups[pick],
             start=self.start[pick],
             extra={name: values[pick] for name, values in self.extra.items()},
+            cost=self.cost[pick],
         )
 
     @classmethod
@@ -333,8 +392,8 @@ class Cohort:
         ----------
         frame : data frame
             One row a person, with the columns of `softfair.frames`: ``p00, p01, p10, p11`` for two
-            states, ``p_A_S_T`` for more; optional ``id``, ``group``, ``start`` and ``reward_S`` or,
-            by action, ``reward_A_S``.
+            states, ``p_A_S_T`` for more; optional ``id``, ``group``, ``start``, ``cost`` and
+            ``reward_S`` or, by action, ``reward_A_S``.
             Other columns are kept in ``extra``. A mapping from names to columns will do as well.
 
         Returns
@@ -367,8 +426,8 @@ class Cohort:
         Returns
         -------
         data frame
-            One row an arm, with the columns of `softfair.frames`. Rewards and starts that are the
-            default have no columns.
+            One row an arm, with the columns of `softfair.frames`. Rewards, starts and costs that
+            are the default have no columns.
 
         Raises
         ------
@@ -385,8 +444,9 @@ class Cohort:
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """The columns of :meth:`to_frame` as arrays [n] by name."""
+        known = {"cost": self.cost} if self.with_costs else {}
         return cohort_columns(
-            self.P, self.reward_rows, self.ids, self.groups, self.start, self.extra
+            self.P, self.reward_rows, self.ids, self.groups, self.start, {**known, **self.extra}
         )
 
     def __len__(self) -> int:
@@ -395,7 +455,8 @@ class Cohort:
     def __repr__(self) -> str:
         groups = "" if self.groups is None else f", groups={len(set(self.groups.tolist()))}"
         action = ", rewards by action" if self.by_action else ""
-        return f"Cohort(n={self.n}, S={self.S}{groups}{action})"
+        costs = f", costs={self._cost_range}" if self.with_costs else ""
+        return f"Cohort(n={self.n}, S={self.S}{groups}{action}{costs})"
 
     def _repr_html_(self) -> str:
         facts: dict[str, object] = {"arms": f"{self.n:,}", "states": self.S}
@@ -405,6 +466,8 @@ class Cohort:
         span = f"{self.reward_rows.min():g} to {self.reward_rows.max():g}"
         action = ", by action" if self.by_action else ""
         facts["rewards"] = f"{span}{own}{action}"
+        if self.with_costs:
+            facts["costs"] = self._cost_range
         gain = self.immediate_gain
         facts["gain by the next step"] = f"{gain.min():.3g} to {gain.max():.3g}"
         if self.extra:
@@ -529,6 +592,54 @@ def as_given(reward_rows: Floats) -> Floats:
     if reward_rows.shape[1] == 2:
         return np.moveaxis(reward_rows, 1, 2)
     return reward_rows[0, 0] if len(reward_rows) == 1 else reward_rows[:, 0]
+
+
+def refuse_costs(cohort: Cohort, who: str) -> None:
+    """Refuse arms that have costs, for a method that would not look at them.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    who : str
+        The method.
+
+    Raises
+    ------
+    InvalidInput
+        Some cost is not 1.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.cohort import refuse_costs
+    >>> refuse_costs(sf.Cohort.two_state([[[0.1, 0.6], [0.5, 0.9]]], cost=[2]), "FaWT")
+    Traceback (most recent call last):
+        ...
+    softfair.errors.InvalidInput: the arms have costs (2), which FaWT has no equation for; take \
+SoftFair with design='joint' and without a promise, Whittle, Oracle, Myopic or Random, or leave \
+the costs out
+    """
+    if cohort.with_costs:
+        raise InvalidInput(
+            f"the arms have costs ({cohort._cost_range}), which {who} has no equation for; take "
+            "SoftFair with design='joint' and without a promise, Whittle, Oracle, Myopic or "
+            "Random, or leave the costs out"
+        )
+
+
+def _cost(cost: ArrayLike | None, n: int) -> Ints:
+    """Costs [n], or a single 1 if all are 1, checked and frozen."""
+    values = np.ones(1) if cost is None else _array("cost", cost)
+    if cost is not None and values.shape != (n,):
+        raise InvalidInput(
+            f"cost has shape {values.shape}, the cohort has {n} arms; give one cost an arm"
+        )
+    fine = (values >= 1) & (values < 2**31) & (values == np.floor(values))
+    refuse(~fine, values, "cost", "give whole numbers of at least 1, in any unit, such as minutes")
+    found = np.ones(1, np.int64) if (values == 1).all() else values.astype(np.int64)
+    found.flags.writeable = False
+    return found
 
 
 def _start(start: ArrayLike | None, n: int, S: int) -> Floats:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from . import metrics
 from .cluster import Crew, crew_of, refuse_other_software, software
-from .cohort import Cohort
+from .cohort import Cohort, refuse_costs
 from .errors import InvalidInput, NotConverged, SoftFairError, warn
 from .policies import NoIntervention, Oracle, Policy, SoftFair
 from .policies.base import Budget, check_setting, identity
@@ -198,8 +198,8 @@ def compare(
     policies : iterable of Policy
         Made but not fitted; one row each.
     cohort, k, horizon, gamma
-        The problem: k arms are helped at each of ``horizon`` decisions. k may be a number for each
-        decision.
+        The problem: k arms are helped, or k is spent on arms that have costs, at each of
+        ``horizon`` decisions. k may be a number for each decision.
     runs : int
         Simulated runs of each policy.
     seed : int
@@ -218,12 +218,12 @@ def compare(
         (:func:`mean_interval`). The figures are ``benefit`` (% of the Oracle's), ``of_bound`` (% of
         the most that help can add), ``reward``, ``entropy`` of who was helped, ``never_selected``
         (share of arms), ``longest_wait`` (of any arm) and ``gini`` of selections. ``unfair`` is the
-        mean alone: % of pairs of arms where the one that would gain less has the better chance,
-        over some decisions of the runs. ``converged`` tells whether the values that the policy
-        follows have settled. ``problem`` is empty, or says why a policy cannot act on this cohort;
-        its figures are then nan. With ``against``, also ``..._diff``, ``..._diff_low`` and
-        ``..._diff_high`` of each figure. With a single run, standard deviations and intervals are
-        nan.
+        mean alone: % of pairs of arms where the one that would gain less (for its cost, if there
+        are costs) has the better chance, over some decisions of the runs. ``converged`` tells
+        whether the values that the policy follows have settled. ``problem`` is empty, or says why a
+        policy cannot act on this cohort; its figures are then nan. With ``against``, also
+        ``..._diff``, ``..._diff_low`` and ``..._diff_high`` of each figure. With a single run,
+        standard deviations and intervals are nan.
 
     Raises
     ------
@@ -356,6 +356,8 @@ def frontier(
         raise InvalidInput(
             "there is no multiplier c to trace; give at least one, or None for the usual ones"
         )
+    if bound:
+        refuse_costs(cohort, "the limit of benefit by evenness (bound=True)")
     at = _at_multiplier(SoftFair() if policy is None else policy)
     curve = [at(c) for c in multipliers]
     reference = _reference(against, curve)
@@ -410,6 +412,7 @@ def limit(
     >>> bool(curve.bound.is_monotonic_decreasing)
     True
     """
+    refuse_costs(cohort, "the limit of benefit by evenness")
     import pandas as pd
 
     referee = _Referee(_in_memory(cohort), k, horizon, gamma, runs, seed)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .cohort import Cohort
+from .cohort import Cohort, refuse_costs
 from .datasets import synthetic
 from .errors import InvalidInput
 from .policies.base import Budget, Fitted, check_setting
@@ -47,6 +47,7 @@ class _World:
 
     def __init__(self, cohort: Cohort, k: Budget, horizon: int, runs: int) -> None:
         self.budget = np.broadcast_to(check_setting(cohort, k, horizon, 1.0), (int(horizon),))
+        refuse_costs(cohort, "the environment")
         self.cohort, self.horizon = cohort, int(horizon)
         self.states = np.zeros((runs, cohort.n), np.int64)
         self._arms = np.arange(cohort.n)

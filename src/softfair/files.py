@@ -3,8 +3,8 @@
 A cohort file is CSV or Parquet with one row a person and the columns of `softfair.frames`:
 ``p00, p01, p10, p11`` for two states, where ``pAS`` is the probability of the good state next under
 action A (0 left alone, 1 helped) in state S (0 bad, 1 good); optional ``id``, ``group``, ``start``
-(the state now) and ``reward_S``, or ``reward_A_S`` by action. Any other column is refused, so that
-a misspelt one is not silently lost.
+(the state now), ``cost`` and ``reward_S``, or ``reward_A_S`` by action. Any other column is
+refused, so that a misspelt one is not silently lost.
 """
 
 from __future__ import annotations

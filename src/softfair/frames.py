@@ -5,6 +5,7 @@ the good state next under action A (0 left alone, 1 helped) in state S (0 bad, 1
 of states: columns ``p_A_S_T`` for every action A, state S and next state T. Optional columns:
 
     id, group        labels
+    cost             what help costs, a whole number of at least 1
     start            the state now; or start_S for every state S, a distribution
     reward_S         for every state S, what reaching it is worth; or reward_A_S for every action A
                      and state S, rewards R(s, a) of :class:`softfair.Cohort`
@@ -42,7 +43,9 @@ WIDE = re.compile(r"p_([01])_(\d+)_(\d+)")
 PER_STATE = re.compile(r"(reward|start)_(\d+)")
 BY_ACTION = re.compile(r"reward_([01])_(\d+)")
 LABELS = ("id", "group", "start")
-MISSPELT = re.compile(r"(?i)(p|reward|start)[_ ]?\d[\d_]*|ids?|groups?|starts?|rewards?")
+MISSPELT = re.compile(r"(?i)(p|reward|start)[_ ]?\d[\d_]*|ids?|groups?|starts?|rewards?|costs?")
+COST = "cost"
+HIGHEST_COST = 2**31 - 1
 # A row of probabilities may miss a sum of 1 by this much. It allows for rounding in a row that was
 # computed, not for a row that was typed with three digits.
 ROW_SUM_TOLERANCE = 1e-8
@@ -154,7 +157,7 @@ def read_columns(columns: Columns, where: str = "frame", first_row: int = 0) -> 
     Returns
     -------
     dict
-        ``P``, ``reward``, ``ids``, ``groups``, ``start`` and ``extra``.
+        ``P``, ``reward``, ``ids``, ``groups``, ``start``, ``extra`` and ``cost``.
 
     Raises
     ------
@@ -172,7 +175,8 @@ def read_columns(columns: Columns, where: str = "frame", first_row: int = 0) -> 
         start = table.numbers(["start"], highest=S - 1, whole=True)[:, 0]
     elif "start" in columns:
         raise InvalidInput(f"{where} has a column start and columns start_0 ...; give one of them")
-    known = {*used, *of_reward, *of_start, *LABELS}
+    known = {*used, *of_reward, *of_start, *LABELS, COST}
+    of_cost = (1, HIGHEST_COST, True)
     return {
         "P": P,
         "reward": reward,
@@ -180,6 +184,7 @@ def read_columns(columns: Columns, where: str = "frame", first_row: int = 0) -> 
         "groups": table.labels("group"),
         "start": start,
         "extra": {name: columns[name] for name in columns if name not in known},
+        "cost": table.numbers([COST], *of_cost)[:, 0] if COST in columns else None,
     }
 
 
@@ -321,7 +326,7 @@ def columns_needed(names: Collection[str], where: str) -> tuple[int, list[str]]:
             f"{where} has no column {missing[0]} ({len(missing)} of {len(needed)} are "
             f"missing); expected {known}"
         )
-    fine = {*needed, *LABELS}
+    fine = {*needed, *LABELS, COST}
     odd = [
         name
         for name in names
@@ -366,7 +371,8 @@ def cohort_columns(
     Parameters
     ----------
     P, reward_rows, ids, groups, start, extra
-        As a Cohort holds them. Rewards and starts that are the default have no columns.
+        As a Cohort holds them. Rewards and starts that are the default have no columns. Costs are
+        a column of ``extra``.
 
     Returns
     -------

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .cohort import Cohort, Floats
+from .cohort import Cohort, Floats, refuse_costs
 from .errors import InvalidInput, NotIndexable, refuse, whole
 from .kernels import subsidy
 from .kernels.threads import map_parts
@@ -120,6 +120,7 @@ def whittle(cohort: Cohort, gamma: float = 1.0, horizon: int | None = None) -> F
     >>> sf.indices.whittle(arm, gamma=0.9, horizon=3)[:, 0, 1].round(4)
     array([0.    , 0.645 , 0.6519, 0.6479])
     """
+    refuse_costs(cohort, "an index (cohort.per_cost has one for its cost)")
     gamma = _discount(gamma)
     closed = cohort.S == 2 and not cohort.by_action
     if horizon is None:
@@ -169,6 +170,7 @@ def sigmoid(cohort: Cohort, gamma: float, horizon: int) -> Floats:
     >>> sf.indices.sigmoid(arm, gamma=0.9, horizon=3)[:, 0, 0].round(4)
     array([0.    , 0.3   , 0.4257, 0.4589])
     """
+    refuse_costs(cohort, "an index (cohort.per_cost has one for its cost)")
     limit, gain = whittle(cohort, gamma), cohort.immediate_gain
     return np.stack([sigmoid_row(gain, limit, h) for h in range(whole("horizon", horizon, 1) + 1)])
 
@@ -285,6 +287,7 @@ def threshold(cohort: Cohort, horizon: int) -> ThresholdTable:
     >>> table.forward.tolist(), table.belief[:, :, 0].round(3).tolist()
     ([True], [[0.85, 0.47], [0.9, 0.48]])
     """
+    refuse_costs(cohort, "threshold")
     steps = whole("horizon", horizon, 1)
     if cohort.S != 2:
         raise InvalidInput(

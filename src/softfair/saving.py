@@ -2,7 +2,7 @@
 
 A saved policy is a ZIP archive whose members are stored, not compressed:
 
-    softfair.json     {"format": "softfair fitted policy", "version": 2, "software": "0.1.0",
+    softfair.json     {"format": "softfair fitted policy", "version": 3, "software": "0.1.0",
                        "object": ...}
     0.npy, 1.npy ...  the arrays, in NumPy's own format, without pickles
 
@@ -40,7 +40,8 @@ from .files import write_whole
 __all__ = ["FORMAT", "VERSION", "read", "write"]
 
 FORMAT = "softfair fitted policy"
-VERSION = 2  # since 2, k may be an array and rewards may depend on the action
+# Since 2, k may be an array and rewards may depend on the action; since 3, arms may have costs.
+VERSION = 3
 TREE = "softfair.json"
 PACKAGE = __name__.split(".")[0]
 

@@ -228,7 +228,8 @@ class ShardedCohort(Cohort):
         self, path: Path, shards: Sequence[FileShard], labels: tuple[str, ...] = ()
     ) -> None:
         row = _usual_reward(shards[0].S)
-        self._set(path=path, shards=tuple(shards), labels=labels, reward_rows=row)
+        one = np.ones(1, np.int64)
+        self._set(path=path, shards=tuple(shards), labels=labels, reward_rows=row, cost_rows=one)
 
     path: Path
     shards: tuple[FileShard, ...]
@@ -346,6 +347,8 @@ class ShardedCohort(Cohort):
     start_rows = property(lambda self: self.loaded.start_rows)
     extra = property(lambda self: self.loaded.extra)
 
+    cost = property(lambda self: np.broadcast_to(self.cost_rows, (self.n,)))
+
 
 def open_cohort(path: str | Path) -> ShardedCohort:
     """Open a cohort in Parquet without reading its arms.
@@ -421,7 +424,7 @@ def _refuse_others(names: Sequence[str], needed: Sequence[str], file: Path) -> N
     if odd := [name for name in names if name not in {*needed, *LABELS}]:
         raise InvalidInput(
             f"{file} has a column {odd[0]!r} that is not known in shards ({len(odd)} such); leave "
-            "it out: rewards are the default, and start is a state"
+            "it out: rewards and costs are the default, and start is a state"
         )
 
 

@@ -364,8 +364,8 @@ class _Runs:
         chosen = self.acting.choose_by_run(t, self.states, self.memory, self.keys)
         if chosen is None:
             scores, covered = self.acting.window(t, self.states, self.memory)
-        else:  # the arms chosen score 1, all others 0
-            rule = Rule.top()
+        else:  # the arms chosen score 1, all others 0; with costs they may be more or less than k
+            rule = Rule.rounding() if cohort.with_costs else Rule.top()
             scores, covered = chosen[:, None, :, None].astype(np.float64), 1
         steps = min(covered, until - t, max(1, STRETCH // (n * self.runs)))
         if self.paths is not None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .cohort import Cohort
+from .cohort import Cohort, refuse_costs
 from .errors import InvalidInput, NotConverged
 from .policies.base import Budget, Fitted, Policy
 from .simulation import simulate
@@ -79,6 +79,8 @@ def check_policy(
     >>> import softfair as sf
     >>> sf.testing.check_policy(sf.Random())
     """
+    for cohort in cohorts or ():
+        refuse_costs(cohort, "check_policy")
     _expect(isinstance(policy, Policy), f"{policy!r} is not an instance of sf.Policy")
     label = policy.label
     _expect(isinstance(label, str) and label != "", f"label is {label!r}; give a text")

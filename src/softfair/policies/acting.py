@@ -89,7 +89,7 @@ class FittedSoftFair(Fitted):
     def _spread(self, t: int, states: ArrayLike, multiplier: float) -> Spread | None:
         """The gains in shards; None where the table of :class:`Fitted` serves better."""
         values = self._scorer
-        if not isinstance(values, PriceValues) or self.one_by_one:
+        if not isinstance(values, PriceValues) or self.one_by_one or self.cohort.with_costs:
             return None
         alone = values.crew is None and not isinstance(self.cohort, ShardedCohort)
         if alone and len(shards_of(self.cohort)) == 1 and self._table_serves(t):
@@ -109,6 +109,6 @@ class FittedSoftFair(Fitted):
 
     @cached_property
     def upper_bound(self) -> float:
-        """The total reward that no policy which helps at most k arms a step can exceed."""
+        """The total reward that no policy which spends at most k a step can exceed."""
         crew = self._scorer.crew if isinstance(self._scorer, PriceValues) else None
         return upper_bound(self.cohort, self.k, self.horizon, self.gamma, crew)

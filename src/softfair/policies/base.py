@@ -6,6 +6,9 @@
     fitted.draw(t, states, rng)    k arms, sorted
 
 k is one number, or one for each decision; what is said of k below is said of ``fitted.budget[t]``.
+Where the arms of a cohort have costs, k is the most that those who are helped may cost together,
+scores are for the cost of an average arm, and `softfair.costs` makes lists of them. A policy that
+does not say ``takes_costs`` refuses such a cohort.
 A policy scores each arm in each state, and a `Rule` turns scores into a selection. Policies that
 remember (who was helped lately, what was last seen) keep it in an explicit memory: ``memory()`` is
 the memory at the start, ``remember`` returns the memory after a decision, and every call above
@@ -47,7 +50,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..cohort import Cohort
+from ..cohort import Cohort, refuse_costs
+from ..costs import choose_runs, draw_top
+from ..costs import draw as draw_within
+from ..costs import inclusion as inclusion_within
+from ..costs import inclusion_of_top as inclusion_of_top_within
 from ..errors import InvalidInput, refuse, whole
 from ..figures import axes_for
 from ..kernels import draws
@@ -134,8 +141,12 @@ class Rule:
         code, c = design_code(design), multiplier(c)
         return cls.top() if math.isinf(c) else cls(code, c)
 
-    def inclusion(self, scores: Floats, k: int) -> Floats:
-        """Pr(arm i is chosen) [n]; sums to k."""
+    def inclusion(self, scores: Floats, k: int, cost: Ints | None = None) -> Floats:
+        """Pr(arm i is chosen) [n]; sums to k, or with costs to at most k in cost."""
+        if cost is not None:
+            if math.isinf(c := self.c_of_lists):
+                return inclusion_of_top_within(scores, cost, k)
+            return inclusion_within(c * scores, cost, k)
         if self.code is RuleCode.TOP:
             return inclusion_of_top(scores, k)
         if self.code is RuleCode.ROUNDED:
@@ -143,8 +154,27 @@ class Rule:
         design: Design = "successive" if self.code is RuleCode.SUCCESSIVE else "joint"
         return inclusion(self.c * scores, k, design)
 
-    def draw(self, scores: Floats, k: int, rng: np.random.Generator) -> Ints:
-        """k arms, sorted."""
+    @property
+    def c_of_lists(self) -> float:
+        """c with which lists of arms that have costs are made; ``math.inf`` for the best.
+
+        Raises InvalidInput if the rule has no law of such lists.
+        """
+        if self.code not in (RuleCode.TOP, RuleCode.JOINT):
+            raise InvalidInput(
+                f"arms have costs, and the rule {self.code.name} has no law of lists for them; "
+                "take Rule.top() or Rule.softmax(c, 'joint')"
+            )
+        return self.c
+
+    def draw(
+        self, scores: Floats, k: int, rng: np.random.Generator, cost: Ints | None = None
+    ) -> Ints:
+        """k arms, sorted; with costs, arms that cost at most k."""
+        if cost is not None:
+            if math.isinf(c := self.c_of_lists):
+                return draw_top(scores, cost, k, rng)
+            return draw_within(c * scores, cost, k, rng)
         scores = np.ascontiguousarray(scores)
         chosen, scratch = np.empty(len(scores), np.uint8), np.empty(3 * len(scores))
         draws.select(scores, self.c, int(self.code), k, new_key(rng), scratch, chosen)
@@ -203,6 +233,11 @@ class Policy(abc.ABC):
 
     name: ClassVar[str]
 
+    @property
+    def takes_costs(self) -> bool:
+        """Whether it takes arms that have costs; if not, they are refused."""
+        return False
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "name" not in vars(cls):
@@ -219,7 +254,8 @@ class Policy(abc.ABC):
         cohort : Cohort
             The arms.
         k : int or array_like [horizon]
-            Arms helped at every decision, 0 <= k <= n; or one number for each decision.
+            Arms helped at every decision, 0 <= k <= n; or one number for each decision. If the arms
+            have costs, the most that those who are helped may cost together.
         horizon : int
             Number of decisions, at least 1.
         gamma : float
@@ -298,6 +334,8 @@ class Fitted:
     ) -> None:
         self.k: int | Ints = check_setting(cohort, k, horizon, gamma)  # int, or [T]
         self.policy, self.cohort = policy, cohort
+        if self.one_by_one or not policy.takes_costs:
+            refuse_costs(cohort, policy.label)
         self.horizon, self.gamma = int(horizon), float(gamma)
         self._check_methods(scorer)
         self.rule, self.info = Rule.top() if rule is None else rule, info
@@ -311,17 +349,24 @@ class Fitted:
 
     @property
     def budget(self) -> Ints:
-        """The arms that are helped at each decision [T], from k."""
+        """The arms that are helped, or what may be spent on them, at each decision [T], from k."""
         return np.broadcast_to(np.asarray(self.k, np.int64), (self.horizon,)).copy()
 
     def places(self, t: int) -> int:
-        """How many arms are helped at decision t: k, or its entry of t."""
+        """How many arms are helped, or what they may cost, at decision t: k, or its entry of t."""
         return self.k if isinstance(self.k, int) else int(self.k[self._step(t)])
+
+    @property
+    def _cost(self) -> Ints | None:
+        """What the arms cost [n]; None if every arm costs 1."""
+        return self.cohort.cost if self.cohort.with_costs else None
 
     def _repr_html_(self) -> str:
         facts: dict[str, object] = {
             "arms": f"{self.cohort.n:,}",
-            "helped at each decision": plain_budget(self.k),
+            "cost of help at most" if self.cohort.with_costs else "helped at each decision": (
+                plain_budget(self.k)
+            ),
             "decisions": self.horizon,
             "discount": f"{self.gamma:g}",
         }
@@ -465,7 +510,7 @@ class Fitted:
         Returns
         -------
         ndarray [n]
-            Pr(a_i = 1 | states); sums to k.
+            Pr(a_i = 1 | states); sums to k, or with costs to at most k in cost.
 
         Raises
         ------
@@ -475,7 +520,7 @@ class Fitted:
         if self.defines("draw"):
             raise self._unstated("inclusion")
         scores = self.vector(self.scores(t, states, memory), "scores")
-        return self.rule.inclusion(scores, self.places(t))
+        return self.rule.inclusion(scores, self.places(t), self._cost)
 
     def draw(self, t: int, states: ArrayLike, rng: np.random.Generator, memory: Any = None) -> Ints:
         """The arms to help at decision t.
@@ -485,10 +530,10 @@ class Fitted:
         Returns
         -------
         ndarray [k]
-            Indices of the arms, sorted.
+            Indices of the arms, sorted; with costs, of as many arms as k pays for.
         """
         rule = Rule.rounding() if self.defines("inclusion") else self.rule
-        return rule.draw(self.weights(t, states, memory), self.places(t), rng)
+        return rule.draw(self.weights(t, states, memory), self.places(t), rng, self._cost)
 
     def weights(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
         """What arms are drawn by: the scores, or the chances that a subclass states.
@@ -586,11 +631,14 @@ class Fitted:
     def choose_by_run(
         self, t: int, states: NDArray[Any], memory: Any, keys: NDArray[Any]
     ) -> NDArray[np.uint8] | None:
-        """Who is helped [runs, n], by a policy with a design of its own; None: by its rule.
+        """Who is helped [runs, n], by a design of its own or with costs; None: k arms by its rule.
 
         keys [runs] are random 64-bit numbers, one a run, the same at every decision.
         """
-        return None
+        if self._cost is None:
+            return None
+        scores = self.scores_by_run(t, states, memory)
+        return choose_runs(scores, self.rule.c_of_lists, self._cost, self.places(t), t, keys)
 
     def remember_by_run(
         self, memory: Any, t: int, states: NDArray[Any], helped: NDArray[np.uint8]
@@ -846,8 +894,8 @@ def check_setting(cohort: Cohort, k: Budget, horizon: int, gamma: float) -> int 
     Raises
     ------
     InvalidInput
-        ``cohort`` is not a Cohort, k is not between 0 and n or has not one entry a decision, the
-        horizon is below 1, or gamma is not between 0 and 1.
+        ``cohort`` is not a Cohort, k is not between 0 and n (the sum of all costs) or has not one
+        entry a decision, the horizon is below 1, or gamma is not between 0 and 1.
 
     Examples
     --------
@@ -869,12 +917,15 @@ def check_setting(cohort: Cohort, k: Budget, horizon: int, gamma: float) -> int 
         raise InvalidInput(
             f"gamma is {gamma!r}; give a discount between 0 and 1 (1: later rewards count in full)"
         )
-    return _each_decision(k, int(horizon), cohort.n)
+    most, beside = cohort.n, f", the cohort has {cohort.n} arms"
+    if cohort.with_costs:
+        most = int(cohort.cost.sum())
+        beside = f", all arms of the cohort cost {most} together"
+    return _each_decision(k, int(horizon), most, beside)
 
 
-def _each_decision(k: Budget, horizon: int, n: int) -> int | Ints:
+def _each_decision(k: Budget, horizon: int, n: int, beside: str) -> int | Ints:
     """k as :func:`check_setting` gives it."""
-    beside = f", the cohort has {n} arms"
     if isinstance(k, (str, bytes)) or not np.iterable(k):
         return whole("k", k, 0, n, beside)
     given = list(k)

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cohort import Cohort
+from ..cohort import Cohort, refuse_costs
 from ..errors import InvalidInput
 from ..sampling import multiplier
 from ..solvers import (
@@ -176,6 +176,7 @@ class EvenHanded(Policy):
             What is asked for cannot be reached; the message says what can.
         """
         k = check_setting(cohort, k, horizon, gamma)
+        refuse_costs(cohort, "EvenHanded")
         group = _group_numbers(cohort) if self.by == "group" else None
         if self.mu is not None:
             mu = float(self.mu)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cohort import Cohort
+from ..cohort import Cohort, refuse_costs
 from ..errors import Infeasible, whole
 from ..indices import whittle
 from .base import Budget, Fitted, Floats, Ints, Policy, Remembering, Rule, check_setting, one_budget
@@ -92,6 +92,7 @@ class FaWT(Policy):
     ) -> Fitted:
         """See :meth:`Policy.fit`. Raises InvalidInput if k changes with time."""
         given = check_setting(cohort, k, horizon, gamma)
+        refuse_costs(cohort, "FaWT")
         k = one_budget(given, "FaWT", "give one k, or take SoftFair with max_wait")
         wanted = self.least * cohort.n
         if wanted > k * self.window:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cohort import Cohort
+from ..cohort import Cohort, refuse_costs
 from ..errors import InvalidInput
 from ..indices import sigmoid_row, threshold, threshold_at, whittle
 from .base import (
@@ -58,7 +58,9 @@ class Oracle(Policy):
     Notes
     -----
     The index with h decisions left is a sigmoid in h through 0 at h = 0, the gain by the next step
-    at h = 1 and the infinite-horizon index at h = inf (:func:`softfair.indices.sigmoid_row`).
+    at h = 1 and the infinite-horizon index at h = inf (:func:`softfair.indices.sigmoid_row`). If
+    arms have costs, it is the index for its cost that counts, and everybody who still fits is
+    helped.
 
     References
     ----------
@@ -75,18 +77,24 @@ class Oracle(Policy):
 
     name: ClassVar[str] = "Oracle"
 
+    @property
+    def takes_costs(self) -> bool:
+        """It does."""
+        return True
+
     def fit(
         self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
         """See :meth:`Policy.fit`. Raises NotIndexable if arms of three states have no index."""
         check_setting(cohort, k, horizon, gamma)
-        rows = _SigmoidRows(cohort.immediate_gain, whittle(cohort, gamma), horizon)
+        arms = cohort.per_cost  # an index is linear in the rewards
+        rows = _SigmoidRows(arms.immediate_gain, whittle(arms, gamma), horizon)
         return Fitted(self, cohort, k, horizon, gamma, Rule.top(), rows)
 
 
 @dataclass(frozen=True)
 class Whittle(Policy):
-    """The k highest Whittle indices.
+    """The k highest Whittle indices; with costs, indices for their cost.
 
     Parameters
     ----------
@@ -120,13 +128,18 @@ class Whittle(Policy):
         """The name with its horizon."""
         return f"Whittle({self.horizon})"
 
+    @property
+    def takes_costs(self) -> bool:
+        """It does."""
+        return True
+
     def fit(
         self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
         """See :meth:`Policy.fit`. Raises NotIndexable if arms of three states have no index."""
         check_setting(cohort, k, horizon, gamma)
         infinite = self.horizon == "infinite"
-        index = whittle(cohort, gamma, None if infinite else horizon)
+        index = whittle(cohort.per_cost, gamma, None if infinite else horizon)
         rows: Rows = SameRow(index) if infinite else _CountdownRows(index)
         return Fitted(self, cohort, k, horizon, gamma, Rule.top(), rows)
 
@@ -165,6 +178,7 @@ class ThresholdWhittle(Policy):
         Raises InvalidInput if the arms have more than two states, or rewards by action.
         """
         check_setting(cohort, k, horizon, gamma)
+        refuse_costs(cohort, "ThresholdWhittle")
         refuse_by_action(cohort, "ThresholdWhittle")
         return _FittedThreshold(self, cohort, k, horizon, gamma, Rule.top())
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..cohort import Cohort
+from ..cohort import Cohort, refuse_costs
 from ..errors import Infeasible
 from .base import (
     Budget,
@@ -107,6 +107,7 @@ class ProbFair(Policy):
     ) -> FittedProbFair:
         """See :meth:`Policy.fit`. Raises InvalidInput if k changes with time."""
         given = check_setting(cohort, k, horizon, gamma)
+        refuse_costs(cohort, "ProbFair")
         refuse_by_action(cohort, "ProbFair")
         k = one_budget(given, "ProbFair", "its chances are fixed, so give one k, or take SoftFair")
         n, low, high, even = cohort.n, float(self.low), float(self.high), k / cohort.n

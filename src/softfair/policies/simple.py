@@ -10,7 +10,18 @@ from numpy.typing import NDArray
 
 from ..cohort import Cohort
 from ..sampling import multiplier
-from .base import Budget, Fitted, Floats, Ints, Policy, Remembering, Rule, SameRow, plain_number
+from .base import (
+    Budget,
+    Fitted,
+    Floats,
+    Ints,
+    Policy,
+    Remembering,
+    Rule,
+    SameRow,
+    check_setting,
+    plain_number,
+)
 
 __all__ = ["FairMyopic", "Myopic", "NoIntervention", "Random", "RoundRobin"]
 
@@ -29,6 +40,11 @@ class NoIntervention(Policy):
 
     name: ClassVar[str] = "NoIntervention"
 
+    @property
+    def takes_costs(self) -> bool:
+        """It does."""
+        return True
+
     def fit(
         self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
@@ -40,6 +56,10 @@ class NoIntervention(Policy):
 class Random(Policy):
     """k arms at random, all equally likely.
 
+    Notes
+    -----
+    If arms have costs, all have nearly the same chance, whatever they cost (:mod:`softfair.costs`).
+
     Examples
     --------
     >>> import softfair as sf
@@ -50,11 +70,18 @@ class Random(Policy):
 
     name: ClassVar[str] = "Random"
 
+    @property
+    def takes_costs(self) -> bool:
+        """It does."""
+        return True
+
     def fit(
         self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
         """See :meth:`Policy.fit`."""
-        rule = Rule.softmax(0.0, "successive")
+        check_setting(cohort, k, horizon, gamma)
+        # The same law either way, if no arm has a cost.
+        rule = Rule.softmax(0.0, "joint" if cohort.with_costs else "successive")
         return Fitted(self, cohort, k, horizon, gamma, rule, _all_alike(cohort))
 
 
@@ -64,7 +91,8 @@ class Myopic(Policy):
 
     Notes
     -----
-    The gain of a two-state arm in state s is p[1, s] - p[0, s], times r(1) - r(0).
+    The gain of a two-state arm in state s is p[1, s] - p[0, s], times r(1) - r(0). If arms have
+    costs, it is the gain for its cost that counts, and everybody who still fits is helped.
 
     Examples
     --------
@@ -76,11 +104,18 @@ class Myopic(Policy):
 
     name: ClassVar[str] = "Myopic"
 
+    @property
+    def takes_costs(self) -> bool:
+        """It does."""
+        return True
+
     def fit(
         self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
         """See :meth:`Policy.fit`."""
-        return Fitted(self, cohort, k, horizon, gamma, Rule.top(), SameRow(cohort.immediate_gain))
+        check_setting(cohort, k, horizon, gamma)
+        gain = SameRow(cohort.per_cost.immediate_gain)
+        return Fitted(self, cohort, k, horizon, gamma, Rule.top(), gain)
 
 
 @dataclass(frozen=True)

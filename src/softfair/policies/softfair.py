@@ -2,6 +2,7 @@
 
 No arm has a lower chance than an arm with a smaller gain, as the policy itself computes gains. The
 multiplier c says how strongly gain counts: 0 is a lottery, inf takes the k arms that gain most.
+If help for some arms costs more than for others, gain is meant for its cost.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from ..cluster import crew_of
-from ..cohort import Cohort
+from ..cohort import Cohort, refuse_costs
 from ..errors import InvalidInput, whole
 from ..sampling import Design, design_code, multiplier
 from ..solvers import Values, solve_meanfield, solve_paper, solve_priced, solve_promised
@@ -63,6 +64,13 @@ class SoftFair(Policy):
     chance is at least arm j's. They depend on c, because later draws are soft as well. Against the
     gains of the most effective plan some pairs of arms are in the other order; the column
     ``unfair`` of :func:`softfair.compare` counts them.
+
+    If the arms have costs (``Cohort(cost=)``), scores are the gains for the cost of an average arm,
+    lambda_i mean(cost) / cost_i, and fairness is meant with respect to these: exactly among arms
+    that cost the same, and otherwise up to what it takes to fill a budget with whole lists
+    (:mod:`softfair.costs`). c = 0 gives all nearly the same chance; c = inf goes from the highest
+    score down and takes everybody who still fits. It needs design "joint", solver "priced" or
+    "meanfield", and no promise.
 
     A promise needs solver "priced" and design "joint". The gains are then those of an arm that
     carries the promise (:mod:`softfair.solvers.promised`), and :mod:`softfair.policies.promised`
@@ -129,6 +137,11 @@ class SoftFair(Policy):
         return self.max_wait is not None or self.floor > 0
 
     @property
+    def takes_costs(self) -> bool:
+        """If the design is joint, the solver not "paper", and there is no promise."""
+        return self.design == "joint" and self.solver != "paper" and not self._promises
+
+    @property
     def label(self) -> str:
         learnt = "" if self.c_value is None else f", c_value={plain_number(self.c_value)}"
         solver = "" if self.solver == "priced" else f", {self.solver}"
@@ -175,6 +188,8 @@ class SoftFair(Policy):
             No worker is left, or workers have other software.
         """
         k = check_setting(cohort, k, horizon, gamma)
+        if on is not None or not self.takes_costs:
+            refuse_costs(cohort, f"{self.label}{'' if on is None else ' on a cluster'}")
         c_value, crew = self._learning_multiplier(), crew_of(on)
         if crew is not None and (self._promises or self.solver == "paper"):
             alone = "a promise is kept" if self._promises else "solver='paper' runs"

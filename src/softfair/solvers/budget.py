@@ -7,7 +7,8 @@ arms gives at no extra cost, and updates it by the steps taken; where it stalls,
 computed: in closed form for two-state arms, by differences for others. Beyond SAMPLE arms both are
 done on a sample, and the full cohort needs three to six passes (more where k is tiny).
 `meanfield` has no objective to minimise, and near the solution of `priced` a dual value of 1e5
-cannot resolve a residual of 1e-8.
+cannot resolve a residual of 1e-8. Where arms have costs, an arm counts as cost_i / mean(cost) arms,
+and k is in arms of average cost.
 
 Passes to 1e-8 (synthetic, T = 50, k = n/10, c = .1, 1, 10, 50, 200; "-" not reached in 600) at
 n = 100: Broyden here 6, 11, 18, 27, 100; scipy hybr 60, 67, 74, 80, 195; krylov 16, 23, 47, 129, -;
@@ -20,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,6 +43,7 @@ __all__ = [
     "Steps",
     "Sweep",
     "balance",
+    "in_arms",
     "most_gain",
     "reward_range",
     "sample_of",
@@ -178,7 +181,8 @@ def sweep(
     -------
     ndarray [2, T + 1]
         Row 0: expected active arms at each step, and the expected value from the start. Row 1: the
-        response of row 0 to -theta_t.
+        response of row 0 to -theta_t. Where arms have costs, gains are those for the cost of an
+        average arm, and an active arm counts as cost_i / mean(cost).
 
     Examples
     --------
@@ -190,8 +194,24 @@ def sweep(
     >>> sweep(cohort, np.zeros(3), 0.0, 1.0, RuleCode.JOINT)[0, :3]
     array([5., 5., 5.])
     """
+    return _over_arms(_sweep_shard, cohort, (theta, c, gamma, int(rule)), crew)
+
+
+def _over_arms(
+    of_shard: Callable[..., Floats], cohort: Cohort, given: tuple[Any, ...], crew: Crew | None
+) -> Floats:
+    """The sum over all arms of what ``of_shard`` gives of a shard."""
+    if cohort.with_costs:
+        # In units of its cost a class of arms is one without costs: worth, activity and response
+        # count cost_i / mean(cost) times.
+        mean = cohort.cost.mean()
+        passes = [
+            (cost / mean) * _over_arms(of_shard, arms, given, crew)
+            for cost, arms in cohort.cost_classes
+        ]
+        return np.asarray(np.sum(passes, axis=0), np.float64)
     total: Floats = Spread(shards_of(cohort), crew).sum(
-        _sweep_shard, theta, c, gamma, int(rule), what=f"a pass over {cohort.n:,} arms"
+        of_shard, *given, what=f"a pass over {cohort.n:,} arms"
     )
     return total
 
@@ -240,6 +260,8 @@ def sample_of(cohort: Cohort, crew: Crew | None = None, size: int = SAMPLE) -> C
     if cohort.n <= size:
         return cohort.loaded if isinstance(cohort, ShardedCohort) else cohort
     rows = np.arange(size) * cohort.n // size
+    if cohort.with_costs:
+        return cohort.subset(rows)
     shards = shards_of(cohort)
     ends = np.searchsorted(rows, [shard.first for shard in shards] + [cohort.n])
     each = [(rows[ends[i] : ends[i + 1]] - shard.first,) for i, shard in enumerate(shards)]
@@ -273,7 +295,8 @@ def most_gain(cohort: Cohort, horizon: int) -> float:
     -------
     float
         T times the range of the rewards, and what help is worth at once: an arm in a bad state can
-        do as if it were in a good one, and pay the same prices.
+        do as if it were in a good one, and pay the same prices. Where arms have costs, it is meant
+        for the cost of an average arm, here and in :func:`reward_range`.
 
     Examples
     --------
@@ -282,8 +305,40 @@ def most_gain(cohort: Cohort, horizon: int) -> float:
     >>> most_gain(sf.datasets.synthetic(n=5, seed=0), 10)
     10.0
     """
-    at_once = cohort.reward_rows[:, -1] - cohort.reward_rows[:, 0]  # [1 or n, S]
+    rows = cohort.per_cost.reward_rows
+    at_once = rows[:, -1] - rows[:, 0]  # [1 or n, S]
     return horizon * reward_range(cohort) + float(np.abs(at_once).max())
+
+
+def in_arms(cohort: Cohort, k: ArrayLike) -> ArrayLike:
+    """The budget as a number of arms.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    k : int or array_like [T]
+        Arms helped at every decision, or at each; or the most that help may cost.
+
+    Returns
+    -------
+    float or ndarray [T]
+        k; with costs, the number of arms of average cost. What no sum of costs can use up, because
+        it is less than their greatest common divisor, is left out.
+
+    Examples
+    --------
+    >>> import softfair as sf
+    >>> from softfair.solvers.budget import in_arms
+    >>> cohort = sf.Cohort.two_state([[[0.1, 0.6], [0.5, 0.9]]] * 2, cost=[2, 4])
+    >>> in_arms(cohort, [3, 6]).round(3).tolist()
+    [0.667, 2.0]
+    """
+    if not cohort.with_costs:
+        return k
+    unit = np.gcd.reduce(cohort.cost)
+    usable: Floats = np.asarray(k) // unit * unit / cohort.cost.mean()
+    return usable
 
 
 def reward_range(cohort: Cohort) -> float:
@@ -307,7 +362,7 @@ def reward_range(cohort: Cohort) -> float:
     >>> reward_range(sf.Cohort.two_state([[[0.1, 0.6], [0.5, 0.9]]], reward=[[[0, 0], [1, 0.8]]]))
     1.2
     """
-    rows = cohort.reward_rows
+    rows = cohort.per_cost.reward_rows
     return float(np.ptp(rows[:, 0], axis=1).max() + np.ptp(rows[:, -1] - rows[:, 0]))
 
 
@@ -381,7 +436,7 @@ def balance(
 
         def by_theta(theta: Floats) -> Floats:
             given = (steps.every(theta, c), c, gamma, int(rule))
-            total = Spread(shards_of(of), crew).sum(_responses_shard, *given, what="the Jacobian")
+            total = _over_arms(_responses_shard, of, given, crew)
             found: Floats = total[np.ix_(open_, open_)] / (allowed[:, None] * of.n / n)
             return found
 

@@ -23,7 +23,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cohort import Cohort
+from ..cohort import Cohort, refuse_costs
 from ..errors import NotConverged, warn
 from ..kernels import bonus as kernels
 from ..kernels.recursion import PART
@@ -182,6 +182,7 @@ def solve_evenhanded(
     >>> bool(0.9 < solution.rates.min() and solution.rates.max() < 1.1)  # almost even
     True
     """
+    refuse_costs(cohort, "EvenHanded")
     steps = Steps.of(k, horizon, cohort.n, 0.0)
     if not steps.open.any() or c == 0:  # chances are even whatever the bonuses
         return EvenHandedValues(

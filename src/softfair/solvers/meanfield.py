@@ -15,7 +15,7 @@ with c_value = 1 and drawing with c, as in Figure 3a of the paper, does not have
 from __future__ import annotations
 
 from ..cluster import Crew
-from ..cohort import Cohort
+from ..cohort import Cohort, refuse_costs
 from ..sampling import Design, design_code
 from .budget import Budget
 from .priced import balanced_values, learning_multiplier
@@ -68,6 +68,8 @@ def solve_meanfield(
     >>> solve_meanfield(cohort, 2, 10, 1.0, 3.0, "successive").info.converged
     True
     """
+    if design != "joint":
+        refuse_costs(cohort, f"design={design!r}")
     multiplier, rule = learning_multiplier(cohort, c), design_code(design)
     return balanced_values(
         cohort, k, horizon, gamma, multiplier, rule, tolerance, "meanfield", crew

@@ -56,7 +56,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cohort import Cohort
+from ..cohort import Cohort, refuse_costs
 from ..errors import NotConverged, warn, whole
 from ..kernels import episodes as kernels
 from ..kernels.expansion import SERIES
@@ -129,6 +129,7 @@ def solve_paper(
     Episodes end when it is within GAP_TOLERANCE; when it has stopped falling and is no more than
     twice the noise, so that further episodes would not help; or after 100 T of them.
     """
+    refuse_costs(cohort, "Algorithm 1 (solver='paper')")
     rule = int(RuleCode.TOP if math.isinf(c) else DESIGNS[design])
     key = np.random.SeedSequence(whole("seed", seed, 0)).generate_state(1, np.uint64)[0]
     multiplier = 0.0 if rule == RuleCode.TOP else float(c)

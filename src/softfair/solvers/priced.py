@@ -10,6 +10,17 @@ active at every step t. The unknowns are theta_t = c m_t.
 With max in place of the soft maximum, D(m) is an upper bound on what any policy that helps at most
 k_t arms a step can expect, for every m >= 0: each arm alone, free to buy help at the price m_t,
 does at least as well as under any policy for all arms together.
+
+Where help for arm i costs b_i, and b is their mean, it buys b_i / b arms' worth of help:
+
+    V_t(s) = Q_t(s, 0) + (b_i / (b c)) log(1 + exp(c (lambda_t(s) b / b_i - m_t)))
+    pi_t(s) = sigmoid(c (lambda_t(s) b / b_i - m_t))
+
+These maximise reward plus 1/c times the entropy of each arm's choices, weighted by its cost, given
+that what help is expected to cost is the budget. The chance follows the gain for its cost, and at
+c = 0 all chances are the same. Unweighted entropy would give sigmoid(c (lambda - m b_i)), under
+which a lottery (c = 0) all but leaves out those who cost much. Divided by b_i / b, the equations
+are those without costs of an arm whose rewards are b / b_i times as large (`Cohort.per_cost`).
 """
 
 from __future__ import annotations
@@ -20,7 +31,7 @@ from ..cluster import Crew
 from ..cohort import Cohort
 from ..errors import NotConverged, warn
 from ..kernels.rules import RuleCode
-from .budget import Budget, Steps, balance, most_gain, reward_range, sample_of, sweep
+from .budget import Budget, Steps, balance, in_arms, most_gain, reward_range, sample_of, sweep
 from .values import Info, PriceValues
 
 __all__ = [
@@ -121,7 +132,8 @@ def solve_priced(
     Returns
     -------
     PriceValues
-        The gains; where the tolerance was not reached, with a NotConverged warning.
+        The gains, for the cost of an average arm if there are costs; where the tolerance was not
+        reached, with a NotConverged warning.
 
     Examples
     --------
@@ -167,11 +179,12 @@ def balanced_values(
     PriceValues
         With a NotConverged warning where the tolerance was not reached.
     """
-    steps = Steps.of(k, horizon, cohort.n, 0.0)
+    arms, allowed = cohort.per_cost, in_arms(cohort, k)
+    steps = Steps.of(allowed, horizon, cohort.n, 0.0)
     if not steps.open.any():  # the value of helping nobody, or everybody
         info = Info(solver, c, 0.0, tolerance, 0)
-        return PriceValues(cohort, gamma, steps.every([], 0.0), 0.0, RuleCode.JOINT, info, crew)
-    solution = balance(cohort, k, horizon, gamma, c, rule, tolerance, crew=crew)
+        return PriceValues(arms, gamma, steps.every([], 0.0), 0.0, RuleCode.JOINT, info, crew)
+    solution = balance(cohort, allowed, horizon, gamma, c, rule, tolerance, crew=crew)
     info = Info(solver, c, solution.residual, tolerance, solution.passes)
     if not info.converged:
         what = f"{solver} values at c = {c:g}: expected active arms differ from k at some step"
@@ -182,20 +195,20 @@ def balanced_values(
         if solver != "priced":
             remedy += ", or solver='priced'"
         warn(NotConverged(what, info.residual, tolerance, remedy))
-    return PriceValues(cohort, gamma, solution.theta, c, rule, info, crew)
+    return PriceValues(arms, gamma, solution.theta, c, rule, info, crew)
 
 
 def upper_bound(
     cohort: Cohort, k: Budget, horizon: int, gamma: float, crew: Crew | None = None
 ) -> float:
-    """A total reward that no policy that helps at most k arms a step can expect to exceed.
+    """A total reward that no policy that spends at most k a step can expect to exceed.
 
     Parameters
     ----------
     cohort : Cohort
         The arms, with their start.
     k : int or array_like [T]
-        Arms helped at every decision, or at each.
+        Arms helped at every decision, or at each; or what their help may cost.
     horizon : int
         Number of decisions T.
     gamma : float
@@ -220,7 +233,7 @@ def upper_bound(
     6.0
     """
     sample, c = sample_of(cohort, crew), hard_multiplier(cohort)
-    steps = Steps.of(k, horizon, cohort.n, most_gain(cohort, horizon))
+    steps = Steps.of(in_arms(cohort, k), horizon, cohort.n, most_gain(cohort, horizon))
     # Where nobody may be helped, a price above every gain; where everybody may, none.
     price = np.where(steps.k > 0, 0.0, 1 + steps.farthest)
     if steps.open.any():

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cohort import Cohort
+from ..cohort import Cohort, refuse_costs
 from ..errors import NotConverged, warn
 from ..kernels import waiting
 from ..kernels.rules import RuleCode
@@ -131,6 +131,7 @@ def solve_promised(
     >>> values.info.converged, values.rows(0, 1).shape
     (True, (1, 20, 24))
     """
+    refuse_costs(cohort, "a promise")
     multiplier = learning_multiplier(cohort, c)
     rule = RuleCode.PRICED if multiplier > 0 else RuleCode.JOINT
     steps = Steps.of(k, horizon, cohort.n, 0.0)
@@ -177,6 +178,7 @@ def promised_bound(
     >>> promised_bound(cohort, 2, 10, 1.0, W=10, floor=0.0) < upper_bound(cohort, 2, 10, 1.0)
     True
     """
+    refuse_costs(cohort, "a promise")
     sample, c, one_pass = sample_of(cohort), hard_multiplier(cohort), _Pass(W, floor)
     steps, price = Steps.of(k, horizon, cohort.n, 0.0), np.zeros(horizon)
     if steps.open.any():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cohort import Cohort
+from ..cohort import Cohort, refuse_costs
 from ..errors import Infeasible
 from ..kernels.episodes import run_window, start_runs
 from ..kernels.rules import RuleCode
@@ -137,6 +137,7 @@ def solve_for(
     >>> bool(mu > 0)
     True
     """
+    refuse_costs(cohort, "EvenHanded")
     from scipy.optimize import brentq
 
     steps = Steps.of(k, horizon, cohort.n, 0.0)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..cohort import Cohort
+from ..cohort import Cohort, refuse_costs
 from ..errors import InvalidInput
 from .bonuses import Problem, solve
 from .budget import Budget, Steps, reward_range
@@ -134,6 +134,7 @@ def tradeoff_bound(
     >>> bool(bound(2.0) > bound(2.5) > bound(2.9))
     True
     """
+    refuse_costs(cohort, "the limit of benefit by evenness")
     T, best = horizon, upper_bound(cohort, k, horizon, gamma)
     slopes, intercepts = [0.0], [best]
     rule = WELFARES[welfare]
