@@ -89,8 +89,8 @@ def test_a_pass_is_the_recursion_state_by_state(rule, W, floor, S):
     theta = np.random.default_rng(1).normal(size=T) * 0.3
     c = 1.0 if rule is RuleCode.HARD else 4.0
     out = waiting.sweep(
-        0, cohort.n, cohort.P, cohort.reward_rows, cohort.start_rows, theta, c, gamma,
-        int(rule), W, floor,
+        0, cohort.n, cohort.P, cohort.reward_rows, cohort.start_rows,
+        np.array([max(W, 1)]), theta, c, gamma, int(rule), W, floor,
     )  # fmt: skip
     by_arm = [plain_pass(cohort, i, theta, c, gamma, rule, W, floor) for i in range(cohort.n)]
     np.testing.assert_allclose(out[0, :T], np.sum([a for a, _ in by_arm], axis=0), rtol=1e-12)
@@ -115,8 +115,8 @@ def test_the_forward_and_the_backward_pass_agree():
 
     def run(at):
         return waiting.sweep(
-            0, 5, cohort.P, cohort.reward_rows, cohort.start_rows, at, c, 1.0,
-            int(RuleCode.PRICED), 4, 0.05,
+            0, 5, cohort.P, cohort.reward_rows, cohort.start_rows, np.array([4]),
+            at, c, 1.0, int(RuleCode.PRICED), 4, 0.05,
         )  # fmt: skip
 
     for t in range(T):
