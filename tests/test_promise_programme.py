@@ -19,6 +19,7 @@ from softfair import Cohort, quotas
 from softfair.errors import Infeasible, InvalidInput
 from softfair.kernels.worth import plan_worth
 from softfair.programme import store, trials
+from softfair.programme.audit import audit
 from softfair.programme.checks import check
 from softfair.programme.eligibility import Site, Status
 from softfair.programme.imports import import_history, import_people
@@ -475,7 +476,9 @@ def test_a_programme_keeps_its_promise(database):
             away[name] = (at + 1, at + 3)
     assert forced > 0
     assert not [wrong for one in verify(database) for wrong in one.wrong]
-    assert check(database).sound
+    found = check(database)
+    assert not found.faults
+    assert len(found.verdicts) == 12
 
 
 def test_without_the_guard_a_programme_breaks_its_promise_and_the_check_tells(light, monkeypatch):
@@ -494,6 +497,8 @@ def test_without_the_guard_a_programme_breaks_its_promise_and_the_check_tells(li
         with pytest.raises(Infeasible, match=r"already|must be on"):
             go_on()
     assert any(one.wrong for one in verify(light))
+    assert "Look: round" in findings(light)
+    assert "4 lists in a row, and somebody has been left off 4." in findings(light)
 
 
 def test_an_altered_count_is_found(light):
@@ -642,3 +647,83 @@ def test_the_command_promises(tmp_path):
     assert "by the promise on the list within 5 more" in reasons
     said = run("plan", "--replan", "no", "--promise", "chance=1%").stdout
     assert "Promise kept: nobody in a draw has a chance below 1.0%. It costs" in said
+
+
+# ---- what the audit tells ----
+
+
+def findings(database):
+    return " ".join(audit(database).findings)
+
+
+def test_the_audit_measures_whether_promises_were_kept(light):
+    founded(light, promise=Promise("wait", 5))
+    rng = np.random.default_rng(2)
+    for _ in range(6):
+        told(light, make_plan(light, NAME)[0], rng)
+    initialise(light, NAME, promise=Promise("chance", 0.05))
+    make_plan(light, NAME)
+    said = findings(light)
+    assert (
+        "The promised wait was kept in all 6 of 7 rounds that had one: nobody in the draw was "
+        in said
+    )
+    assert "left off more than 4 lists in a row where one of any 5 was promised" in said
+    assert "The promised least chance was kept in all 1 rounds" in said
+    assert "who would gain less and had as many lists left" in said
+    assert "Look: in" not in said  # soft fairness
+
+
+def test_the_audit_names_who_is_on_the_list_by_changes(light):
+    """One who would be listed opts out after the record; of the others nothing is new."""
+    founded(light, n=12, capacity=3)
+    told(light, make_plan(light, NAME)[0], np.random.default_rng(0))
+    foreseen, _ = make_plan(light.rehearsal(), NAME)
+    struck = foreseen.list[:1]
+    import_people(light, people_of(struck, opted_out=[1]), NAME)
+    plan, _ = make_plan(light, NAME)
+    row = audit(light).deeds[-1]
+    assert row.eligibility == 1
+    assert row.changed.left == tuple(
+        sorted(set(foreseen.list) - set(plan.list), key=plan.names.index)
+    )
+    assert row.changed.entered == tuple(
+        sorted(set(plan.list) - set(foreseen.list), key=plan.names.index)
+    )
+    assert struck[0] in row.changed.left
+    said = findings(light)
+    assert f"not on it now: {', '.join(row.changed.left)}" in said
+    # Nobody's place changes by a fact that decides nothing.
+    told(light, plan, np.random.default_rng(1))
+    import_people(light, people_of([plan.names[0]], region=["s"]), NAME)
+    make_plan(light, NAME)
+    row = audit(light).deeds[-1]
+    assert (row.eligibility, row.changed.entered, row.changed.left) == (1, (), ())
+    assert "the list would have been the same without" in findings(light)
+
+
+def test_the_list_without_corrections(light):
+    """A contact that is recorded afterwards makes a person rest; without it they would be drawn."""
+    founded(light, n=6, capacity=2, cooldown=2, c=0.0)
+    first, _ = make_plan(light, NAME)
+    told(light, first, np.random.default_rng(0))
+    foreseen, _ = make_plan(light.rehearsal(), NAME)
+    who, at = foreseen.list[0], first.round
+    import_history(light, f"id,round,contacted\n{who},{at},1\n".encode(), NAME)
+    plan, _ = make_plan(light, NAME)
+    assert who not in plan.list
+    row = audit(light).deeds[-1]
+    assert row.corrected == 1
+    assert who in row.changed.left
+    assert set(row.changed.entered) == set(plan.list) - set(foreseen.list)
+
+
+def test_a_plan_made_anew_names_who_was_exchanged(light):
+    founded(light, n=12, capacity=3)
+    first, _ = make_plan(light, NAME)
+    import_people(light, people_of(first.list[:1], opted_out=[1]), NAME)
+    second, _ = make_plan(light, NAME, replan="opted out")
+    row = audit(light).deeds[0]
+    assert set(row.replanned.left) == set(first.list) - set(second.list)
+    assert set(row.replanned.entered) == set(second.list) - set(first.list)
+    assert f"not on it now: {', '.join(row.replanned.left)}" in findings(light)

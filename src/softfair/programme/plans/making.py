@@ -43,6 +43,7 @@ from .weighing import packed, reach_of
 __all__ = [
     "Commitment",
     "Draft",
+    "cohorts_of",
     "commit_plan",
     "draw_plan",
     "frozen_rows",
@@ -51,6 +52,7 @@ __all__ = [
     "open_commitment",
     "reserve_of",
     "to_be_planned",
+    "undrawn",
 ]
 
 Ints = NDArray[np.int64]
@@ -220,7 +222,7 @@ def to_be_planned(database: Store, software: str) -> Draft:
         at = now.next_round()
         model, _ = fit_in(connection, now, software)
         eligibility = eligibility_of(now, at)
-        cohorts = _cohorts(now, model, at, _rounds_left(now.settings, at), eligibility)
+        cohorts = cohorts_of(now, model, at, _rounds_left(now.settings, at), eligibility)
         return Draft(now, model, cohorts, reach_of(connection, now, at))
 
 
@@ -543,7 +545,7 @@ def _prepared(
     eligibility = eligibility_of(now, at)
     _refuse_unserved(now, eligibility)
     kept = kept_by(connection, now, at, eligibility)
-    cohorts = _cohorts(now, model, at, horizon, eligibility, kept)
+    cohorts = cohorts_of(now, model, at, horizon, eligibility, kept)
     outlook = choose_c(cohorts, settings, now.people)
     reach = reach_of(connection, now, at)
     gain, worth = weigh(cohorts, outlook.c, model, settings.level, reach, outlook.evenness)
@@ -569,10 +571,10 @@ def _prepared(
         ),
         "reason": reason,
     }
-    return header, _undrawn(eligibility, state, cohorts, outlook, kept), model
+    return header, undrawn(eligibility, state, cohorts, outlook, kept), model
 
 
-def _undrawn(
+def undrawn(
     eligibility: Eligibility,
     state: Ints,
     cohorts: list[SiteCohort],
@@ -663,7 +665,7 @@ def _rounds_left(settings: Settings, at: int) -> int:
     return min(settings.horizon, settings.ends - at + 1)
 
 
-def _cohorts(
+def cohorts_of(
     now: Snapshot,
     model: Model,
     at: int,
