@@ -652,8 +652,8 @@ def test_the_command_promises(tmp_path):
 # ---- what the audit tells ----
 
 
-def findings(database):
-    return " ".join(audit(database).findings)
+def findings(database, **named):
+    return " ".join(audit(database, **named).findings)
 
 
 def test_the_audit_measures_whether_promises_were_kept(light):
@@ -682,23 +682,22 @@ def test_the_audit_names_who_is_on_the_list_by_changes(light):
     struck = foreseen.list[:1]
     import_people(light, people_of(struck, opted_out=[1]), NAME)
     plan, _ = make_plan(light, NAME)
-    row = audit(light).deeds[-1]
+    row = audit(light, names=12).deeds[-1]
     assert row.eligibility == 1
-    assert row.changed.left == tuple(
-        sorted(set(foreseen.list) - set(plan.list), key=plan.names.index)
-    )
-    assert row.changed.entered == tuple(
-        sorted(set(plan.list) - set(foreseen.list), key=plan.names.index)
-    )
-    assert struck[0] in row.changed.left
-    said = findings(light)
-    assert f"not on it now: {', '.join(row.changed.left)}" in said
+    assert set(row.changed.left_people) == set(foreseen.list) - set(plan.list) >= set(struck)
+    assert set(row.changed.entered_people) == set(plan.list) - set(foreseen.list)
+    counts = len(row.changed.entered_people), len(row.changed.left_people)
+    assert (row.changed.entered, row.changed.left) == counts
+    assert f"off: {', '.join(row.changed.left_people)}" in findings(light, names=12)
+    unnamed = findings(light)  # nobody is named unless it is asked for
+    assert f"came onto the list and {row.changed.left} went off it." in unnamed
+    assert not any(name in unnamed for name in plan.names)
     # Nobody's place changes by a fact that decides nothing.
     told(light, plan, np.random.default_rng(1))
     import_people(light, people_of([plan.names[0]], region=["s"]), NAME)
     make_plan(light, NAME)
     row = audit(light).deeds[-1]
-    assert (row.eligibility, row.changed.entered, row.changed.left) == (1, (), ())
+    assert (row.eligibility, row.changed.entered, row.changed.left) == (1, 0, 0)
     assert "the list would have been the same without" in findings(light)
 
 
@@ -712,10 +711,10 @@ def test_the_list_without_corrections(light):
     import_history(light, f"id,round,contacted\n{who},{at},1\n".encode(), NAME)
     plan, _ = make_plan(light, NAME)
     assert who not in plan.list
-    row = audit(light).deeds[-1]
+    row = audit(light, names=6).deeds[-1]
     assert row.corrected == 1
-    assert who in row.changed.left
-    assert set(row.changed.entered) == set(plan.list) - set(foreseen.list)
+    assert who in row.changed.left_people
+    assert set(row.changed.entered_people) == set(plan.list) - set(foreseen.list)
 
 
 def test_a_plan_made_anew_names_who_was_exchanged(light):
@@ -723,7 +722,7 @@ def test_a_plan_made_anew_names_who_was_exchanged(light):
     first, _ = make_plan(light, NAME)
     import_people(light, people_of(first.list[:1], opted_out=[1]), NAME)
     second, _ = make_plan(light, NAME, replan="opted out")
-    row = audit(light).deeds[0]
-    assert set(row.replanned.left) == set(first.list) - set(second.list)
-    assert set(row.replanned.entered) == set(second.list) - set(first.list)
-    assert f"not on it now: {', '.join(row.replanned.left)}" in findings(light)
+    row = audit(light, names=12).deeds[0]
+    assert set(row.replanned.left_people) == set(first.list) - set(second.list)
+    assert set(row.replanned.entered_people) == set(second.list) - set(first.list)
+    assert f"off: {', '.join(row.replanned.left_people)}" in findings(light, names=12)

@@ -4,7 +4,7 @@ Three things are looked at in each planned round: where the luck of the draw cam
 the plan was made and how many names that exchanged, and what was changed between the last record
 and the plan (who may be drawn, and what was recorded before), by whom and when. Luck belongs to
 persons, so that the list can be drawn again without these changes: who is on the list by them, and
-who is not, is named for the last rounds that had any.
+who is not, is told for the last rounds that had any.
 """
 
 from __future__ import annotations
@@ -34,12 +34,21 @@ class Exchange:
 
     Attributes
     ----------
-    entered, left : tuple of str
-        Identifiers of those who are on the list in force, and of those who would be.
+    entered, left : int
+        How many are on the list in force by it, and how many would be without it.
+    entered_people, left_people : tuple of str
+        Identifiers of those, if they are to be named.
     """
 
-    entered: tuple[str, ...]
-    left: tuple[str, ...]
+    entered: int
+    left: int
+    entered_people: tuple[str, ...] = ()
+    left_people: tuple[str, ...] = ()
+
+    def named(self, names: int) -> Exchange:
+        """With so many names of either kind."""
+        first = self.entered_people[:names], self.left_people[:names]
+        return Exchange(self.entered, self.left, *first)
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,14 @@ class DeedRow:
     replanned: Exchange | None = None
     changed: Exchange | None = None
 
+    def named(self, names: int) -> DeedRow:
+        """With so many names of those who are on the list by what was done, and who are not."""
+        return replace(
+            self,
+            replanned=self.replanned and self.replanned.named(names),
+            changed=self.changed and self.changed.named(names),
+        )
+
 
 def deeds_of(connection: Connection, entries: Sequence[Entry]) -> tuple[DeedRow, ...]:
     """What was done around each plan in force, in the order of rounds.
@@ -123,7 +140,8 @@ def _changed(connection: Connection, plan: int, before: int, names: list[str]) -
 
 def _exchange(now: set[int], otherwise: set[int], names: list[str]) -> Exchange:
     entered, left = sorted(now - otherwise), sorted(otherwise - now)
-    return Exchange(tuple(names[i] for i in entered), tuple(names[i] for i in left))
+    people = tuple(names[i] for i in entered), tuple(names[i] for i in left)
+    return Exchange(len(entered), len(left), *people)
 
 
 def _deed(

@@ -107,15 +107,17 @@ def _without(changed: Exchange | None) -> str:
         return ""
     if not changed.entered and not changed.left:
         return "; the list would have been the same without"
-    return f"; without them the list would have been another{_named(changed)}"
+    on, off = count(changed.entered, "person", "people"), changed.left
+    return f"; by that {on} came onto the list and {off} went off it{_named(changed)}"
 
 
 def _named(exchange: Exchange | None) -> str:
-    """Who is on the list by what was done and who is not, in brackets."""
+    """Who is on the list by what was done and who is not, in brackets, if they are to be named."""
     if exchange is None:
         return ""
-    parts = [("on it now: ", exchange.entered), ("not on it now: ", exchange.left)]
-    return " (" + "; ".join(said + _rounds(list(who)) for said, who in parts if who) + ")"
+    parts = [("on: ", exchange.entered_people), ("off: ", exchange.left_people)]
+    said = "; ".join(text + ", ".join(who) for text, who in parts if who)
+    return f" ({said})" if said else ""
 
 
 def _rounds(names: list[str]) -> str:
