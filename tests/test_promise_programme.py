@@ -717,7 +717,7 @@ def test_the_list_without_corrections(light):
     assert set(row.changed.entered_people) == set(plan.list) - set(foreseen.list)
 
 
-def test_a_plan_made_anew_names_who_was_exchanged(light):
+def test_a_plan_made_anew_names_who_was_exchanged(light, tmp_path):
     founded(light, n=12, capacity=3)
     first, _ = make_plan(light, NAME)
     import_people(light, people_of(first.list[:1], opted_out=[1]), NAME)
@@ -726,3 +726,10 @@ def test_a_plan_made_anew_names_who_was_exchanged(light):
     assert set(row.replanned.left_people) == set(first.list) - set(second.list)
     assert set(row.replanned.entered_people) == set(second.list) - set(first.list)
     assert f"off: {', '.join(row.replanned.left_people)}" in findings(light, names=12)
+    done = shell.run(
+        "audit", "--names", 3, "--db", tmp_path / "light.db", folder=tmp_path, COLUMNS="200"
+    )
+    assert f"off: {', '.join(row.replanned.left_people)}" in done.stdout
+    done = shell.run("audit", "--csv", "--db", tmp_path / "light.db", folder=tmp_path)
+    assert done.returncode == 0
+    assert not any(name in done.stdout for name in first.list)
