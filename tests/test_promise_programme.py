@@ -11,6 +11,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import shell
+import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
@@ -565,6 +566,27 @@ def test_an_altered_count_is_found(light):
         connection.execute(r.update().where(r.c.plan == 1, r.c.listed == 1).values(listed=0))
     wrong = verify(light)[1].wrong
     assert "the lists that people had left do not follow from the lists before" in wrong
+
+
+@pytest.mark.parametrize("change", ["due", "coming", "promise"])
+def test_an_altered_promise_is_found(light, change):
+    """Whatever stands there instead, the check tells, and nothing ends in a traceback."""
+    founded(light, promise=Promise("wait", 5))
+    make_plan(light, NAME)
+    p = store.plan
+    with light.reading() as connection:
+        fields = json.loads(connection.execute(sa.select(p.c.outlook)).scalar_one())
+    other = {
+        "due": ["AAAA", fields["due"][:12], 3],
+        "coming": [[], [[1, 2, 2, 2, 2, 2]], None],
+        "promise": [{"goal": "wait", "value": 4.0}, {"goal": "hope"}, 3],
+    }
+    for value in other[change]:
+        with light.writing() as connection:
+            connection.execute(p.update().values(outlook=json.dumps({**fields, change: value})))
+        wrong = verify(light)[0].wrong
+        assert "what is stored is not what was committed" in wrong
+        assert len(wrong) > 1
 
 
 def test_a_chance_is_promised(database):

@@ -79,7 +79,10 @@ class Kept:
             return None
         due = np.empty(0, np.int64)
         if "due" in fields:
-            content = zlib.decompress(base64.b64decode(fields["due"]))
+            try:
+                content = zlib.decompress(base64.b64decode(fields["due"]))
+            except zlib.error as error:
+                raise ValueError(f"the lists left cannot be read: {error}") from None
             due = np.frombuffer(content, "<i4").astype(np.int64)
         coming = tuple(tuple(places) for places in fields.get("coming", ()))
         return cls(Promise(**fields["promise"]), due, coming)

@@ -235,6 +235,9 @@ def _wait_faults(header: Header, rows: Rows, clocks: dict[int, NDArray[np.int8]]
         )
         off = left_off_lists((clocks[at] for at in earlier), len(rows.person))
         drawn = rows.status == Status.IN_DRAW
+        places = [site.capacity for site in sites_of(header.sites)]
+        if any(k and coming[:1] != (k,) for k, coming in zip(places, kept.coming, strict=True)):
+            wrong.append("the places that the promise counted on are not those of the lists")
         if not np.array_equal(kept.due[drawn], kept.promise.W - off[drawn]):
             wrong.append("the lists that people had left do not follow from the lists before")
     clock = clock_of(rows.status, rows.site, rows.listed, sites_of(header.sites))
