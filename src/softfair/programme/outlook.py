@@ -323,10 +323,10 @@ class SiteCohort:
                 active = x / inverse.reshape(x.shape)
                 listed = active.sum(axis=1)  # [n, S]
                 contacts[which] += listed.sum(axis=1)
-                x = np.einsum("ids,ist->idt", x - active, part.P[:, 0])
+                x = np.matmul(x - active, part.P[:, 0])
                 if self.layers > 1:  # one list less is left; nobody remains who had one
                     x = np.concatenate([x[:, 1:], np.zeros_like(x[:, :1])], axis=1)
-                x[:, -1] += np.einsum("is,ist->it", listed, part.P[:, 1])
+                x[:, -1] += np.matmul(listed[:, None], part.P[:, 1])[:, 0]
                 reward += float(np.sum(x * part.reward[:, None]))
         return Followed(reward, contacts)
 
