@@ -457,6 +457,7 @@ def test_a_round_in_numbers():
             off_list=2,
             arranged=1,
             opted_out_contacted=1,
+            lowest=0.5,
         ),
     )
 
