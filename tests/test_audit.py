@@ -457,6 +457,7 @@ def test_a_round_in_numbers():
             off_list=2,
             arranged=1,
             opted_out_contacted=1,
+            lowest=0.5,
         ),
     )
 
@@ -1603,7 +1604,8 @@ def test_the_page_stands_alone_names_nobody_and_escapes(tmp_path):
 
 KEYS = {
     "rounds": "round version c in_draw capacity listed recorded contacted reached not_reached "
-    "not_recorded off_list arranged opted_out_contacted no_site called called_reached overrides",
+    "not_recorded off_list arranged opted_out_contacted no_site called called_reached overrides "
+    "wait least by_promise longest_off lowest",
     "lists": "from to in_draw expected low high listed z p reached_share reached_low reached_high "
     "off_list",
     "lists_test": "chi_square freedom p impossible",
@@ -1614,7 +1616,8 @@ KEYS = {
     "groups": "column value people in_draw selection_rate selection_low selection_high "
     "selection_relative contact_rate contact_low contact_high contact_relative outcome_rate "
     "outcome_low outcome_high outcome_relative stated_rate z p flagged",
-    "fairness": "round pairs unfair_pairs largest_difference for_evenness sites unfair_across",
+    "fairness": "round pairs unfair_pairs largest_difference for_evenness sites unfair_across "
+    "for_promise",
     "engagement": "round people predicted low high realised z p brier brier_of_share flagged",
     "off_policy": "policy estimable why_not rounds effective_listed effective_not_listed "
     "unsupported estimate low high difference difference_low difference_high unnormalised",
@@ -1625,7 +1628,7 @@ KEYS = {
     "flagged",
     "recent": "first last",
     "histograms": "listed contacted waiting",
-    "deeds": "round luck versions exchanged commitments eligibility corrected by",
+    "deeds": "round luck versions exchanged commitments eligibility corrected by replanned changed",
 }
 PLAIN = "people round_name states level findings entries wrong checkpoint days protected trial"
 

@@ -45,7 +45,7 @@ def chance_and_extra(rule, c, gain, theta, floor):
     return pi, (pi * x + entropy) / c
 
 
-def plain_pass(cohort, i, theta, c, gamma, rule, W, floor):
+def plain_pass(cohort, i, theta, c, gamma, rule, W, floor, left=None):
     """(active by step, value from the start) of one arm, state by state."""
     P, r, T = cohort.P[i], cohort.reward[i], len(theta)
 
@@ -63,7 +63,7 @@ def plain_pass(cohort, i, theta, c, gamma, rule, W, floor):
         return pi, q0 + extra
 
     first = W or None
-    mu = {(first, s): cohort.start_rows[i, s] for s in range(cohort.S)}
+    mu = {(left or first, s): cohort.start_rows[i, s] for s in range(cohort.S)}
     value = sum(m * act(0, *place)[1] for place, m in mu.items())
     active = []
     for t in range(T):
@@ -89,12 +89,45 @@ def test_a_pass_is_the_recursion_state_by_state(rule, W, floor, S):
     theta = np.random.default_rng(1).normal(size=T) * 0.3
     c = 1.0 if rule is RuleCode.HARD else 4.0
     out = waiting.sweep(
-        0, cohort.n, cohort.P, cohort.reward_rows, cohort.start_rows, theta, c, gamma,
-        int(rule), W, floor,
+        0, cohort.n, cohort.P, cohort.reward_rows, cohort.start_rows,
+        np.array([max(W, 1)]), theta, c, gamma, int(rule), W, floor,
     )  # fmt: skip
     by_arm = [plain_pass(cohort, i, theta, c, gamma, rule, W, floor) for i in range(cohort.n)]
     np.testing.assert_allclose(out[0, :T], np.sum([a for a, _ in by_arm], axis=0), rtol=1e-12)
     assert out[0, T] == pytest.approx(sum(v for _, v in by_arm), rel=1e-12)
+
+
+@pytest.mark.parametrize("rule", [RuleCode.PRICED, RuleCode.HARD])
+def test_arms_may_start_with_different_deadlines(rule):
+    cohort, T, W = arms_of(2, n=6), 7, 4
+    left = np.array([4, 1, 2, 3, 1, 4])
+    theta = np.random.default_rng(2).normal(size=T) * 0.3
+    c = 1.0 if rule is RuleCode.HARD else 4.0
+    out = waiting.sweep(
+        0, 6, cohort.P, cohort.reward_rows, cohort.start_rows, left, theta, c, 0.9, int(rule), W,
+        0.05,
+    )  # fmt: skip
+    by_arm = [plain_pass(cohort, i, theta, c, 0.9, rule, W, 0.05, left[i]) for i in range(6)]
+    np.testing.assert_allclose(out[0, :T], np.sum([a for a, _ in by_arm], axis=0), rtol=1e-12)
+    assert out[0, T] == pytest.approx(sum(v for _, v in by_arm), rel=1e-12)
+
+
+def test_prices_balance_a_large_cohort_whose_deadlines_differ():
+    """From 2000 arms on prices come from a sample first, with the deadlines of its arms."""
+    cohort, W = sf.datasets.synthetic(n=4000, seed=3), 6
+    left = np.random.default_rng(0).integers(1, W + 1, 4000)
+    values = solve_promised(cohort, 1000, 5, 1.0, 5.0, W, 0.0, left)
+    assert values.info.converged
+
+
+def test_deadlines_can_take_every_place():
+    """Why a wait and a floor are not promised together: at n = k W the others have no chance."""
+    cohort = sf.datasets.synthetic(n=4, seed=0)
+    fitted = sf.SoftFair(c=1.0, max_wait=2).fit(cohort, k=2, horizon=4)
+    left = np.array([[1, 1, 2, 2]])
+    assert fitted.inclusion(1, [0] * 4, left).tolist() == [1, 1, 0, 0]
+    with pytest.raises(InvalidInput, match="every place of a decision"):
+        sf.SoftFair(max_wait=5, floor=0.01)
 
 
 def test_a_deadline_after_the_end_changes_nothing():
@@ -115,8 +148,8 @@ def test_the_forward_and_the_backward_pass_agree():
 
     def run(at):
         return waiting.sweep(
-            0, 5, cohort.P, cohort.reward_rows, cohort.start_rows, at, c, 1.0,
-            int(RuleCode.PRICED), 4, 0.05,
+            0, 5, cohort.P, cohort.reward_rows, cohort.start_rows, np.array([4]),
+            at, c, 1.0, int(RuleCode.PRICED), 4, 0.05,
         )  # fmt: skip
 
     for t in range(T):

@@ -17,7 +17,7 @@ is multiplied by the inverse. That leaves the law of the draw as it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -28,9 +28,10 @@ from .errors import Infeasible, InvalidInput, refuse, whole
 from .kernels.inclusion import restore_sum
 from .kernels.quotas import block_chances, block_law, find_shifts
 from .sampling import draw as draw_freely
+from .sampling import draw_by_luck as draw_freely_by_luck
 from .sampling import inclusion as free_inclusion
 
-__all__ = ["Quota", "draw", "inclusion"]
+__all__ = ["Quota", "draw", "draw_by_luck", "inclusion"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -205,18 +206,77 @@ def draw(log_weights: ArrayLike, k: int, quotas: Sequence[Quota], rng: np.random
     >>> len(arms), 3 in arms
     (2, True)
     """
-    z, root = _tree(log_weights, k, quotas)
+    return _drawn(
+        *_tree(log_weights, k, quotas),
+        rng.random,
+        lambda z, count, _: draw_freely(z, count, rng, "joint"),
+    )
+
+
+def draw_by_luck(
+    log_weights: ArrayLike,
+    k: int,
+    quotas: Sequence[Quota],
+    luck: NDArray[np.uint64],
+    coins: Iterator[float],
+) -> Ints:
+    """As :func:`draw`, where each arm brings its own random numbers.
+
+    Parameters
+    ----------
+    log_weights, k, quotas
+        See :func:`inclusion`.
+    luck : ndarray of uint64 [n, 2]
+        128 random bits of each arm, see :func:`softfair.sampling.draw_by_luck`.
+    coins : iterator of float
+        Random numbers between 0 and 1 that decide how many arms come from each set, at most two
+        for each quota and two more.
+
+    Returns
+    -------
+    ndarray [k]
+        Indices of the arms, sorted. They do not depend on the order of the arms.
+
+    Raises
+    ------
+    InvalidInput, Infeasible
+        See :func:`inclusion`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softfair.quotas import Quota, draw_by_luck
+    >>> luck = np.random.default_rng(0).integers(0, 2**64, (4, 2), dtype=np.uint64)
+    >>> one = [Quota([0, 1], least=1, most=1)]
+    >>> arms = draw_by_luck([9.0, 9.0, 0.0, 0.0], 2, one, luck, iter([0.5, 0.5, 0.5, 0.5]))
+    >>> int((arms < 2).sum())
+    1
+    """
+    return _drawn(
+        *_tree(log_weights, k, quotas),
+        lambda: next(coins),
+        lambda z, count, arms: draw_freely_by_luck(z, count, luck[arms], "joint"),
+    )
+
+
+def _drawn(
+    z: Floats,
+    root: _Node,
+    coin: Callable[[], float],
+    take: Callable[[Floats, int, Ints], Ints],
+) -> Ints:
+    """Draw from the tree: a coin says how many come from each set, ``take`` says which."""
     if not root.children:
-        return draw_freely(z, root.least, rng, "joint")
+        return take(z, root.least, root.arms)
     nodes = _branches(root)
     _find_shifts(z, nodes)
     _grow(z, nodes)
     arms: list[Ints] = []
     counts = [root.least]
     for node in reversed(nodes):
-        counts += _split(node, counts.pop(), rng)
+        counts += _split(node, counts.pop(), coin)
         if len(node.own):
-            arms.append(node.own[draw_freely(z[node.own], counts.pop(), rng, "joint")])
+            arms.append(node.own[take(z[node.own], counts.pop(), node.own)])
     return np.sort(np.concatenate(arms))
 
 
@@ -412,7 +472,7 @@ def _fill(z: Floats, node: _Node, outside: _Law, out: Floats) -> list[_Law]:
     return weights
 
 
-def _split(node: _Node, count: int, rng: np.random.Generator) -> list[int]:
+def _split(node: _Node, count: int, coin: Callable[[], float]) -> list[int]:
     """How many of the ``count`` arms drawn from a node come from each of its parts."""
     taken = []
     for part, before in zip(node.parts[::-1], _before(node.parts)[::-1], strict=True):
@@ -420,6 +480,6 @@ def _split(node: _Node, count: int, rng: np.random.Generator) -> list[int]:
         rest = before.rows(count - low - size + 1, size)[::-1]  # of the count of those before
         sums = np.cumsum(part.weight * rest)
         assert sums[-1] > 0, "no split of the count keeps all bounds"
-        taken.append(low + int(np.searchsorted(sums, rng.random() * sums[-1], "right")))
+        taken.append(low + int(np.searchsorted(sums, coin() * sums[-1], "right")))
         count -= taken[-1]
     return taken[::-1]

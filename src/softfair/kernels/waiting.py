@@ -158,10 +158,10 @@ def _step_back(
 
 
 @njit(**COMPILE)
-def sweep(low, high, P, reward, start, theta, c, gamma, rule, W, floor):
+def sweep(low, high, P, reward, start, left, theta, c, gamma, rule, W, floor):
     """One pass over arms [low, high): [2, T + 1], as in `recursion.sweep`.
 
-    All arms start with deadline W.
+    Arms start with the deadlines left [n or 1], between 1 and W; without deadlines it is [1]: 1.
     """
     T, S, D = len(theta), P.shape[2], max(W, 1)
     forced = W > 0
@@ -175,8 +175,11 @@ def sweep(low, high, P, reward, start, theta, c, gamma, rule, W, floor):
     for first in range(low, high, LANES):
         _load(first, high, P, reward, chance, pay)
         V[:] = 0.0
+        soonest = D - 1  # the lowest layer in which an arm of the block starts
+        for i in range(first, min(first + LANES, high)):
+            soonest = min(soonest, left[i if len(left) > 1 else 0] - 1)
         for t in range(T - 1, -1, -1):
-            lowest = max(0, D - 1 - t)
+            lowest = max(0, soonest - t)
             _step_back(
                 rule, c, theta[t], gamma, floor, forced, lowest,
                 chance, pay, V, active, waiting, pi[t], none,
@@ -190,14 +193,15 @@ def sweep(low, high, P, reward, start, theta, c, gamma, rule, W, floor):
         for j in range(LANES):
             i = first + j if first + j < high else first
             weight[j] = 1.0 if first + j < high else 0.0
+            d = left[i if len(left) > 1 else 0] - 1
             for s in range(S):
-                mu[D - 1, s, j] = weight[j] * start[i if len(start) > 1 else 0, s]
-                out[0, T] += mu[D - 1, s, j] * V[D - 1, s, j]
+                mu[d, s, j] = weight[j] * start[i if len(start) > 1 else 0, s]
+                out[0, T] += mu[d, s, j] * V[d, s, j]
         for t in range(T):
             helped[:] = 0.0
             total[:] = 0.0
             response[:] = 0.0
-            for d in range(max(0, D - 1 - t), D):
+            for d in range(max(0, soonest - t), D):
                 for s in range(S):
                     here, share, reset, rest = mu[d, s], pi[t, d, s], helped[s], waiting[s]
                     for j in range(LANES):

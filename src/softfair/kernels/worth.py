@@ -11,17 +11,24 @@ __all__ = ["plan_worth"]
 
 
 @njit(**COMPILE)
-def plan_worth(low, high, P, chance, reached, start, reward, gained, now):
+def plan_worth(low, high, P, chance, left, reached, start, reward, gained, now):
     """Fill, for persons low..high - 1, what the plan and what a contact now bring.
 
-    ``P`` [n, 2, S, S] are the person's chances and ``chance`` [T, n, S] the plan's chances of a
-    contact, which reaches the person with probability ``reached``. With V_T = 0 and e = chance
-    times reached, V_t(s) = sum_s2 ((1 - e) P[0] + e P[1])(s, s2) (reward(s2) + V_{t+1}(s2)), and U
-    the same without contacts. ``gained`` [n] gets start (V_0 - U_0), and ``now`` [n] gets
-    start (P[1] - P[0]) (reward + V_1), the worth of a contact in this round.
+    ``P`` [n, 2, S, S] are the person's chances and ``chance`` [T, n, D, S] the plan's chances of
+    being on the list, from which a contact reaches the person with probability ``reached``. Where
+    a longest wait is promised, layer d of D is that of who has d + 1 lists left: it is D after a
+    list with them and one less after a list without. Otherwise D is 1 and nothing changes it.
+    ``left`` [n] are the lists left now. With V_T = 0, Q_a(d, s) = sum_s2 P[a](s, s2) (reward(s2) +
+    V_{t+1}(d, s2)) and pi the chance of layer d and state s,
+
+        V_t(d, s) = (1 - pi) Q_0(d - 1, s) + pi L(s)
+        L(s) = (1 - reached) Q_0(D - 1, s) + reached Q_1(D - 1, s)
+
+    and U is the same without contacts. ``gained`` [n] gets start (V_0 - U_0), and ``now`` [n] gets
+    start (Q_1 - Q_0)(D - 1) at t = 0, what a contact brings to who is on the list.
     """
-    T, S = chance.shape[0], chance.shape[2]
-    V, U, V2, U2 = np.empty(S), np.empty(S), np.empty(S), np.empty(S)
+    T, D, S = chance.shape[0], chance.shape[2], chance.shape[3]
+    V, V2, U, U2 = np.empty((D, S)), np.empty((D, S)), np.empty(S), np.empty(S)
     for i in range(low, high):
         V[:] = 0.0
         U[:] = 0.0
@@ -31,10 +38,17 @@ def plan_worth(low, high, P, chance, reached, start, reward, gained, now):
             for s in range(S):
                 passive, active, alone = 0.0, 0.0, 0.0
                 for s2 in range(S):
-                    passive += P[i, 0, s, s2] * (reward[i, s2] + V[s2])
-                    active += P[i, 1, s, s2] * (reward[i, s2] + V[s2])
+                    passive += P[i, 0, s, s2] * (reward[i, s2] + V[D - 1, s2])
+                    active += P[i, 1, s, s2] * (reward[i, s2] + V[D - 1, s2])
                     alone += P[i, 0, s, s2] * (reward[i, s2] + U[s2])
-                V2[s] = passive + chance[t, i, s] * reached * (active - passive)
+                listed = passive + reached * (active - passive)
+                for d in range(D):
+                    off = passive
+                    if D > 1:
+                        off = 0.0
+                        for s2 in range(S):
+                            off += P[i, 0, s, s2] * (reward[i, s2] + V[max(d - 1, 0), s2])
+                    V2[d, s] = off + chance[t, i, d, s] * (listed - off)
                 U2[s] = alone
                 if t == 0:
                     now[i] += start[i, s] * (active - passive)
@@ -42,4 +56,4 @@ def plan_worth(low, high, P, chance, reached, start, reward, gained, now):
             U[:] = U2
         gained[i] = 0.0
         for s in range(S):
-            gained[i] += start[i, s] * (V[s] - U[s])
+            gained[i] += start[i, s] * (V[left[i] - 1, s] - U[s])

@@ -29,6 +29,7 @@ The least chance f
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -44,7 +45,14 @@ from ..solvers import PromisedValues, promised_bound
 from .acting import FittedSoftFair
 from .base import Budget, Floats, Ints, Policy, Rule
 
-__all__ = ["FittedPromise", "check_promise", "deadline_quotas", "raised"]
+__all__ = [
+    "FittedPromise",
+    "check_promise",
+    "deadline_quotas",
+    "kept_chances",
+    "promised_weights",
+    "raised",
+]
 
 MARGIN = 1e-9  # by which the floor is exceeded, as a part of it, so that rounding cannot break it
 DECIDED = 1e3  # log-weights that differ by as much leave nothing to chance
@@ -116,7 +124,9 @@ def _check_promise_by_decision(n: int, k: Ints, W: int) -> None:
         )
 
 
-def deadline_quotas(left: Ints, k: Budget) -> tuple[NDArray[np.bool_], list[Quota]]:
+def deadline_quotas(
+    left: Ints, k: Budget, away: Ints | None = None
+) -> tuple[NDArray[np.bool_], list[Quota]]:
     """Who must be helped now, and what else keeps the promise possible.
 
     Parameters
@@ -125,6 +135,9 @@ def deadline_quotas(left: Ints, k: Budget) -> tuple[NDArray[np.bool_], list[Quot
         Decisions that each arm has left, this one included; below 1 counts as 1.
     k : int or ndarray
         Arms helped at each decision; or at this one, the next and so on to the last.
+    away : ndarray, optional
+        Decisions left for arms that cannot be helped now, and whose time stands still until they
+        can. They may come back at any decision, so that places for them are kept.
 
     Returns
     -------
@@ -153,7 +166,8 @@ def deadline_quotas(left: Ints, k: Budget) -> tuple[NDArray[np.bool_], list[Quot
     >>> deadline_quotas(np.array([2, 2, 9]), 1)[1][0].arms.tolist()
     [0, 1]
     """
-    n = len(left)
+    absent = np.empty(0, np.int64) if away is None else away
+    n = len(left) + len(absent)
     if isinstance(k, int):
         coming = np.full(max(1, (n - 1) // k) if k else 1, k)
     else:
@@ -161,7 +175,9 @@ def deadline_quotas(left: Ints, k: Budget) -> tuple[NDArray[np.bool_], list[Quot
     reach, places = len(coming), int(coming[0])  # beyond it, any arms meet the need
     due = np.clip(left, 1, reach + 1)
     size = np.cumsum(np.bincount(due, minlength=reach + 2))[1 : reach + 1]  # |A(1)|, |A(2)|, ...
-    need = np.minimum(size - (np.cumsum(coming) - places), places)
+    # Of those away, who has d left now will have d left at the next decision too.
+    back = np.cumsum(np.bincount(np.clip(absent, 1, reach + 1), minlength=reach + 2))[:reach]
+    need = np.minimum(size + back - (np.cumsum(coming) - places), np.minimum(places, size))
     now = (due == 1) & bool(size[0] <= places)
     others = np.flatnonzero(~now)
     held = int(now.sum())
@@ -215,6 +231,80 @@ def raised(log_weights: Floats, k: int, floor: float) -> Floats:
     return np.maximum(log_weights, level)
 
 
+def promised_weights(scores: Floats, c: float, k: int, floor: float) -> Floats:
+    """Log-weights of the joint design: by rank for c = inf, raised to the floor.
+
+    Parameters
+    ----------
+    scores : ndarray [n]
+        The gains.
+    c : float
+        Their multiplier.
+    k : int
+        Arms drawn.
+    floor : float
+        The least chance; 0 if none is promised.
+
+    Returns
+    -------
+    ndarray [n]
+        Finite log-weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softfair.policies.promised import promised_weights
+    >>> promised_weights(np.array([0.5, 0.25, 0.5]), np.inf, 1, 0.0)
+    array([1000.,    0., 1000.])
+    """
+    c = multiplier(c)
+    if math.isinf(c):
+        z: Floats = DECIDED * np.unique(scores, return_inverse=True)[1].astype(np.float64)
+    else:
+        z = c * scores
+    return raised(z, k, floor) if floor > 0 else z
+
+
+def kept_chances(
+    scores: Floats,
+    c: float,
+    k: int,
+    floor: float,
+    now: NDArray[np.bool_],
+    more: Sequence[Quota],
+) -> Floats:
+    """Everybody's chance of being among the k drawn, the promise kept.
+
+    Parameters
+    ----------
+    scores, c, k, floor
+        See :func:`promised_weights`.
+    now, more
+        See :func:`deadline_quotas`.
+
+    Returns
+    -------
+    ndarray [n]
+        Chances that sum to k; 1 for who is helped now whatever the others do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softfair.policies.promised import deadline_quotas, kept_chances
+    >>> must = deadline_quotas(np.array([1, 9, 9]), 2)
+    >>> kept_chances(np.zeros(3), 5.0, 2, 0.0, *must)
+    array([1. , 0.5, 0.5])
+    """
+    chance = np.ones(len(scores))
+    if not now.all():
+        places = k - int(now.sum())
+        z = promised_weights(scores[~now], c, places, floor)
+        chance[~now] = quotas.inclusion(z, places, more)
+    if math.isinf(multiplier(c)):  # what is below e^-1000 is nothing
+        chance[chance < 1e-200] = 0.0
+    return chance
+
+
 class FittedPromise(FittedSoftFair):
     """SoftFair with a promise, ready to act.
 
@@ -257,16 +347,9 @@ class FittedPromise(FittedSoftFair):
         )
 
     def inclusion(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
-        left = self._left(memory)
         scores = self.scores(t, states, memory)
-        now, more = deadline_quotas(left, self._coming(t))
-        chance = np.ones(self.cohort.n)
-        if not now.all():
-            places = self.places(t) - int(now.sum())
-            chance[~now] = quotas.inclusion(self._log_weights(scores[~now], places), places, more)
-        if math.isinf(self.rule.c):  # what is below e^-1000 is nothing
-            chance[chance < 1e-200] = 0.0
-        return chance
+        now, more = deadline_quotas(self._left(memory), self._coming(t))
+        return kept_chances(scores, self.rule.c, self.places(t), self._promise.floor, now, more)
 
     def draw(self, t: int, states: ArrayLike, rng: np.random.Generator, memory: Any = None) -> Ints:
         return self._draw(t, self.scores(t, states, memory), self._left(memory), rng)
@@ -317,14 +400,6 @@ class FittedPromise(FittedSoftFair):
         if not len(others):
             return sure
         places = self.places(t) - len(sure)
-        arms = quotas.draw(self._log_weights(scores[others], places), places, more, rng)
+        z = promised_weights(scores[others], self.rule.c, places, self._promise.floor)
+        arms = quotas.draw(z, places, more, rng)
         return np.sort(np.concatenate([sure, others[arms]]))
-
-    def _log_weights(self, scores: Floats, places: int) -> Floats:
-        """Log-weights of the joint design: by rank for c = inf, raised to the floor."""
-        c, floor = multiplier(self.rule.c), self._promise.floor
-        if math.isinf(c):
-            z: Floats = DECIDED * np.unique(scores, return_inverse=True)[1].astype(np.float64)
-        else:
-            z = c * scores
-        return raised(z, places, floor) if floor > 0 else z

@@ -129,7 +129,8 @@ class SoftFair(Policy):
             )
         if self.max_wait is not None and self.floor > 0:
             raise InvalidInput(
-                f"max_wait is {self.max_wait} and floor is {self.floor:g}; promise one of them"
+                f"max_wait is {self.max_wait} and floor is {self.floor:g}, but deadlines can take "
+                "every place of a decision, which leaves the others no chance; promise one of them"
             )
 
     @property

@@ -252,6 +252,28 @@ class Luck:
         return f"Drawn with public luck: {self.text}."
 
 
+def coins(key: str, site: str, many: int) -> list[float]:
+    """Luck of a draw that is nobody's own: numbers between 0 and 1.
+
+    Parameters
+    ----------
+    key
+        Of the draw, hexadecimal.
+    site
+        Whose draw it is.
+    many
+        How many to make.
+    """
+    base = hashlib.blake2b(key=bytes.fromhex(key), digest_size=8, person=b"softfair coins")
+    base.update(site.encode("utf-8", "surrogatepass"))
+    found = []
+    for number in range(many):
+        one = base.copy()
+        one.update(b"\n%d" % number)
+        found.append(((int.from_bytes(one.digest(), "little") >> 12) + 0.5) * 2.0**-52)
+    return found
+
+
 def further(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """More luck of the same people [n, 2]: what is drawn after the list is not tied to it.
 

@@ -8,10 +8,12 @@ contacted with probability
     pi_t(s) = sigmoid(c lambda_t(s) - theta_t),
 
 independently of the others. Where evenness has a weight (`softfair.EvenHanded`), everybody's bonus
-b is added to lambda. Following everybody's distribution over states through the horizon then
-gives the expected reward (of the states reached) and the expected contacts of each person. The list
-that is drawn has exactly k people and not k on average; for a site of a few people the expected
-reward is therefore some per cent too high.
+b is added to lambda. Where something is promised (`promises`), gains and prices are those of
+`solve_promised`: the lists that a person has left are part of the state, who has one left is on it
+for certain, and no chance is below the floor. Following everybody's distribution over states
+through the horizon then gives the expected reward (of the states reached) and the expected contacts
+of each person. The list that is drawn has exactly k people and not k on average; for a site of a
+few people the expected reward is therefore some per cent too high.
 
 What is stated of a plan, and of a contact with a person, is weighed by the joint draws of the
 model's posterior: the plan made from the means is followed through each draw as if that were the
@@ -25,6 +27,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,12 +39,13 @@ from ..estimate import Interval
 from ..kernels.threads import map_parts
 from ..kernels.worth import plan_worth
 from ..progress import say, track
-from ..solvers import solve_priced
+from ..solvers import PromisedValues, solve_priced, solve_promised
 from ..solvers.evenhanded import BonusValues
 from ..solvers.priced import hard_multiplier
 from ..solvers.values import PriceValues
 from .assignment import Arm
 from .models import Model
+from .promises import NO_PROMISE, Promise
 from .settings import SOFTFAIR, Evenness, Settings, Target
 from .snapshot import People
 from .store import c_from_json, c_to_json
@@ -100,6 +104,8 @@ class Outlook:
     # Share of the most effective plan's gain that is lost because capacity goes by site; None: it
     # does not, or there is nothing to gain.
     sites_cost: float | None = None
+    promise: Promise = NO_PROMISE  # that every draw keeps
+    promise_cost: float | None = None  # share of the gain at the same c without it; None: no gain
 
     def to_json(self) -> dict[str, Any]:
         """As it is stored and printed: infinite c is "inf", an infinite wait None."""
@@ -125,6 +131,9 @@ class Outlook:
             fields["reached"] = self.reached
         if self.sites_cost is not None:
             fields["sites_cost"] = self.sites_cost
+        if not self.promise.is_none:
+            fields["promise"], fields["promise_said"] = asdict(self.promise), str(self.promise)
+            fields["promise_cost"] = self.promise_cost
         return fields
 
     @classmethod
@@ -150,6 +159,8 @@ class Outlook:
             mu=tuple(fields.get("mu", ())),
             binds=fields.get("binds", True),
             sites_cost=fields.get("sites_cost"),
+            promise=Promise(**fields.get("promise", {})),
+            promise_cost=fields.get("promise_cost"),
         )
 
     def meets(self, target: Target) -> bool:
@@ -173,14 +184,25 @@ class Followed(NamedTuple):
     contacts: Floats  # [n] of each person
 
 
+class Keeping(NamedTuple):
+    """What is promised to the people of a site."""
+
+    W: int = 0  # lists within which they are on the next, after one they are on; 0: not promised
+    floor: float = 0.0  # the least chance; 0: none is promised
+    left: Ints = np.ones(1, np.int64)  # [n] lists within which each must be on one now
+
+
+NOTHING = Keeping()
+
+
 class Solved(NamedTuple):
     """Gains and prices of a site at one multiplier."""
 
-    values: PriceValues | BonusValues  # whose rows are gains plus bonuses
+    values: PriceValues | BonusValues | PromisedValues  # whose rows are gains plus bonuses
     bonus: Floats  # [n] what evenness adds to each person's gain
     mu: float  # the weight of evenness
 
-    def part(self, cohort: Cohort, which: Ints) -> PriceValues | BonusValues:
+    def part(self, cohort: Cohort, which: Ints) -> PriceValues | BonusValues | PromisedValues:
         """The values of some of the people."""
         if isinstance(self.values, BonusValues):
             return replace(self.values, cohort=cohort, bonus=self.bonus[which])
@@ -202,11 +224,50 @@ class SiteCohort:
         Their numbers in the programme [n].
     arm
         Of a trial; in that of the lottery any c counts as 0.
+    keeping
+        What is promised to them.
     """
 
-    def __init__(self, cohort: Cohort, k: int, horizon: int, who: Ints, arm: str = "") -> None:
+    def __init__(
+        self,
+        cohort: Cohort,
+        k: int,
+        horizon: int,
+        who: Ints,
+        arm: str = "",
+        keeping: Keeping = NOTHING,
+    ) -> None:
         self.cohort, self.k, self.horizon, self.who, self.arm = cohort, k, horizon, who, arm
+        # A deadline after the last round binds nobody.
+        W, left = min(keeping.W, horizon + 1), np.minimum(keeping.left, horizon + 1)
+        self.keeping = Keeping(W, min(keeping.floor, k / cohort.n), left)
         self._solved: tuple[tuple[float, Evenness], Solved] | None = None  # the last solution
+
+    @property
+    def layers(self) -> int:
+        """How many numbers of lists left there are; 1 without a promised wait."""
+        return max(1, self.keeping.W)
+
+    @property
+    def promised(self) -> bool:
+        """Whether anything is promised."""
+        return self.keeping.W > 0 or self.keeping.floor > 0
+
+    @cached_property
+    def freely(self) -> SiteCohort:
+        """The same without a promise."""
+        if not self.promised:
+            return self
+        return SiteCohort(self.cohort, self.k, self.horizon, self.who, self.arm)
+
+    @property
+    def left(self) -> Ints:
+        """Lists that each person has left [n]; 1 without a promised wait."""
+        return np.broadcast_to(self.keeping.left, self.cohort.n) if self.keeping.W else self._one
+
+    @cached_property
+    def _one(self) -> Ints:
+        return np.ones(self.cohort.n, np.int64)
 
     def solved(self, c: float, evenness: Evenness = SOFTFAIR) -> Solved:
         """Gains, bonuses and prices at multiplier c; the last solution is remembered."""
@@ -220,20 +281,29 @@ class SiteCohort:
 
     def _solve(self, c: float, evenness: Evenness) -> Solved:
         given = (self.cohort, self.k, self.horizon, 1.0)
+        if self.promised:
+            W, floor, _ = self.keeping
+            found = solve_promised(*given, c, W, floor, self.left if W else None)
+            return Solved(found, np.zeros(self.cohort.n), 0.0)
         if evenness.is_softfair or self.k in (0, self.cohort.n) or c == 0:  # or chances are equal
             return Solved(solve_priced(*given, c), np.zeros(self.cohort.n), 0.0)
         fitted = evenness.policy(c).fit(*given)
         assert isinstance(fitted.values, PriceValues | BonusValues)
         return Solved(fitted.values, fitted.bonus, fitted.mu)
 
-    def values(self, c: float) -> PriceValues | BonusValues:
+    def values(self, c: float) -> PriceValues | BonusValues | PromisedValues:
         """Gains and prices at multiplier c, without evenness."""
         return self.solved(c).values
 
     def scores(self, c: float, evenness: Evenness = SOFTFAIR) -> Floats:
-        """Expected gain lambda_0 from a contact now [n], over the states a person may be in."""
-        solved = self.solved(c, evenness)
-        sums: Floats = np.sum(solved.values.rows(0, 1)[0] * self.cohort.start, axis=1)
+        """Expected gain lambda_0 from a contact now [n], over the states a person may be in.
+
+        Who must be on this list has the gain of being on it rather than on the next.
+        """
+        solved, n = self.solved(c, evenness), self.cohort.n
+        rows = solved.values.rows(0, 1)[0].reshape(n, self.layers, -1)
+        layer = np.minimum(np.maximum(self.left, 2), self.layers) - 1
+        sums: Floats = np.sum(rows[np.arange(n), layer] * self.cohort.start, axis=1)
         return sums - solved.bonus
 
     def follow(self, c: float | None, evenness: Evenness = SOFTFAIR) -> Followed:
@@ -245,38 +315,52 @@ class SiteCohort:
         the reward of decision t is that of the state reached, sum_s x_{t+1}(s) r(s).
         """
         reward, contacts = 0.0, np.zeros(self.cohort.n)
-        for first in range(0, self.cohort.n, SLICE):
-            which = np.arange(first, min(first + SLICE, self.cohort.n))
+        for which in self._parts():
             part = self.cohort.subset(which)
-            x = part.start.copy()  # [n, S]
+            x = np.zeros((part.n, self.layers, part.S))
+            x[np.arange(part.n), self.left[which] - 1] = part.start
             for inverse in self._inverse_chances(c, evenness, part, which):
-                active = x / inverse  # [n, S]
-                contacts[first : first + part.n] += active.sum(axis=1)
-                x = np.einsum("is,ist->it", x - active, part.P[:, 0]) + np.einsum(
-                    "is,ist->it", active, part.P[:, 1]
-                )
-                reward += float(np.sum(x * part.reward))
+                active = x / inverse.reshape(x.shape)
+                listed = active.sum(axis=1)  # [n, S]
+                contacts[which] += listed.sum(axis=1)
+                x = np.matmul(x - active, part.P[:, 0])
+                if self.layers > 1:  # one list less is left; nobody remains who had one
+                    x = np.concatenate([x[:, 1:], np.zeros_like(x[:, :1])], axis=1)
+                x[:, -1] += np.matmul(listed[:, None], part.P[:, 1])[:, 0]
+                reward += float(np.sum(x * part.reward[:, None]))
         return Followed(reward, contacts)
 
+    def _parts(self) -> Iterator[Ints]:
+        """Places of some of the people at a time."""
+        size = max(1, SLICE // self.layers)
+        for first in range(0, self.cohort.n, size):
+            yield np.arange(first, min(first + size, self.cohort.n))
+
     def chances(self, c: float, evenness: Evenness = SOFTFAIR) -> Iterator[tuple[Ints, Floats]]:
-        """Some of the people at a time: their places, and pi_t(s) [T, m, S] of each."""
-        for first in range(0, self.cohort.n, SLICE):
-            part = np.arange(first, min(first + SLICE, self.cohort.n))
+        """Some of the people at a time: their places, and pi_t(d, s) [T, m, layers S] of each."""
+        for part in self._parts():
             inverse = self._inverse_chances(c, evenness, self.cohort.subset(part), part)
             yield part, 1 / np.stack(list(inverse))
 
     def _inverse_chances(
         self, c: float | None, evenness: Evenness, part: Cohort, which: Ints
     ) -> Iterator[Floats]:
-        """1 / pi_t(s) [n, S] of some of the people for t = 0, ..., T - 1; inf for no contact."""
+        """1 / pi_t(d, s) [n, layers S] of some of the people for t = 0, ..., T - 1; inf: never."""
         if c is None:
-            yield from (np.full((part.n, part.S), np.inf) for _ in range(self.horizon))
+            never = np.full((part.n, self.layers * part.S), np.inf)
+            yield from (never for _ in range(self.horizon))
             return
+        W, floor, _ = self.keeping
         values = self.solved(c, evenness).part(part, which)
-        gains = values.rows(0, self.horizon)  # lambda_t(s), with the bonus [T, n, S]
+        gains = values.rows(0, self.horizon)  # lambda_t(s), with the bonus [T, n, layers S]
         for theta, gain in zip(values.theta, gains, strict=True):
             with np.errstate(over="ignore"):
-                yield 1 + np.exp(theta - values.c * gain)
+                inverse = 1 + np.exp(theta - values.c * gain)
+            if floor > 0:
+                inverse = np.minimum(inverse, 1 / floor)
+            if W:
+                inverse[:, : part.S] = 1.0  # who has one list left is on it
+            yield inverse
 
 
 class Reach(NamedTuple):
@@ -347,9 +431,10 @@ def weigh(
     worth = Worth(*np.full((3, n), np.nan))
     tail = (1 - level) / 2
     for cohort in cohorts:
-        for part, chance in cohort.chances(c, evenness):
+        for part, by_layer in cohort.chances(c, evenness):
             who = cohort.who[part]
-            some = cohort.cohort.subset(part)
+            some, left = cohort.cohort.subset(part), cohort.left[part]
+            chance = by_layer.reshape(len(by_layer), len(part), cohort.layers, -1)
             gained, now = np.empty(len(who)), np.empty((L, len(who)))
             for number in range(L):
                 P = model.drawn(number, who)
@@ -359,6 +444,7 @@ def weigh(
                     PEOPLE_A_THREAD,
                     P,
                     chance,
+                    left,
                     reached[number],
                     some.start,
                     some.reward,
@@ -400,9 +486,10 @@ class Prospects:
         who = np.concatenate([cohort.who for cohort in cohorts])
         self._codes = None if codes is None else codes[who]
         self._horizon = cohorts[0].horizon
-        self._without = sum(cohort.follow(None).reward for cohort in cohorts)
+        freely = [cohort.freely for cohort in cohorts]
+        self._without = sum(cohort.follow(None).reward for cohort in freely)
         self.hardest = max(hard_multiplier(cohort.cohort) for cohort in cohorts)
-        most = sum(cohort.follow(math.inf).reward for cohort in cohorts)
+        most = sum(cohort.follow(math.inf).reward for cohort in freely)
         self.most_effective_gained = most - self._without
 
     def at(self, c: float) -> Outlook:
@@ -464,13 +551,19 @@ def choose_c(cohorts: Sequence[SiteCohort], settings: Settings, people: People) 
     prospects = Prospects(cohorts, people, column, settings.evenness)
     cost = _cost_of_sites(cohorts, people, prospects.most_effective_gained)
     if target is None:
-        return replace(prospects.at(settings.c), sites_cost=cost)
-    return replace(
-        _found(prospects, target, settings.c),
-        target=target,
-        most_effective_gained=prospects.most_effective_gained,
-        sites_cost=cost,
-    )
+        found = replace(prospects.at(settings.c), sites_cost=cost)
+    else:
+        found = replace(
+            _found(prospects, target, settings.c),
+            target=target,
+            most_effective_gained=prospects.most_effective_gained,
+            sites_cost=cost,
+        )
+    if not any(cohort.promised for cohort in cohorts):
+        return found
+    free = Prospects([cohort.freely for cohort in cohorts], people).at(found.c).gained
+    cost = max(0.0, 1 - found.gained / free) if free > 0 else None
+    return replace(found, promise=settings.promise, promise_cost=cost)
 
 
 def _cost_of_sites(cohorts: Sequence[SiteCohort], people: People, gained: float) -> float | None:

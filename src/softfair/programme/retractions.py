@@ -30,10 +30,12 @@ class Retracted:
     round: int | None
 
 
-def retracted_batches(connection: Connection) -> frozenset[int]:
-    """Numbers of the batches that are not in force."""
+def retracted_batches(connection: Connection, upto: int | None = None) -> frozenset[int]:
+    """Numbers of the batches that are not in force, or were not when ``upto`` was the last one."""
     b = store.batch
     query = sa.select(b.c.id, b.c.retracts).where(b.c.retracts.is_not(None))
+    if upto is not None:
+        query = query.where(b.c.id <= upto)
     gone: set[int] = set()
     # From the last one on: a retraction that was itself retracted does nothing.
     for number, retracts in connection.execute(query.order_by(b.c.id.desc())):

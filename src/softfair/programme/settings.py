@@ -19,6 +19,7 @@ from ..solvers.realised import GOALS
 from . import store
 from .dates import Calendar, length_of
 from .luck import SEED_BITS
+from .promises import NO_PROMISE, Promise
 from .retractions import retracted_batches
 from .store import Connection, Store, c_from_json, c_to_json, sign
 
@@ -209,6 +210,7 @@ class Settings:
     c: float = 10.0  # how strongly gain counts; inf: the k who gain most
     target: Target | None = None  # instead of c
     evenness: Evenness = SOFTFAIR  # what is added to the gain, so that help is more even
+    promise: Promise = NO_PROMISE  # what every draw keeps
     cooldown: int = 0  # rounds after a contact in which a person is not drawn again
     # Group column towards whose mean estimates are drawn; None: the first that has few values.
     shrink: str | None = None
@@ -233,6 +235,11 @@ class Settings:
             raise InvalidInput(
                 f"a target is for SoftFair, and the policy is {self.evenness}; "
                 "say --target none, or --policy SoftFair"
+            )
+        if not self.promise.is_none and not self.evenness.is_softfair:
+            raise InvalidInput(
+                f"a promise is for SoftFair, and the policy is {self.evenness}; "
+                "say --promise none, or --policy SoftFair"
             )
         if self.shrink is not None and self.shrink in self.protected:
             raise InvalidInput(
@@ -348,6 +355,7 @@ class Settings:
         stored["protected"] = tuple(stored.get("protected", ()))
         stored["target"] = stored["target"] and Target(**stored["target"])
         stored["evenness"] = Evenness(**stored.get("evenness", {}))
+        stored["promise"] = Promise(**stored.get("promise", {}))
         exceptions = stored.get("exceptions", {})
         stored["exceptions"] = {int(at): k for at, k in exceptions.items()}
         return cls(**stored)

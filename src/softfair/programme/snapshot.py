@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -256,9 +257,28 @@ def how_many(database: Store) -> int:
         return people.n - len(people.unnamed)
 
 
-def load_people(connection: Connection) -> People:
-    """Everybody, with the facts of the latest batch in force that has any about them."""
-    names, gone = names_of(connection), retracted_batches(connection)
+class AsOf(NamedTuple):
+    """What was known at an earlier moment, without what was changed shortly before it.
+
+    A fact or an observation of a batch after ``before`` counts if there was none before, so that
+    what is new is known and what was changed is not.
+    """
+
+    before: int  # the last batch whose changes count
+    upto: int  # the last batch that was there
+
+
+def load_people(connection: Connection, at: AsOf | None = None) -> People:
+    """Everybody, with the facts of the latest batch in force that has any about them.
+
+    Parameters
+    ----------
+    connection
+        Of any transaction.
+    at
+        Of an earlier moment. Default: now.
+    """
+    names, gone = names_of(connection), retracted_batches(connection, at and at.upto)
     f, p = store.person_fact, store.person
     groups = ["{}"] * len(names)
     facts_of = ("enrolled", "departed", "opted_out", "reserved", "absent_from", "absent_to")
@@ -268,6 +288,15 @@ def load_people(connection: Connection) -> People:
         f.c.person, f.c.groups, *(sa.func.coalesce(column, UNKNOWN) for column in numbers)
     ).order_by(f.c.batch)  # so that a later batch overwrites an earlier one
     added = sa.select(p.c.id)
+    if at is not None:
+        earlier = f.alias()
+        known = sa.exists().where(
+            earlier.c.person == f.c.person,
+            earlier.c.batch <= at.before,
+            earlier.c.batch.not_in(list(gone)),
+        )
+        query = query.where(f.c.batch <= at.upto, (f.c.batch <= at.before) | ~known)
+        added = added.where(p.c.batch <= at.upto)
     if gone:
         query = query.where(f.c.batch.not_in(list(gone)))
         added = added.where(p.c.batch.not_in(list(gone)))
@@ -289,7 +318,9 @@ def load_details(connection: Connection) -> dict[int, dict[str, str]]:
     return {person: json.loads(text) for person, text in connection.execute(query) if text}
 
 
-def load_history(connection: Connection, first: int = 0, last: int = STRIDE - 1) -> History:
+def load_history(
+    connection: Connection, first: int = 0, last: int = STRIDE - 1, at: AsOf | None = None
+) -> History:
     """Observations, each as the latest batch that knew it has it.
 
     Parameters
@@ -298,6 +329,8 @@ def load_history(connection: Connection, first: int = 0, last: int = STRIDE - 1)
         Of any transaction.
     first, last
         The rounds to load, both included.
+    at
+        Of an earlier moment. Default: now.
     """
     o = store.observation
     if (many := connection.execute(sa.select(sa.func.count()).select_from(o)).scalar_one()) > MANY:
@@ -311,8 +344,10 @@ def load_history(connection: Connection, first: int = 0, last: int = STRIDE - 1)
     )
     packed = sa.cast(o.c.batch, sa.BigInteger) * BATCH + state_and_contact
     query = sa.select(key, packed).where(o.c.round.between(first, last))
-    if gone := retracted_batches(connection):
+    if gone := retracted_batches(connection, at and at.upto):
         query = query.where(o.c.batch.not_in(list(gone)))
+    if at is not None:
+        query = query.where(o.c.batch <= at.upto)
     rows = fetch(connection, query, np.int64)
     if not len(rows):
         return History(*np.empty((4, 0), np.int64))
@@ -320,6 +355,11 @@ def load_history(connection: Connection, first: int = 0, last: int = STRIDE - 1)
     ascending = np.diff(rows[:, 0])
     if not ((ascending > 0) | ((ascending == 0) & (np.diff(rows[:, 1]) > 0))).all():
         rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    if at is not None:
+        newer = rows[:, 1] // BATCH > at.before
+        begins = np.flatnonzero(np.diff(rows[:, 0], prepend=-1))
+        known = np.repeat(~newer[begins], np.diff([*begins, len(rows)]))
+        rows = rows[~(newer & known)]
     keys, states, contacts = rows[:, 0], rows[:, 1] % BATCH // 4 - 1, rows[:, 1] % 4 - 1
     starts = np.flatnonzero(np.diff(keys, prepend=-1))  # first row of each person and round
 

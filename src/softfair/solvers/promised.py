@@ -27,8 +27,10 @@ from .values import Info
 __all__ = ["PromisedValues", "promised_bound", "solve_promised"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 TOLERANCE = 1e-4  # relative gap between expected and allowed active arms; see `solve_promised`
+SURE, TINY = 700.0, 1e-300  # log-odds of what is certain; the least chance that has log-odds
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,15 @@ class _Pass:
 
     W: int  # 0: no deadline
     floor: float
+    left: Ints  # [n] or [1] decisions that each arm has left at the start
 
     def __call__(
         self, cohort: Cohort, theta: Floats, c: float, gamma: float, rule: RuleCode
     ) -> Floats:
-        arms = (cohort.P, cohort.reward_rows, cohort.start_rows)
+        # A sample has its arms spread evenly over the cohort (`budget.sample_of`).
+        many = len(self.left)
+        left = self.left if many == 1 else self.left[np.arange(cohort.n) * many // cohort.n]
+        arms = (cohort.P, cohort.reward_rows, cohort.start_rows, left)
         args = (*arms, theta, c, gamma, int(rule), self.W, self.floor)
         total: Floats = np.sum(map_parts(waiting.sweep, cohort.n, waiting.PART, *args), axis=0)
         return total
@@ -94,14 +100,21 @@ class PromisedValues:
 
 
 def solve_promised(
-    cohort: Cohort, k: Budget, horizon: int, gamma: float, c: float, W: int, floor: float
+    cohort: Cohort,
+    k: Budget,
+    horizon: int,
+    gamma: float,
+    c: float,
+    W: int,
+    floor: float,
+    left: Ints | None = None,
 ) -> PromisedValues:
     """Gains at the prices for which k arms are expected to be active at every step.
 
     Parameters
     ----------
     cohort : Cohort
-        The arms; each starts with W decisions before it.
+        The arms.
     k : int or array_like [T]
         Arms helped at every decision, or at each; n <= k W if W > 0, and n floor <= k.
     horizon : int
@@ -114,6 +127,8 @@ def solve_promised(
         The longest wait, 0 if none is promised.
     floor : float
         The least chance, 0 if none is promised.
+    left : ndarray of int [n], optional
+        Decisions within which each arm must be helped, between 1 and W. Default: W.
 
     Returns
     -------
@@ -139,18 +154,36 @@ def solve_promised(
         info = Info("priced", multiplier, 0.0, TOLERANCE, 0)
         theta = steps.every([], 0.0)
         return PromisedValues(cohort, gamma, theta, 0.0, RuleCode.JOINT, W, 0.0, info)
+    begin = np.array([max(W, 1)]) if left is None or not W else np.asarray(left, np.int64)
     if multiplier == 0:  # a lottery heeds no price: everybody who is not due has the same chance
-        some = steps.k[steps.open]
-        theta = steps.every([math.log((cohort.n - each) / each) for each in some], 0.0)
+        theta = _lottery(np.broadcast_to(begin, cohort.n), steps.k, W)
         info = Info("priced", multiplier, 0.0, TOLERANCE, 0)
         return PromisedValues(cohort, gamma, theta, 0.0, rule, W, floor, info)
-    solution = balance(cohort, k, horizon, gamma, multiplier, rule, TOLERANCE, _Pass(W, floor))
+    one_pass = _Pass(W, floor, begin)
+    solution = balance(cohort, k, horizon, gamma, multiplier, rule, TOLERANCE, one_pass)
     info = Info("priced", multiplier, solution.residual, TOLERANCE, solution.passes)
     if not info.converged:
         what = f"prices at c = {multiplier:g}: expected active arms differ from k at some step"
         remedy = "the promise is kept all the same; choose a smaller c_value, or promise less"
         warn(NotConverged(what, info.residual, TOLERANCE, remedy))
     return PromisedValues(cohort, gamma, solution.theta, multiplier, rule, W, floor, info)
+
+
+def _lottery(left: Ints, k: Floats, W: int) -> Floats:
+    """theta_t [T] at which who is due and a lottery among all others are k_t active arms.
+
+    Who is due does not depend on states, so that the numbers with each deadline follow by hand.
+    """
+    waiting = np.bincount(left, minlength=W + 2).astype(np.float64)  # [W + 2] by decisions left
+    n, theta = len(left), np.empty(len(k))
+    for t, places in enumerate(k):
+        due = waiting[1] if W else 0.0
+        chance = min(max(0.0, (places - due) / (n - due)), 1.0) if n > due else 0.0
+        theta[t] = -SURE if chance == 1 else math.log1p(-chance) - math.log(max(chance, TINY))
+        if W:
+            waiting[:-1] = (1 - chance) * waiting[1:]
+            waiting[0], waiting[W] = 0.0, due + chance * (n - due)
+    return theta
 
 
 def promised_bound(
@@ -179,7 +212,8 @@ def promised_bound(
     True
     """
     refuse_costs(cohort, "a promise")
-    sample, c, one_pass = sample_of(cohort), hard_multiplier(cohort), _Pass(W, floor)
+    one_pass = _Pass(W, floor, np.array([max(W, 1)]))
+    sample, c = sample_of(cohort), hard_multiplier(cohort)
     steps, price = Steps.of(k, horizon, cohort.n, 0.0), np.zeros(horizon)
     if steps.open.any():
         k_sample = steps.k * sample.n / cohort.n

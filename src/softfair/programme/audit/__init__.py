@@ -40,7 +40,8 @@ def audit(database: Store, cs: Sequence[float] = (), names: int = 0) -> Audit:
     cs : sequence of float, optional
         Multipliers c of other policies to estimate, instead of half and twice the programme's own.
     names : int, optional
-        How many of those who wait longest to name.
+        How many to name of those who wait longest, and of those who are on a list, or not, by what
+        was done shortly before it.
 
     Returns
     -------
@@ -97,7 +98,7 @@ def measure(evidence: Evidence, cs: Sequence[float] = (), names: int = 0) -> Aud
         drift=flag(drift, alarm),
         recent=recent,
         histograms=histograms,
-        deeds=evidence.deeds,
+        deeds=tuple(one.named(names) for one in evidence.deeds),
         entries=evidence.check.entries,
         wrong=evidence.check.wrong,
         checkpoint=evidence.check.checkpoint,

@@ -2,13 +2,15 @@
 
 Three things are looked at in each planned round: where the luck of the draw came from, how often
 the plan was made and how many names that exchanged, and what was changed between the last record
-and the plan (who may be drawn, and what was recorded before), by whom and when.
+and the plan (who may be drawn, and what was recorded before), by whom and when. Luck belongs to
+persons, so that the list can be drawn again without these changes: who is on the list by them, and
+who is not, is told for the last rounds that had any.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,9 +18,37 @@ import sqlalchemy as sa
 from .. import store
 from ..chain import Entry
 from ..luck import Luck, Source
-from ..store import Connection
+from ..plans.counterfactual import list_without
+from ..plans.replaying import UNREADABLE
+from ..store import Connection, names_of
 
-__all__ = ["DeedRow", "deeds_of"]
+__all__ = ["DeedRow", "Exchange", "deeds_of"]
+
+
+MOST_DRAWN_AGAIN = 5  # rounds: each takes as long as two plans
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Who is on a list by what was done, and who is not.
+
+    Attributes
+    ----------
+    entered, left : int
+        How many are on the list in force by it, and how many would be without it.
+    entered_people, left_people : tuple of str
+        Identifiers of those, if they are to be named.
+    """
+
+    entered: int
+    left: int
+    entered_people: tuple[str, ...] = ()
+    left_people: tuple[str, ...] = ()
+
+    def named(self, names: int) -> Exchange:
+        """With so many names of either kind."""
+        first = self.entered_people[:names], self.left_people[:names]
+        return Exchange(self.entered, self.left, *first)
 
 
 @dataclass(frozen=True)
@@ -43,6 +73,12 @@ class DeedRow:
         States and contacts known before that were changed in that time.
     by : tuple of str
         Who made these changes, and when.
+    replanned : Exchange, optional
+        The list in force against the first version's; None: there is one version.
+    changed : Exchange, optional
+        The list in force against that without the changes between the last record and the plan,
+        with the same luck, estimates and c; None: there were none, or it was not or cannot be
+        drawn again.
     """
 
     round: int
@@ -53,6 +89,16 @@ class DeedRow:
     eligibility: int
     corrected: int
     by: tuple[str, ...]
+    replanned: Exchange | None = None
+    changed: Exchange | None = None
+
+    def named(self, names: int) -> DeedRow:
+        """With so many names of those who are on the list by what was done, and who are not."""
+        return replace(
+            self,
+            replanned=self.replanned and self.replanned.named(names),
+            changed=self.changed and self.changed.named(names),
+        )
 
 
 def deeds_of(connection: Connection, entries: Sequence[Entry]) -> tuple[DeedRow, ...]:
@@ -70,14 +116,41 @@ def deeds_of(connection: Connection, entries: Sequence[Entry]) -> tuple[DeedRow,
     plans: dict[int, list[Any]] = {}
     for row in connection.execute(sa.select(*columns).order_by(p.c.round, p.c.version)).all():
         plans.setdefault(row.round, []).append(row)
-    return tuple(_deed(connection, versions, entries) for _, versions in sorted(plans.items()))
+    rows, again = [], MOST_DRAWN_AGAIN
+    names = names_of(connection)
+    for _, versions in sorted(plans.items(), reverse=True):
+        deed, before = _deed(connection, versions, entries, names)
+        if deed.by and before is not None and again:
+            again -= 1
+            deed = replace(deed, changed=_changed(connection, versions[-1].id, before, names))
+        rows.append(deed)
+    return tuple(reversed(rows))
+
+
+def _changed(connection: Connection, plan: int, before: int, names: list[str]) -> Exchange | None:
+    """Who is on a list by the changes after a batch; None: that cannot be told."""
+    try:
+        without = list_without(connection, plan, before)
+    except UNREADABLE:  # the check tells
+        return None
+    if without is None:
+        return None
+    return _exchange(_listed(connection, plan), set(without.tolist()), names)
+
+
+def _exchange(now: set[int], otherwise: set[int], names: list[str]) -> Exchange:
+    entered, left = sorted(now - otherwise), sorted(otherwise - now)
+    people = tuple(names[i] for i in entered), tuple(names[i] for i in left)
+    return Exchange(len(entered), len(left), *people)
 
 
 def _deed(
     connection: Connection,
     versions: Sequence[Any],  # rows of the table of plans
     entries: Sequence[Entry],
-) -> DeedRow:
+    names: list[str],
+) -> tuple[DeedRow, int | None]:
+    """What was done around a plan, and the last batch before."""
     first, last = versions[0], versions[-1]
     lucks = [_luck(row.luck) for row in versions]
     drawn = {luck.commitment for luck in lucks if luck is not None}
@@ -88,16 +161,19 @@ def _deed(
     ).scalar()
     eligibility, corrected, batches = _changes(connection, before, last.batch)
     source = lucks[-1].source if lucks[-1] is not None else "position"
-    return DeedRow(
+    old, new = _listed(connection, first.id), _listed(connection, last.id)
+    row = DeedRow(
         round=last.round,
         luck=str(source),
         versions=len(versions),
-        exchanged=len(_listed(connection, first.id) - _listed(connection, last.id)),
+        exchanged=len(old - new),
         commitments=len(set(committed) - drawn),
         eligibility=eligibility,
         corrected=corrected,
         by=tuple(dict.fromkeys(_writer(entries, number) for number in batches)),
+        replanned=_exchange(new, old, names) if len(versions) > 1 else None,
     )
+    return row, before
 
 
 def _luck(text: str | None) -> Luck | None:

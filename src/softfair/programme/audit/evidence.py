@@ -5,6 +5,7 @@ The other rooms of the audit take what they need from here and read no database.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +25,7 @@ from ..checks import Check, check_in
 from ..eligibility import WAITING, Site, Status, sites_of
 from ..models import UNIT, Model, load_model
 from ..plans import plan_rows
+from ..plans.keeping import Kept
 from ..settings import Settings
 from ..snapshot import History, People, load_history, load_people
 from ..store import Connection, Store
@@ -77,6 +79,7 @@ class Planned:
     after: Ints  # state at the start of the next
     # 1: called from the reserve, 2: by an officer's decision; empty: nobody was
     called: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    kept: Kept | None = None  # of a promise; None: there was none, or it cannot be read
 
     def __post_init__(self) -> None:
         if not len(self.called):
@@ -86,6 +89,12 @@ class Planned:
     def drawn_by(self) -> Floats:
         """What the chances follow: gain, and what evenness adds to it."""
         return self.score + self.bonus
+
+    @property
+    def due(self) -> Ints:
+        """Lists within which each had to be on one, this one included; 0: not promised."""
+        promised = self.kept is not None and len(self.kept.due) == len(self.person)
+        return self.kept.due if self.kept and promised else np.zeros(len(self.person), np.int64)
 
     @cached_property
     def in_draw(self) -> Bools:
@@ -401,6 +410,14 @@ def _readable_model(connection: Connection, number: int, S: int) -> Model | None
         return None
 
 
+def _kept(outlook: str) -> Kept | None:
+    """What a plan kept of a promise, as far as it can be read: the check tells of what cannot."""
+    try:
+        return Kept.from_json(json.loads(outlook))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
 def _called(connection: Connection, plan: int, person: Ints) -> Ints:
     """Who was called from the reserve of a plan: 1 in order, 2 by an officer's decision [m]."""
     calls = {i: one for i, one in calls_of(connection, plan).items() if one.calls}
@@ -456,6 +473,7 @@ def plans_in_force(connection: Connection, people: People, history: History) -> 
                 contacted=contacted[person],
                 after=after[person],
                 called=_called(connection, row.id, person),
+                kept=_kept(row.outlook),
             )
         )
     return planned

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ..words import ROUNDING, percent
+from .deeds import Exchange
 from .memory import AFTER_CONTACT
 from .off_policy import LOTTERY
 from .result import Audit
@@ -86,16 +88,36 @@ def deeds(audit: Audit) -> Iterator[str]:
         if any(changes):
             yield (
                 f"{LOOK} round {audit.at(row.round)}: between the last record and the plan, "
-                f"{' and '.join(filter(None, changes))} (by {_rounds(list(row.by))})."
+                f"{' and '.join(filter(None, changes))} (by {_rounds(list(row.by))})"
+                f"{_without(row.changed)}."
             )
         if row.exchanged:
             yield (
                 f"{LOOK} round {audit.at(row.round)}: {count(row.exchanged, 'name')} of its first "
-                "list not on the list in force."
+                f"list not on the list in force{_named(row.replanned)}."
             )
         if row.commitments:
             commitments = count(row.commitments, "commitment")
             yield f"{LOOK} round {audit.at(row.round)}: {commitments} never drawn."
+
+
+def _without(changed: Exchange | None) -> str:
+    """What the list would have been without changes, as the end of a sentence."""
+    if changed is None:
+        return ""
+    if not changed.entered and not changed.left:
+        return "; the list would have been the same without"
+    on, off = count(changed.entered, "person", "people"), changed.left
+    return f"; by that {on} came onto the list and {off} went off it{_named(changed)}"
+
+
+def _named(exchange: Exchange | None) -> str:
+    """Who is on the list by what was done and who is not, in brackets, if they are to be named."""
+    if exchange is None:
+        return ""
+    parts = [("on: ", exchange.entered_people), ("off: ", exchange.left_people)]
+    said = "; ".join(text + ", ".join(who) for text, who in parts if who)
+    return f" ({said})" if said else ""
 
 
 def _rounds(names: list[str]) -> str:
@@ -210,6 +232,35 @@ def waits(audit: Audit) -> Iterator[str]:
         )
 
 
+def promises(audit: Audit) -> Iterator[str]:
+    """Whether what was promised was kept, measured from the lists and chances themselves."""
+    waits = [row for row in audit.rounds if row.wait]
+    broken = [row for row in waits if row.longest_off >= row.wait]
+    for row in broken:
+        yield (
+            f"{LOOK} round {audit.at(row.round)}: everybody was promised a place on one of any "
+            f"{row.wait} lists in a row, and somebody has been left off {row.longest_off}."
+        )
+    if waits and not broken:
+        places = count(sum(row.by_promise for row in waits), "place")
+        closest = max(waits, key=lambda row: row.longest_off - row.wait)
+        yield (
+            f"The promised wait was kept in all {len(waits)} of {len(audit.rounds)} rounds that "
+            f"had one: nobody in the draw was left off more than {closest.longest_off} lists in a "
+            f"row where one of any {closest.wait} was promised; {places} went to people whose last "
+            "list it was."
+        )
+    floors = [row for row in audit.rounds if row.least]
+    for row in floors:
+        if row.lowest < row.least * (1 - ROUNDING):
+            yield (
+                f"{LOOK} round {audit.at(row.round)}: a chance of at least {percent(row.least)} "
+                f"was promised, and somebody had {percent(row.lowest)}."
+            )
+    if floors and all(row.lowest >= row.least * (1 - ROUNDING) for row in floors):
+        yield f"The promised least chance was kept in all {len(floors)} rounds that had one."
+
+
 def soft_fairness(audit: Audit) -> Iterator[str]:
     """Whether anybody was favoured over someone who would gain more."""
     evened = [row.for_evenness for row in audit.fairness if row.for_evenness is not None]
@@ -222,6 +273,12 @@ def soft_fairness(audit: Audit) -> Iterator[str]:
             "Nobody had a lower probability than someone for whom gain and evenness together "
             f"count less. In {sum(evened)} pairs who would gain less had the higher probability, "
             "for evenness: EvenHanded is fair in that sense, and not in that of gain alone."
+        )
+    elif earlier := [row.for_promise for row in audit.fairness if row.for_promise is not None]:
+        yield (
+            "Nobody had a lower probability than someone who would gain less and had as many lists "
+            f"left. In {sum(earlier)} pairs who would gain less had the higher probability, and "
+            "another number of lists left: a promised wait is fair in that sense."
         )
     elif any(row.pairs for row in audit.fairness):
         across = sum(row.unfair_across for row in audit.fairness)
@@ -387,6 +444,7 @@ FINDINGS: tuple[Callable[[Audit], Iterator[str]], ...] = (
     reserves,
     never_listed,
     waits,
+    promises,
     soft_fairness,
     without_site,
     protected,

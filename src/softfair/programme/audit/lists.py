@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from ... import metrics
 from ..eligibility import Status
+from ..plans.keeping import clock_of, left_off_lists
+from ..promises import NO_PROMISE
 from .evidence import Planned, draws
 from .statistics import JointTest, Tally, joint_test, wilson
 
@@ -26,6 +28,7 @@ __all__ = [
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 MOST_BINS = 10
 LEAST_VARIANCE = 5.0  # of the number listed in a bin: enough for the normal law
@@ -53,6 +56,11 @@ class RoundRow:
     called: int = 0  # from the reserve
     called_reached: int = 0  # of these
     overrides: int = 0  # of these, by an officer's decision
+    wait: int = 0  # promised: of so many lists in a row everybody is on one; 0: not promised
+    least: float = 0.0  # chance that was promised
+    by_promise: int = 0  # listed because it was the last list that their time allowed
+    longest_off: int = 0  # lists in a row that somebody in the draw has been left off, if promised
+    lowest: float = 1.0  # chance of anybody in the draw
 
 
 def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
@@ -69,7 +77,15 @@ def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
         A row a round.
     """
     rows = []
+    clocks: dict[int, NDArray[np.int8]] = {}
     for one in planned:
+        clock = clock_of(one.status, one.site, one.listed, one.sites)
+        clocks[one.round] = clock
+        promise = NO_PROMISE if one.kept is None else one.kept.promise
+        off = np.zeros(len(one.person), np.int64)
+        if promise.W:
+            counted = [clocks[at] for at in reversed(clocks) if at >= promise.since]
+            off = left_off_lists(counted, len(one.person))
         listed, known, contacted = one.listed == 1, one.contacted >= 0, one.contacted == 1
         called = (one.called > 0) & ~listed
         rows.append(
@@ -92,6 +108,11 @@ def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
                 called=int(called.sum()),
                 called_reached=int((called & contacted).sum()),
                 overrides=int((called & (one.called == 2)).sum()),
+                wait=promise.W,
+                least=promise.floor,
+                by_promise=int((listed & (one.due == 1)).sum()),
+                longest_off=int(off[one.in_draw].max(initial=0)),
+                lowest=float(one.probability[one.in_draw].min(initial=1.0)),
             )
         )
     return tuple(rows)
@@ -216,6 +237,9 @@ class FairnessRow:
     for_evenness: int | None = None
     sites: int = 1  # with a draw of their own
     unfair_across: int = 0  # pairs of people of different sites of whom the same is so
+    # Pairs in which who would gain less had the higher probability, and another number of lists
+    # left; None where no wait was promised. Those with as many left are among the unfair pairs.
+    for_promise: int | None = None
 
 
 def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
@@ -238,18 +262,27 @@ def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
             score, p = one.drawn_by[draw], one.probability[draw]
             less_gain += int(metrics.unfair_pairs(p, one.score[draw]))
             pairs += len(draw) * (len(draw) - 1) // 2
-            unfair_here = int(metrics.unfair_pairs(p, score))
-            unfair += unfair_here
-            if unfair_here:
-                # Of equal scores the lowest probability comes first, so that a running maximum
-                # sets nobody against another with the same score.
-                ordered = p[np.lexsort((p, score))]
-                largest = max(largest, float(np.max(np.maximum.accumulate(ordered) - ordered)))
+            for alike in _with_as_many_left(one.due[draw]):
+                unfair_here = int(metrics.unfair_pairs(p[alike], score[alike]))
+                unfair += unfair_here
+                if unfair_here:
+                    # Of equal scores the lowest probability comes first, so that a running maximum
+                    # sets nobody against another with the same score.
+                    ordered = p[alike][np.lexsort((p[alike], score[alike]))]
+                    largest = max(largest, float(np.max(np.maximum.accumulate(ordered) - ordered)))
         for_evenness = less_gain if one.bonus.any() else None
+        for_promise = less_gain - unfair if one.due.any() else None
         sites = sum(1 for _ in one.site_draws())
         across = 0
-        if sites > 1:
+        if sites > 1 and for_promise is None:
             all_ = one.in_draw
             across = int(metrics.unfair_pairs(one.probability[all_], one.drawn_by[all_])) - unfair
-        rows.append(FairnessRow(one.round, pairs, unfair, largest, for_evenness, sites, across))
+        rows.append(
+            FairnessRow(one.round, pairs, unfair, largest, for_evenness, sites, across, for_promise)
+        )
     return tuple(rows)
+
+
+def _with_as_many_left(due: Ints) -> list[Ints]:
+    """Places of those who have the same number of lists left, for each number."""
+    return [np.flatnonzero(due == left) for left in np.unique(due)]

@@ -52,6 +52,14 @@ Kind = Annotated[
 @commands.command(epilog=examples("softfair audit", "softfair audit --html audit.html"))
 def audit(
     db: Database = "softfair.db",
+    names: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="How many to name of those who wait longest, and of those who are on a list or "
+            "not by changes shortly before it.",
+        ),
+    ] = 0,
     as_json: Json = False,
     as_csv: Csv = False,
     html: Annotated[
@@ -66,7 +74,7 @@ def audit(
     from ..audit import audit as examine
     from ..audit import show, write_page
 
-    result = examine(open_store(db))
+    result = examine(open_store(db), names=names)
     if html is not None:
         write_page(result, html)
         print(html, file=sys.stderr)

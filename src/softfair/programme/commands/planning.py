@@ -28,7 +28,7 @@ from .shared import (
 if TYPE_CHECKING:
     from ..changes import Since
     from ..plans import Commitment, Plan
-    from ..settings import Evenness, Settings, Target
+    from ..settings import Settings
     from ..store import Store
 
 Replan = Annotated[
@@ -43,6 +43,15 @@ TargetOfPlan = Annotated[
     str | None,
     typer.Option(
         help="For this plan: benefit=95%, wait=8, or region=0.5.", show_default="the programme's"
+    ),
+]
+PromiseOfPlan = Annotated[
+    str | None,
+    typer.Option(
+        "--promise",
+        help="For this plan, for certain: wait=8 (lists; on one of any 8 in a row), chance=0.5% "
+        "(nobody's below), or none.",
+        show_default="the programme's",
     ),
 ]
 # Options of commit, then draw.
@@ -68,6 +77,7 @@ BeaconFile = Annotated[
     epilog=examples(
         "softfair plan",
         "softfair plan --target wait=8",
+        "softfair plan --promise wait=12",
         "softfair plan --replan 'two opted out'",
         "softfair plan --commit",
         "softfair plan --luck 'dice: 4 2 6 1 3'",
@@ -84,6 +94,7 @@ def plan(
         str | None,
         typer.Option(help="For this plan: SoftFair, EvenHanded:100 (mu), EvenHanded:entropy=4."),
     ] = None,
+    promise: PromiseOfPlan = None,
     everyone: Annotated[
         bool, typer.Option("--all", help="Show everybody, not only those on the list.")
     ] = False,
@@ -97,26 +108,25 @@ def plan(
     """Draw the list for the next round; the same round again gives the same list."""
     from ..changes import hand_out
     from ..checks import head
-    from ..settings import Evenness, Target
     from ..tables import plan_columns, write_table
 
     _refuse_together(commit, luck, beacon)
     database = open_store(db)
-    asked = None if target is None else Target.parse(target)
-    evenness = None if policy is None else Evenness.parse(policy)
+    asked = _asked(target, policy, promise)
     settings = settings_of(database)
     at = which_round(settings, round)
     if commit:
-        _commit(database, at, replan, asked, evenness, yes, as_json)
+        _commit(database, at, replan, asked, yes, as_json)
         return
     drawn = None
-    if replan is None and asked is None and evenness is None:
+    if replan is None and not asked:
         drawn = _drawn_with_luck(database, at, luck, beacon)
     elif luck is not None or beacon is not None:
         raise InvalidInput(
-            "a committed plan is drawn as it is; give --replan, --target and --policy with --commit"
+            "a committed plan is drawn as it is; give --replan, --target, --policy and --promise "
+            "with --commit"
         )
-    made, new = (drawn, True) if drawn else _planned(database, at, replan, asked, evenness, yes)
+    made, new = (drawn, True) if drawn else _planned(database, at, replan, asked, yes)
     since = None if new else hand_out(database, made, software())
     if as_json:
         print(json.dumps(plan_json(made, everyone, head(database), since), indent=1))
@@ -134,34 +144,41 @@ def _refuse_together(commit: bool, luck: str | None, beacon: Path | None) -> Non
         )
 
 
+def _asked(target: str | None, policy: str | None, promise: str | None) -> dict[str, Any]:
+    """What is asked of this plan instead of the programme's own, as `make_plan` takes it."""
+    from ..promises import Promise
+    from ..settings import Evenness, Target
+
+    asked: dict[str, Any] = {}
+    if target is not None:
+        asked["target"] = Target.parse(target)
+    if policy is not None:
+        asked["evenness"] = Evenness.parse(policy)
+    if promise is not None:
+        asked["promise"] = Promise.parse(promise)
+    return asked
+
+
 def _planned(
-    database: Store,
-    at: int | None,
-    replan: str | None,
-    target: Target | None,
-    evenness: Evenness | None,
-    yes: bool,
+    database: Store, at: int | None, replan: str | None, asked: dict[str, Any], yes: bool
 ) -> tuple[Plan, bool]:
     from ..plans import make_plan
 
-    return ask(
-        lambda sure: make_plan(database, software(), at, replan, target, evenness, sure), yes
-    )
+    return ask(lambda sure: make_plan(database, software(), at, replan, sure=sure, **asked), yes)
 
 
 def _commit(
     database: Store,
     at: int | None,
     replan: str | None,
-    target: Target | None,
-    evenness: Evenness | None,
+    asked: dict[str, Any],
     yes: bool,
     as_json: bool,
 ) -> None:
     from ..plans import commit_plan
 
     committed, new = ask(
-        lambda sure: commit_plan(database, software(), at, replan, target, evenness, sure), yes
+        lambda sure: commit_plan(database, software(), at, replan, sure=sure, **asked), yes
     )
     _show_commitment(committed, new, as_json)
 
@@ -295,13 +312,16 @@ def outlook_lines(plan: Plan, settings: Settings) -> list[str]:
     if outlook.target is not None:
         free = "" if outlook.binds else f" It does not bind: {_unbound(plan)}."
         lines.append(f"Target met: {outlook.target}.{free}")
+    if not outlook.promise.is_none:
+        lines.append(_promise_line(plan))
     wait = f"the longest expected wait is {outlook.wait:.1f} rounds, an average over what may come"
     if outlook.wait > plan.horizon:
         wait = (
             "somebody is expected to wait longer than that "
             "(a target such as wait=20 says how long at most)"
         )
-    lines.append(f"{_gain(plan)}; {wait}.")
+    # What is promised needs no average.
+    lines.append(f"{_gain(plan)}." if outlook.promise.W else f"{_gain(plan)}; {wait}.")
     lines.append(
         f"Of what the most effective plan is expected to gain it has {outlook.benefit:.1%} "
         f"(fairness costs {1 - outlook.benefit:.1%})."
@@ -324,6 +344,22 @@ def outlook_lines(plan: Plan, settings: Settings) -> list[str]:
             f"That takes the usual capacity in all rounds; {len(special)} of them have another."
         )
     return [*lines, *_site_lines(plan, settings)]
+
+
+def _promise_line(plan: Plan) -> str:
+    """What a plan promises, whom that puts on the list, and what it costs."""
+    promise, cost = plan.outlook.promise, plan.outlook.promise_cost
+    by_it = ""
+    if promise.W:
+        many = int(((plan.due == 1) & (plan.listed == 1)).sum())
+        by_it = f" {many} are on this list because it is the last that their time allows."
+    if cost is None:
+        costs = " What it costs cannot be told."
+    elif cost < 0.0005:
+        costs = " It costs less than 0.1% of what the plan would gain without it."
+    else:
+        costs = f" It costs {cost:.1%} of what the plan would gain without it."
+    return f"Promise kept: {promise}.{by_it}{costs}"
 
 
 def _unbound(plan: Plan) -> str:

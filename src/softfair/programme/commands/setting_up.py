@@ -110,6 +110,16 @@ PolicyOfAll = Annotated[
         "weight mu = 100; or EvenHanded:entropy=4, never=10% or wait=20.  [default: SoftFair]"
     ),
 ]
+PromiseOfAll = Annotated[
+    str | None,
+    typer.Option(
+        "--promise",
+        help="What every draw keeps for certain: wait=8 (everybody is on one of any 8 lists in a "
+        "row that they could be on; wait=8,from=21 counts from round 21 on), or chance=0.5% "
+        "(nobody's is below); none to undo.",
+        show_default="none",
+    ),
+]
 Cooldown = Annotated[
     int | None, typer.Option(help="Rounds after a contact without another.", show_default="0")
 ]
@@ -169,6 +179,7 @@ def init(
     c: C = None,
     target: TargetOfAll = None,
     policy: PolicyOfAll = None,
+    promise: PromiseOfAll = None,
     cooldown: Cooldown = None,
     shrink: Shrink = None,
     protected: Protected = None,
@@ -196,7 +207,7 @@ def init(
         "seed": seed,
     }
     changes = {name: value for name, value in plain.items() if value is not None}
-    changes |= _how_lists_are_drawn(target, policy) | _capacities(capacity, by)
+    changes |= _how_lists_are_drawn(target, policy, promise) | _capacities(capacity, by)
     if protected is not None:
         names = tuple(name.strip() for name in protected.split(",") if name.strip())
         changes["protected"] = () if names == ("none",) else names
@@ -214,8 +225,11 @@ def init(
     _tell(database.name, settings, new, sample)
 
 
-def _how_lists_are_drawn(target: str | None, policy: str | None) -> dict[str, Any]:
-    """The target and the policy that are asked for, as settings."""
+def _how_lists_are_drawn(
+    target: str | None, policy: str | None, promise: str | None
+) -> dict[str, Any]:
+    """The target, the policy and the promise that are asked for, as settings."""
+    from ..promises import Promise
     from ..settings import Evenness, Target
 
     changes: dict[str, Any] = {}
@@ -223,6 +237,8 @@ def _how_lists_are_drawn(target: str | None, policy: str | None) -> dict[str, An
         changes["target"] = None if target == "none" else Target.parse(target)
     if policy is not None:
         changes["evenness"] = Evenness.parse(policy)
+    if promise is not None:
+        changes["promise"] = Promise.parse(promise)
     return changes
 
 
@@ -334,6 +350,8 @@ def _described(settings: Settings) -> str:
     how = f"target: {settings.target}" if settings.target else f"c = {settings.c:g}"
     if not settings.evenness.is_softfair:
         how += f"; {settings.evenness}"
+    if not settings.promise.is_none:
+        how += f"; promise: {settings.promise}"
     from_ = "" if settings.first_day is None else f" from {settings.first_day}"
     ends = "" if settings.ends is None else f", to {settings.called(settings.ends)}"
     good = "" if settings.threshold is None else f"; threshold: {settings.threshold}"

@@ -17,9 +17,11 @@ alone.
     stored       the columns of a plan, its digest, reading and writing
     weighing     what contacts are worth to each person, and how it is stored
     drawing      from scores and a key to chances and a list
+    keeping      what a promise asks of the draws, and whether it can be kept
     making       a plan in one step, or in two: a commitment, then the draw
     replaying    every draw again, from what is stored
     explaining   a sentence for each person
+    counterfactual   the list without some changes shortly before it
 """
 
 from .explaining import explain, place_in_reserve

@@ -8,14 +8,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import reserves
+from ... import quotas, reserves
 from ...policies.base import Rule
+from ...policies.promised import deadline_quotas, kept_chances, promised_weights
+from ...quotas import Quota
 from ...sampling import Design, draw_by_luck, inclusion_of_top, race_by_luck, top_by_luck
 from .. import luck
 from ..settings import Settings
 
 __all__ = [
+    "FREE",
     "InOrder",
+    "Terms",
     "chances",
     "drawn_by_luck",
     "drawn_by_position",
@@ -30,6 +34,30 @@ DESIGN: Design = "joint"
 LEAST_RESERVES = 10  # else as many as there are places
 
 
+class Terms(NamedTuple):
+    """What a site's draw keeps of a promise (`keeping`)."""
+
+    floor: float = 0.0  # the least chance
+    left: Ints | None = None  # [m] lists within which each must be on one, this one included
+    away: Ints | None = None  # the same of those at the site who are not in the draw
+    coming: Ints | None = None  # places on this list, the next, and so on
+    site: str = ""  # whose coins are its own
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing is promised."""
+        return self.left is None and self.floor == 0
+
+    def must(self, m: int) -> tuple[NDArray[np.bool_], list[Quota]]:
+        """Who is on the list whatever the others do, and what else keeps the promise possible."""
+        if self.left is None or self.coming is None:
+            return np.zeros(m, bool), []
+        return deadline_quotas(self.left, self.coming, self.away)
+
+
+FREE = Terms()
+
+
 class InOrder(NamedTuple):
     """Those of a site's draw who are called, the first first: the list, then the reserves."""
 
@@ -37,18 +65,31 @@ class InOrder(NamedTuple):
     chance: Floats  # [called] of being among the reserves, given the list; 0 for who is on it
 
 
-def chances(score: Floats, c: float, k: int) -> Floats:
+def chances(score: Floats, c: float, k: int, terms: Terms = FREE) -> Floats:
     """Probability of everybody in a site's draw [m] of being on the list of k."""
-    k = min(k, len(score))
-    return Rule.softmax(c, DESIGN).inclusion(score, k) if k else np.zeros(len(score))
+    k, m = min(k, len(score)), len(score)
+    if k == 0:
+        return np.zeros(m)
+    if terms.free or k == m:
+        return Rule.softmax(c, DESIGN).inclusion(score, k)
+    return kept_chances(score, c, k, terms.floor, *terms.must(m))
 
 
-def drawn_by_luck(score: Floats, c: float, k: int, key: str, names: list[str]) -> Ints:
+def drawn_by_luck(
+    score: Floats, c: float, k: int, key: str, names: list[str], terms: Terms = FREE
+) -> Ints:
     """The places of those drawn, sorted; each person's luck follows from their name [m]."""
-    k = min(k, len(score))
+    k, m = min(k, len(score)), len(score)
     if k == 0:
         return np.empty(0, np.int64)
     rule, numbers = Rule.softmax(c, DESIGN), luck.numbers(key, names)
+    if not terms.free and k < m:
+        now, more = terms.must(m)
+        sure, others = np.flatnonzero(now), np.flatnonzero(~now)
+        z = promised_weights(score[others], c, k - len(sure), terms.floor)
+        coins = luck.coins(key, terms.site, 2 * len(more) + 2)
+        drawn = quotas.draw_by_luck(z, k - len(sure), more, numbers[others], iter(coins))
+        return np.sort(np.concatenate([sure, others[drawn]]))
     if rule == Rule.top():
         return top_by_luck(score, k, numbers)
     return draw_by_luck(rule.c * score, k, numbers, DESIGN)

@@ -30,6 +30,8 @@ def explain(plan: Plan) -> list[str]:
     for j in range(len(plan.sites)):
         who = plan.in_draw(j)
         score = plan.drawn_by[who]
+        if plan.due.any() and plan.worth is not None:
+            score = plan.worth[0, who]  # the other counts the lists left as well
         ranks = np.searchsorted(np.sort(score), score)
         below[who] = ranks / max(len(who) - 1, 1)
     return [
@@ -65,10 +67,21 @@ def _sentence(plan: Plan, i: int, below: float) -> str:
         if plan.unseen[i]
         else ""
     )
-    chance = percent(plan.probability[i])
+    chance, due = percent(plan.probability[i]), int(plan.due[i])
+    if due == 1 and plan.listed[i]:
+        W = plan.outlook.promise.W
+        return (
+            f"On the list by the promise: left off {W - 1} lists in a row, and of any {W} "
+            "everybody is on at least one."
+            if W > 1
+            else "On the list by the promise: everybody in the draw is on every list."
+        )
     if plan.sites[plan.site[i]].arm == Arm.LOTTERY:
         return f"{drawn}, with a chance of {chance}: by lottery, as all in this arm of the trial."
-    return f"{drawn}, with a chance of {chance}: {_worth(plan, i, more)}{seen}{own}."
+    left = ""
+    if due and not plan.listed[i]:
+        left = f"; by the promise on the list within {due - 1} more that they can be on"
+    return f"{drawn}, with a chance of {chance}: {_worth(plan, i, more)}{seen}{own}{left}."
 
 
 def _worth(plan: Plan, i: int, more: str) -> str:

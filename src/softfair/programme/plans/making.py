@@ -30,17 +30,20 @@ from ..eligibility import (
 )
 from ..luck import QUICKNET, Beacon, Chain, Luck, Source
 from ..models import Model, fit_in, load_model
-from ..outlook import Outlook, Reach, SiteCohort, choose_c, weigh
+from ..outlook import NOTHING, Keeping, Outlook, Reach, SiteCohort, choose_c, weigh
+from ..promises import Promise
 from ..settings import SOFTFAIR, Evenness, Settings, Target, current_settings
 from ..snapshot import Snapshot, take_snapshot
 from ..store import Connection, Store, names_of, plan_in_force
 from .drawing import chances, drawn_by_luck, in_order
+from .keeping import Kept, kept_by, left_off, terms_of
 from .stored import NO_RESERVE, Header, Plan, Reserve, Rows, load_plan, store_plan
 from .weighing import packed, reach_of
 
 __all__ = [
     "Commitment",
     "Draft",
+    "cohorts_of",
     "commit_plan",
     "draw_plan",
     "frozen_rows",
@@ -49,6 +52,7 @@ __all__ = [
     "open_commitment",
     "reserve_of",
     "to_be_planned",
+    "undrawn",
 ]
 
 Ints = NDArray[np.int64]
@@ -75,6 +79,8 @@ class Wish:
         The policy of this plan, instead of that in the settings.
     sure : bool
         Plan though nothing can be learnt from the history, or a round after the next one.
+    promise : Promise, optional
+        What the draws of this plan keep, instead of the promise in the settings.
     """
 
     round: int | None = None
@@ -82,6 +88,7 @@ class Wish:
     target: Target | None = None
     evenness: Evenness | None = None
     sure: bool = False
+    promise: Promise | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +137,7 @@ def make_plan(
     target: Target | None = None,
     evenness: Evenness | None = None,
     sure: bool = False,
+    promise: Promise | None = None,
 ) -> tuple[Plan, bool]:
     """The plan of a round, made if there is none yet.
 
@@ -149,6 +157,8 @@ def make_plan(
         The policy of this plan, instead of that in the settings.
     sure
         Plan though nothing can be learnt from the history, or a round after the next one.
+    promise
+        What its draws keep, instead of the promise in the settings.
 
     Returns
     -------
@@ -161,11 +171,11 @@ def make_plan(
         If the round is over, if nobody is in the programme, if there is no plan to replace, or if
         the plan there is was not made for the target.
     Infeasible
-        If no plan meets the target.
+        If no plan meets the target, or the promise cannot be kept.
     Unsure
         If nothing can be learnt from the history, or the round is not the next one.
     """
-    wish = Wish(round, replan, target, evenness, sure)
+    wish = Wish(round, replan, target, evenness, sure, promise)
     with database.writing() as connection:
         before = _planned_before(connection, wish)
         if before is not None:
@@ -212,7 +222,7 @@ def to_be_planned(database: Store, software: str) -> Draft:
         at = now.next_round()
         model, _ = fit_in(connection, now, software)
         eligibility = eligibility_of(now, at)
-        cohorts = _cohorts(now, model, at, _rounds_left(now.settings, at), eligibility)
+        cohorts = cohorts_of(now, model, at, _rounds_left(now.settings, at), eligibility)
         return Draft(now, model, cohorts, reach_of(connection, now, at))
 
 
@@ -225,6 +235,7 @@ def commit_plan(
     evenness: Evenness | None = None,
     sure: bool = False,
     chain: Chain = QUICKNET,
+    promise: Promise | None = None,
 ) -> tuple[Commitment, bool]:
     """Freeze the plan of a round, all but its luck.
 
@@ -246,6 +257,8 @@ def commit_plan(
         Commit though nothing can be learnt from the history, or a round after the next one.
     chain
         The chain of beacons of which one round may be the luck.
+    promise
+        What its draws keep, instead of the promise in the settings.
 
     Returns
     -------
@@ -262,7 +275,7 @@ def commit_plan(
         As `make_plan`.
     """
     with database.writing() as connection:
-        wish = Wish(round, replan, target, evenness, sure)
+        wish = Wish(round, replan, target, evenness, sure, promise)
         now, at = _to_be_planned(connection, wish)
         if isinstance(now, Plan):
             raise InvalidInput(
@@ -330,6 +343,7 @@ def draw_plan(
             given = Luck.said(luck, source, commitment.id)
         _refuse_used(connection, given)
         parts = commitment.parts()
+        _refuse_other_lists(connection, commitment, parts)
         parts |= {"version": _last_version(connection, commitment.round) + 1}
         parts |= {"created": store.now()}
         _, settings = current_settings(connection)
@@ -410,6 +424,22 @@ def _refuse_beacon(beacon: Beacon, commitment: Commitment, chain: Chain) -> None
         )
 
 
+def _refuse_other_lists(
+    connection: Connection, commitment: Commitment, parts: dict[str, Any]
+) -> None:
+    """Raise if a promised wait was counted from other lists than those that are in force now."""
+    kept, status = Kept.from_json(json.loads(parts["outlook"])), frozen_rows(commitment).status
+    if kept is None or not kept.promise.W:
+        return
+    drawn = status == Status.IN_DRAW
+    off = left_off(connection, kept.promise, commitment.round, len(status))
+    if not np.array_equal(kept.due[drawn], kept.promise.W - off[drawn]):
+        raise InvalidInput(
+            f"an earlier list was made anew since round {commitment.round} was committed, and its "
+            "promise counts lists; commit it anew with --commit --replan REASON"
+        )
+
+
 def _refuse_used(connection: Connection, given: Luck) -> None:
     """Raise if the same luck was used before."""
     p = store.plan
@@ -444,6 +474,8 @@ def _to_be_planned(connection: Connection, wish: Wish) -> tuple[Snapshot | Plan,
         # What is asked for takes the place of the programme's own target and policy.
         even = SOFTFAIR if wish.evenness is None else wish.evenness
         now = replace(now, settings=replace(now.settings, target=wish.target, evenness=even))
+    if wish.promise is not None:
+        now = replace(now, settings=replace(now.settings, promise=wish.promise))
     return now, at
 
 
@@ -484,6 +516,11 @@ def _as_planned(plan: Plan, wish: Wish) -> Plan:
             f"round {plan.round} is planned already, not for that target; "
             "make it anew with --replan REASON"
         )
+    if wish.promise is not None and plan.outlook.promise != wish.promise:
+        raise InvalidInput(
+            f"round {plan.round} is planned already, with the promise: {plan.outlook.promise}; "
+            "make it anew with --replan REASON"
+        )
     return plan
 
 
@@ -507,7 +544,8 @@ def _prepared(
     horizon = _rounds_left(settings, at)
     eligibility = eligibility_of(now, at)
     _refuse_unserved(now, eligibility)
-    cohorts = _cohorts(now, model, at, horizon, eligibility)
+    kept = kept_by(connection, now, at, eligibility)
+    cohorts = cohorts_of(now, model, at, horizon, eligibility, kept)
     outlook = choose_c(cohorts, settings, now.people)
     reach = reach_of(connection, now, at)
     gain, worth = weigh(cohorts, outlook.c, model, settings.level, reach, outlook.evenness)
@@ -524,14 +562,24 @@ def _prepared(
         "c": outlook.c,
         "horizon": horizon,
         "sites": sites_to_json(eligibility.sites),
-        "outlook": json.dumps({**outlook.to_json(), **packed(worth, settings.level)}),
+        "outlook": json.dumps(
+            {
+                **outlook.to_json(),
+                **packed(worth, settings.level),
+                **({} if kept is None else kept.to_json()),
+            }
+        ),
         "reason": reason,
     }
-    return header, _undrawn(eligibility, state, cohorts, outlook), model
+    return header, undrawn(eligibility, state, cohorts, outlook, kept), model
 
 
-def _undrawn(
-    eligibility: Eligibility, state: Ints, cohorts: list[SiteCohort], outlook: Outlook
+def undrawn(
+    eligibility: Eligibility,
+    state: Ints,
+    cohorts: list[SiteCohort],
+    outlook: Outlook,
+    kept: Kept | None,
 ) -> Rows:
     """Everybody's score, bonus and probability; nobody is on the list."""
     n, c = len(state), outlook.c
@@ -541,7 +589,8 @@ def _undrawn(
         bonus[cohort.who] = cohort.solved(c, outlook.evenness).bonus
     for j, one in enumerate(eligibility.sites):
         who = eligibility.in_draw(j)
-        probability[who] = chances(score[who] + bonus[who], one.c(c), one.capacity)
+        terms = terms_of(kept, one, j, eligibility.status, eligibility.site)
+        probability[who] = chances(score[who] + bonus[who], one.c(c), one.capacity, terms)
     site, status, nobody = eligibility.site, eligibility.status, np.zeros(n, np.int64)
     return Rows(np.arange(n), status, site, state, score, bonus, probability, nobody)
 
@@ -556,12 +605,13 @@ def _drawn(
 ) -> Plan:
     """Draw the lists of all sites, and store the plan."""
     key, names = luck.key(settings.seed, parts["round"]), names_of(connection)
+    kept = Kept.from_json(json.loads(parts["outlook"]))
     listed = np.zeros(len(rows.person), np.int64)
     for j, one in enumerate(sites_of(parts["sites"])):
         who = rows.in_draw(j)
         theirs = [names[i] for i in rows.person[who]]
-        c = one.c(parts["c"])
-        listed[who[drawn_by_luck(rows.drawn_by[who], c, one.capacity, key, theirs)]] = 1
+        c, terms = one.c(parts["c"]), terms_of(kept, one, j, rows.status, rows.site)
+        listed[who[drawn_by_luck(rows.drawn_by[who], c, one.capacity, key, theirs, terms)]] = 1
     header = Header(**parts, seed=key, luck=luck.to_json())
     drawn = replace(rows, listed=listed)
     return store_plan(connection, header, drawn, reserve_of(header, drawn, names), names, model)
@@ -586,11 +636,19 @@ def reserve_of(header: Header, rows: Rows, names: list[str]) -> Reserve:
 
 
 def _refuse_unserved(now: Snapshot, eligibility: Eligibility) -> None:
-    """Refuse a target about everybody while some have no chance at all."""
-    target, many = now.settings.target, int(np.sum(eligibility.status == Status.NO_SITE))
-    if target is not None and target.goal != "benefit" and many:
+    """Refuse a target or a promise about everybody while some have no chance at all."""
+    target, promise = now.settings.target, now.settings.promise
+    many = int(np.sum(eligibility.status == Status.NO_SITE))
+    if not many:
+        return
+    asked = ""
+    if target is not None and target.goal != "benefit":
+        asked = f"the target cannot be met: {target}"
+    elif not promise.is_none:
+        asked = f"the promise cannot be kept: {promise}"
+    if asked:
         raise Infeasible(
-            f"the target cannot be met: {target}; {many} people have no chance, because no "
+            f"{asked}; {many} people have no chance, because no "
             f"capacity is set for their {now.settings.by}; set one for each of them"
         )
 
@@ -607,8 +665,13 @@ def _rounds_left(settings: Settings, at: int) -> int:
     return min(settings.horizon, settings.ends - at + 1)
 
 
-def _cohorts(
-    now: Snapshot, model: Model, at: int, horizon: int, eligibility: Eligibility
+def cohorts_of(
+    now: Snapshot,
+    model: Model,
+    at: int,
+    horizon: int,
+    eligibility: Eligibility,
+    kept: Kept | None = None,
 ) -> list[SiteCohort]:
     """Those who are waiting, site by site; a site without any is left out."""
     belief = beliefs(now, model, at)
@@ -621,7 +684,13 @@ def _cohorts(
         # 1 / (r + 1) of the people can be contacted a round.
         k = min(capacity, max(1, len(who) // (now.settings.cooldown + 1)))
         arm, cohort = eligibility.sites[j].arm, Cohort(model.P[who], start=belief[who])
-        cohorts.append(SiteCohort(cohort, k, horizon, who, arm))
+        keeping = NOTHING
+        if kept is not None:
+            # Who was on a list and contacted rests before lists count again.
+            W = kept.promise.W + now.settings.cooldown * bool(kept.promise.W)
+            left = kept.due[who] if W else NOTHING.left
+            keeping = Keeping(W, kept.promise.floor, left)
+        cohorts.append(SiteCohort(cohort, k, horizon, who, arm, keeping))
     return cohorts
 
 

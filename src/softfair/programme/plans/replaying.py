@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from ...errors import InvalidInput
 from ...progress import track
@@ -20,6 +22,7 @@ from ..models import is_intact
 from ..settings import Settings
 from ..store import Connection, Store, names_of
 from .drawing import chances, drawn_by_luck, drawn_by_position, seed_by_position
+from .keeping import Kept, clock_of, left_off_lists, terms_of
 from .making import OPEN_HEADER, OPEN_ROWS, frozen_rows, load_commitment, reserve_of
 from .stored import Header, Rows, digest_of, load_header, plan_reserve, plan_rows
 
@@ -65,6 +68,7 @@ def verify_in(
     before, names = "", names_of(connection)
     last = connection.execute(sa.select(sa.func.max(store.person.c.id))).scalar()
     p, trial = store.plan, _readable_trial(connection)
+    clocks: dict[int, NDArray[np.int8]] = {}  # by round, of the lists in force so far
     plans = connection.execute(sa.select(p.c.id, p.c.round, p.c.version).order_by(p.c.id)).all()
     for number, at, version in track(plans, "replaying draws"):
         try:
@@ -88,6 +92,7 @@ def verify_in(
                 wrong += _replayed(header, rows, names)
                 wrong += _reserve_faults(connection, number, header, rows, names)
                 wrong += _arm_faults(trial, header, rows)
+                wrong += _wait_faults(header, rows, clocks)
         except (ValueError, TypeError, KeyError, IndexError, OverflowError):
             wrong.append("what is stored of it cannot be read")
         verdicts.append(Verdict(header.round, header.version, wrong))
@@ -218,19 +223,43 @@ def _arm_faults(trial: Trial | None, header: Header, rows: Rows) -> list[str]:
     return []
 
 
+def _wait_faults(header: Header, rows: Rows, clocks: dict[int, NDArray[np.int8]]) -> list[str]:
+    """Whether the lists that each had left follow from the lists before, as they were then.
+
+    What this list does to everybody's count is added to the clocks.
+    """
+    kept, wrong = Kept.from_json(json.loads(header.outlook)), []
+    if kept is not None and kept.promise.W:
+        earlier = sorted(
+            (at for at in clocks if kept.promise.since <= at < header.round), reverse=True
+        )
+        off = left_off_lists((clocks[at] for at in earlier), len(rows.person))
+        drawn = rows.status == Status.IN_DRAW
+        places = [site.capacity for site in sites_of(header.sites)]
+        if any(k and coming[:1] != (k,) for k, coming in zip(places, kept.coming, strict=True)):
+            wrong.append("the places that the promise counted on are not those of the lists")
+        if not np.array_equal(kept.due[drawn], kept.promise.W - off[drawn]):
+            wrong.append("the lists that people had left do not follow from the lists before")
+    clock = clock_of(rows.status, rows.site, rows.listed, sites_of(header.sites))
+    clocks[header.round] = clock
+    if kept is not None and kept.promise.W and ((clock == 1) & (kept.due == 1)).any():
+        wrong.append("somebody is not on the list whom the promise puts there")
+    return wrong
+
+
 def _replayed(header: Header, rows: Rows, names: list[str]) -> list[str]:
     """What in a plan does not follow from its scores and its key."""
-    wrong = []
+    wrong, kept = [], Kept.from_json(json.loads(header.outlook))
     for j, site in enumerate(sites_of(header.sites)):
-        who = rows.in_draw(j)
+        who, terms = rows.in_draw(j), terms_of(kept, site, j, rows.status, rows.site)
         score, c, capacity = rows.drawn_by[who], site.c(header.c), site.capacity
         if header.luck is None:
             chosen = drawn_by_position(score, c, capacity, header.seed, j)
         else:
             theirs = [names[i] for i in rows.person[who]]
-            chosen = drawn_by_luck(score, c, capacity, header.seed, theirs)
+            chosen = drawn_by_luck(score, c, capacity, header.seed, theirs, terms)
         of_site = f" of {site.name}" if site.name else ""
-        off = np.abs(chances(score, c, capacity) - rows.probability[who])
+        off = np.abs(chances(score, c, capacity, terms) - rows.probability[who])
         if off.max(initial=0.0) > REPLAYED:
             wrong.append(f"the probabilities{of_site} do not follow from the scores")
         if not np.array_equal(np.flatnonzero(rows.listed[who]), chosen):

@@ -19,6 +19,7 @@ from ..luck import Luck
 from ..models import Model, load_model
 from ..outlook import Outlook
 from ..store import Connection, Multiplier, Store, append, fetch, names_of, plan_in_force
+from .keeping import Kept
 from .weighing import unpacked
 
 __all__ = [
@@ -123,7 +124,15 @@ class Plan(Rows):
     # [3, m] mean, low and high worth of a contact now; None: made by a version that did not say.
     worth: Floats | None = None
     level: float = 0.0  # of its intervals
+    kept: Kept | None = None  # what its draws keep of a promise; None: nothing was promised
     reserve: Reserve = field(default_factory=lambda: NO_RESERVE)
+
+    @property
+    def due(self) -> Ints:
+        """Lists within which each must be on one, this one included [m]; 0: not promised."""
+        if self.kept is None or not self.kept.promise.W:
+            return np.zeros(len(self.person), np.int64)
+        return self.kept.due
 
     @property
     def list(self) -> list[str]:
@@ -191,6 +200,7 @@ def _assembled(
         "outlook": Outlook.from_json(outlook),
         "worth": unpacked(outlook.get("worth")),
         "level": outlook.get("level", 0.0),
+        "kept": Kept.from_json(outlook),
         "reserve": reserve,
         **vars(rows),
     }

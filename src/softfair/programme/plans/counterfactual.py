@@ -1,0 +1,89 @@
+"""What the list of a plan would have been without some changes shortly before it.
+
+Luck belongs to persons, so that the same draw can be made of other people: with the plan's own
+estimates, c, capacities and key, and with what was known before the changes. Nothing else is drawn
+anew, so that whoever enters or leaves the list does so by the changes.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from .. import store
+from ..assignment import load_trial
+from ..eligibility import eligibility_of
+from ..models import load_model
+from ..outlook import Outlook
+from ..settings import Settings
+from ..snapshot import AsOf, Snapshot, load_history, load_people
+from ..store import Connection, names_of
+from .drawing import drawn_by_luck
+from .keeping import Kept, left_off, terms_of
+from .making import cohorts_of, undrawn
+from .stored import Header, load_header, plan_rows
+
+__all__ = ["list_without"]
+
+Ints = NDArray[np.int64]
+
+
+def list_without(connection: Connection, number: int, before: int) -> Ints | None:
+    """Whom the plan with a number would have listed without the changes after a batch.
+
+    Parameters
+    ----------
+    connection
+        Of a reading transaction.
+    number
+        Of the plan.
+    before
+        The last batch whose changes count. What came after it and was not known before counts too.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        Numbers of the people; None: it cannot be told, because the plan's own list does not follow
+        from what is stored by this version of the software.
+    """
+    header, _ = load_header(connection, number)
+    rows = plan_rows(connection, number)
+    if header.luck is None:
+        return None
+    own = _drawn(connection, header, AsOf(header.batch, header.batch))
+    if not np.array_equal(own, rows.person[rows.listed == 1]):
+        return None
+    return _drawn(connection, header, AsOf(before, header.batch))
+
+
+def _drawn(connection: Connection, header: Header, at: AsOf) -> Ints:
+    """Whom a plan's draws list from what was known at a moment."""
+    query = sa.select(store.setting.c.content).where(store.setting.c.id == header.setting)
+    content = connection.execute(query).scalar_one()
+    now = Snapshot(
+        header.setting,
+        Settings.from_json(content),
+        at.upto,
+        load_people(connection, at),
+        load_history(connection, at=at),
+        trial=load_trial(connection),
+    )
+    model, fields = load_model(connection, header.model), json.loads(header.outlook)
+    outlook, kept = Outlook.from_json(fields), Kept.from_json(fields)
+    if kept is not None and kept.promise.W:
+        off = left_off(connection, kept.promise, header.round, now.people.n)
+        kept = Kept(kept.promise, np.maximum(kept.promise.W - off, 1), kept.coming)
+    eligibility = eligibility_of(now, header.round)
+    cohorts = cohorts_of(now, model, header.round, header.horizon, eligibility, kept)
+    state, _ = now.history.of(header.round, now.people.n)
+    undecided, names = undrawn(eligibility, state, cohorts, outlook, kept), names_of(connection)
+    listed = []
+    for j, one in enumerate(eligibility.sites):
+        who, terms = undecided.in_draw(j), terms_of(kept, one, j, undecided.status, undecided.site)
+        score, theirs = undecided.drawn_by[who], [names[i] for i in who]
+        key, c = header.seed, one.c(header.c)
+        listed.append(who[drawn_by_luck(score, c, one.capacity, key, theirs, terms)])
+    return np.sort(np.concatenate(listed))
