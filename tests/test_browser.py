@@ -24,6 +24,7 @@ from softfair.web.lists import round_list
 pytestmark = pytest.mark.slow
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 AT = village.ROUNDS + 1
+LONG = 600.0  # seconds that work is waited for: a busy machine changes no answer
 PHONE = {"width": 320, "height": 640}
 
 
@@ -48,9 +49,9 @@ def chromium():
 
 
 @contextlib.contextmanager
-def serving(database, spool):
+def serving(database, spool, patience=LONG):
     """The address of a server of its own, in a thread."""
-    config = uvicorn.Config(application(database, spool), port=0, log_level="error")
+    config = uvicorn.Config(application(database, spool, patience=patience), port=0, log_level="error")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -722,7 +722,7 @@ def _waiting() -> Iterator[bool]:
     while (passed := time.monotonic() - begun) < PATIENCE / 1000:
         if passed > 2 and not told:
             told = True
-            say("waiting for another command that is writing; Ctrl-C to give up ...")
+            say("waiting for another command that is writing ...")
         yield False
         time.sleep(random.uniform(0.005, 0.05))
     yield True

@@ -124,6 +124,7 @@ class Needs(Guard):
             form = await form_of(request)
             if not hmac.compare_digest(str(form.get("word", "")).encode(), visitor.word.encode()):
                 raise Forbidden
+        request.state.visitor = visitor
         return visitor
 
 

@@ -17,7 +17,7 @@ from ...programme.snapshot import load_details, load_people
 from ...programme.store import Store
 from ..access import MARKS, Changes, Form, Sees, Visitor
 from ..deeds import correct, leave, opt
-from .shared import memory_of, number, render, see, text
+from .shared import number, remembered, render, see, text
 
 __all__ = ["change", "known_of", "names_and_groups", "router"]
 
@@ -48,9 +48,7 @@ def names_and_groups(database: Store) -> list[tuple[str, dict[str, str], bool]]:
 @router.get("/people")
 def people_page(request: Request, visitor: Sees, search: str = "", page: int = 1) -> Response:
     """Everybody, or those whose identifier or group has a text in it."""
-    everybody = memory_of(request).of(
-        visitor.database, "people", lambda: names_and_groups(visitor.database)
-    )
+    everybody = remembered(request, visitor, "people", lambda: names_and_groups(visitor.database))
     wanted = search.casefold().strip()
     found = [
         one

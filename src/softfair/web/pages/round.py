@@ -19,7 +19,7 @@ from ...programme.tables import plan_columns, table_bytes
 from ..access import MARKS, SEES, Changes, Forbidden, Form, Lists, Marks, Visitor
 from ..deeds import mark
 from ..lists import TOLD, Choice, RoundList, Row, chosen, round_list, values_of
-from .shared import memory_of, render, see, text
+from .shared import remembered, render, see, text
 
 __all__ = ["list_for", "marked", "router"]
 
@@ -36,8 +36,8 @@ def list_for(
 ) -> RoundList:
     """The list of a round at this moment."""
     database = visitor.database
-    return memory_of(request).of(
-        database, "list", lambda: round_list(database, at, everyone), at, everyone
+    return remembered(
+        request, visitor, "list", lambda: round_list(database, at, everyone), at, everyone
     )
 
 
