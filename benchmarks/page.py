@@ -1,13 +1,15 @@
 """The page under load: 50 people at once on the list and the fairness page, 10,000 beneficiaries.
 
 A real server process is asked by threads; every time is compared with that of one person alone, in
-the same run.
+the same run. A move of a slider is timed in a real Chromium, from the move until all four pictures
+are drawn anew.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -90,6 +92,68 @@ def _together(address: str, key: str, visitors: int, seconds: float) -> tuple[li
     for thread in threads:
         thread.join()
     return times, len(errors)
+
+
+# Moves a slider to each of some places in turn; the milliseconds until the last picture is drawn.
+MOVES = """async ([name, places]) => {
+  const slider = document.querySelector(`input[name=${name}]`);
+  const last = document.querySelector("[data-chart=rates]");
+  const times = [];
+  for (const place of places) {
+    const drawn = last.dataset.drawn, begun = performance.now();
+    slider.value = place;
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+    while (last.dataset.drawn === drawn) await new Promise((done) => setTimeout(done, 1));
+    times.push(performance.now() - begun);
+  }
+  return times;
+}"""
+
+
+def slider(small: bool) -> list[Row]:
+    """Moves of the sliders in a browser, each to a place where nobody was before.
+
+    Parameters
+    ----------
+    small : bool
+        Fewer moves.
+
+    Returns
+    -------
+    list of Row
+        None if there is no Chromium.
+    """
+    from playwright.sync_api import sync_playwright
+
+    path = os.environ.get("SOFTFAIR_CHROMIUM") or shutil.which("chromium")
+    if path is None:
+        print("no Chromium, so no move of a slider is timed; see: make browser", file=sys.stderr)
+        return []
+    places = {"position": [*range(3, 98, 20 if small else 3)], "even": [*range(1, 24, 3)]}
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        database = _programme(Path(folder), SLIDER)
+        key = begin_visit(database, new_account(database, "viewer", "viewer", None))
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        with _served(database) as address:
+            context = browser.new_context(base_url=address)
+            context.add_cookies([{"name": COOKIE, "value": key, "url": address}])
+            tab = context.new_page()
+            tab.set_default_timeout(300_000)
+            tab.goto("/fairness")
+            tab.locator("[data-chart=rates][data-drawn]").wait_for()
+            times = {name: tab.evaluate(MOVES, [name, some]) for name, some in places.items()}
+        browser.close()
+    what = {"position": "c", "even": "evenness"}
+    return [
+        (
+            f"slider over {what[name]} to pictures, {SLIDER:,} people, {len(some)} moves, "
+            f"95th percentile (median {np.median(some):.0f})",
+            float(np.quantile(some, 0.95)),
+            "ms",
+            300,
+        )
+        for name, some in times.items()
+    ]
 
 
 def page(small: bool) -> list[Row]:

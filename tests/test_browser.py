@@ -51,7 +51,8 @@ def chromium():
 @contextlib.contextmanager
 def serving(database, spool, patience=LONG):
     """The address of a server of its own, in a thread."""
-    config = uvicorn.Config(application(database, spool, patience=patience), port=0, log_level="error")
+    app = application(database, spool, patience=patience)
+    config = uvicorn.Config(app, port=0, log_level="error")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

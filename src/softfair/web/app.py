@@ -130,7 +130,7 @@ def application(
     app.state.database = database
     app.state.memory = Memory(LARGE)
     app.state.figures = Memory(SMALL)
-    app.state.attempts = Attempts()
+    app.state.attempts = Attempts(database)
     app.state.spool = spool or Path(tempfile.mkdtemp(prefix="softfair-"))
     app.state.patience = patience
     app.state.jobs = Jobs(app.state.spool)
