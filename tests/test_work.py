@@ -27,8 +27,7 @@ from softfair.programme.imports import import_people
 from softfair.programme.plans import plan_of
 from softfair.programme.records import close_round
 from softfair.programme.store import Store
-from softfair.web import accounts, work
-from softfair.web.access import COOKIE, Visitor
+from softfair.web import work
 from softfair.web.app import application
 from softfair.web.memory import Memory
 from softfair.web.words import on_page
@@ -94,6 +93,7 @@ def test_a_preview_that_takes_long_is_asked_for_again(programme, tmp_path):
     assert "At work" in first.text
     part = officer.get("/fairness/part?position=3", headers={"HX-Request": "true"}).text
     assert 'hx-get="/fairness/part?position=3" hx-trigger="load' in part
+    assert officer.get(f"/round/{AT}/list.csv").text.startswith("id,")  # no page, but the file
     page = until(lambda: officer.get("/plan"), lambda page: "x-working" not in page.headers)
     assert f"Draw the list of round {NEXT}" in page.text
     part = until(
@@ -187,25 +187,32 @@ def test_how_far_a_loop_is():
 def test_a_killed_server_leaves_no_half_job(programme, tmp_path):
     """Two processes, killed while one of them works: nothing of it is there, and all is whole."""
     port = free_port()
-    account = next(one for one in accounts.accounts(programme) if one.name == "officer")
-    key = accounts.begin_visit(programme, account)
-    word = Visitor(account, programme, key).word
     options = ["--db", programme.name, "--port", str(port), "--workers", "2"]
+    options += ["--sign-in-as", "officer"]
     command = [sys.executable, "-c", "from softfair.cli import main; main()", "serve", *options]
     address = f"http://127.0.0.1:{port}"
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as running:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as running:
+        printed = running.stdout.readline() + running.stdout.readline()
+        link = re.search(r"http://localhost:\d+(/enter\?key=\S+)", printed)[1]
         while True:
             with contextlib.suppress(httpx2.HTTPError):
                 httpx2.get(f"{address}/sign-in")
                 break
             assert running.poll() is None
             time.sleep(0.2)
-        with writer(programme), httpx2.Client(base_url=address, timeout=60) as client:
-            cookies = {"Cookie": f"{COOKIE}={key}"}
-            begun = client.post("/plan", data={"word": word, "do": "draw"}, headers=cookies)
-            job = begun.headers["location"]
+        entered = httpx2.get(address + link)
+        cookies = {"Cookie": entered.headers["set-cookie"].partition(";")[0]}
+        people = httpx2.get(f"{address}/people", headers=cookies, timeout=60).text
+        word = re.search('name="word" value="([0-9a-f]+)"', people)[1]
+        with writer(programme):
+            form = {"word": word, "do": "draw"}
+            begun = httpx2.post(f"{address}/plan", data=form, headers=cookies, timeout=60)
             for _ in range(6):  # each connection may be answered by another process
-                answer = httpx2.get(f"{address}{job}", headers=cookies, timeout=60)
+                answer = httpx2.get(
+                    address + begun.headers["location"], headers=cookies, timeout=60
+                )
                 assert (answer.status_code, answer.headers["x-working"]) == (200, "1")
             os.killpg(running.pid, signal.SIGKILL)
             running.wait()

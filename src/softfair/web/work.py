@@ -72,16 +72,16 @@ class Task(Generic[Result]):
     def __init__(self, make: Callable[[], Result]) -> None:
         self.said = ""  # how far it is
         self.begun = time.monotonic()
-        self._make, self._ended = make, threading.Event()
+        self._ended = threading.Event()
         self._results: list[Result] = []
         self._error: BaseException | None = None
         # The end of the server does not wait for it: what it writes is whole or not there.
-        threading.Thread(target=self._run, daemon=True).start()
+        threading.Thread(target=self._run, args=(make,), daemon=True).start()
 
-    def _run(self) -> None:
+    def _run(self, make: Callable[[], Result]) -> None:
         with heard_by(self._hear):
             try:
-                self._results.append(self._make())
+                self._results.append(make())
             except BaseException as error:  # raised again for who waits
                 self._error = error
             finally:

@@ -32,12 +32,18 @@ KINDS = {
 
 
 def list_for(
-    request: Request, visitor: Visitor, at: int | None, everyone: bool = False
+    request: Request,
+    visitor: Visitor,
+    at: int | None,
+    everyone: bool = False,
+    whole: bool = False,
 ) -> RoundList:
     """The list of a round at this moment."""
     database = visitor.database
     return remembered(
-        request, visitor, "list", lambda: round_list(database, at, everyone), at, everyone
+        *(request, visitor, "list", lambda: round_list(database, at, everyone)),
+        *(at, everyone),
+        whole=whole,
     )
 
 
@@ -208,7 +214,7 @@ def download(request: Request, visitor: Lists, at: int, kind: str) -> Response:
     """The list as a file, which an import of kind record reads once filled in."""
     if kind not in KINDS:
         raise InvalidInput(f"there is no list in {kind}; take csv or xlsx")
-    found = list_for(request, visitor, at)
+    found = list_for(request, visitor, at, whole=True)
     calendar = found.settings.calendar
     columns = with_head(
         plan_columns(found.plan, False, found.since, calendar), head(visitor.database)

@@ -49,6 +49,7 @@ def remembered(
     *about: Any,
     late: bool = False,
     small: bool = False,
+    whole: bool = False,
 ) -> Result:
     """What was worked out for this moment of the programme, or is now.
 
@@ -62,6 +63,8 @@ def remembered(
         As of `Memory.of`; for what takes long and needs not be of this very moment.
     small
         Whether many such results may be kept.
+    whole
+        Whether it is waited for however long it takes: a file cannot tell how far it is.
 
     Raises
     ------
@@ -69,7 +72,7 @@ def remembered(
         If it takes longer than a page is waited for.
     """
     memory: Memory = request.app.state.figures if small else request.app.state.memory
-    looks = request.method == "GET" and not request.url.path.startswith("/api/")
+    looks = request.method == "GET" and not whole and not request.url.path.startswith("/api/")
     patience = request.app.state.patience if looks else None
     return memory.of(visitor.database, what, make, *about, patience=patience, late=late)
 
