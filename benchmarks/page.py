@@ -2,8 +2,8 @@
 
 A real server process is asked by threads; every time is compared with that of one person alone, in
 the same run. People look at a page before they ask for the next. Programs that do not, so that 50
-requests are under way all the time, would wait 50 times as long as one on a single core, whatever
-the server does; what they wait for is shown without a goal. An answer that says how far its work is
+requests are under way all the time, wait for each other's work on the same cores, whatever the
+server does; how long is shown without a goal. An answer that says how far its work is
 counts as none: it is asked for again, as the page does, and the time goes on.
 
 A move of a slider is timed in a real Chromium, from the move until all four pictures are drawn.

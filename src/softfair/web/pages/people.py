@@ -17,6 +17,7 @@ from ...programme.snapshot import load_details, load_people
 from ...programme.store import Store
 from ..access import MARKS, Changes, Form, Sees, Visitor
 from ..deeds import correct, leave, opt
+from ..words import on_page
 from .shared import number, remembered, render, see, text
 
 __all__ = ["change", "known_of", "names_and_groups", "router"]
@@ -138,4 +139,4 @@ def change_person(request: Request, visitor: Changes, form: Form) -> Response:
     done = change(visitor.database, name, deed, text(form, "reason"), round, text(form, "state"))
     found = biography(visitor.database, name)
     kind = "history" if deed == "correct" else "people"
-    return see(f"/person?id={quote(found.name)}", told(done, kind, found.settings)[0])
+    return see(f"/person?id={quote(found.name)}", on_page(told(done, kind, found.settings)[0]))

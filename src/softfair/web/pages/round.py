@@ -19,6 +19,7 @@ from ...programme.tables import plan_columns, table_bytes
 from ..access import MARKS, SEES, Changes, Forbidden, Form, Lists, Marks, Visitor
 from ..deeds import mark
 from ..lists import TOLD, Choice, RoundList, Row, chosen, round_list, values_of
+from ..words import on_page
 from .shared import remembered, render, see, text
 
 __all__ = ["list_for", "marked", "router"]
@@ -163,7 +164,8 @@ def mark_row(request: Request, visitor: Marks, form: Form, at: int) -> Response:
     name = text(form, "name")
     said = marked(request, visitor, at, name, text(form, "deed"))
     if "hx-request" not in request.headers:
-        return see(f"/round/{at}?{text(form, 'back')}#{anchor(name)}", f"Marked {name}.", said[-1])
+        where = f"/round/{at}?{text(form, 'back')}#{anchor(name)}"
+        return see(where, f"Marked {name}.", on_page(said[-1]))
     found = list_for(request, visitor, at)
     rows = found.of(visitor.account.scope)
     return render(
@@ -191,7 +193,7 @@ def close(request: Request, visitor: Changes, at: int) -> Response:
     """Close a round: who was not marked was not contacted."""
     found = list_for(request, visitor, at)
     done = close_round(visitor.database, software(), at)
-    return see(f"/round/{at}", *told(done, "record", found.settings))
+    return see(f"/round/{at}", *map(on_page, told(done, "record", found.settings)))
 
 
 @router.get("/round/{at:int}/worksheets")
