@@ -60,7 +60,7 @@ class Memory:
         database
             The programme.
         what
-            A name for the function.
+            What the function makes, in words for who waits for it.
         make
             The function; it reads the database.
         *about
@@ -80,7 +80,7 @@ class Memory:
         with self._lock:
             kept = self._kept.get(key)
             if kept is None or (kept.moment != moment and not (late and not kept.told)):
-                kept = self._kept[key] = _Kept(moment, Task(make))
+                kept = self._kept[key] = _Kept(moment, Task(make, f"working on {what} ..."))
             self._kept.move_to_end(key)
             self._forget(moment)
         try:

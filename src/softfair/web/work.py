@@ -44,7 +44,7 @@ class StillWorking(Exception):
     Parameters
     ----------
     said
-        How far it is; may be empty.
+        How far it is.
     seconds
         Since it was begun.
     """
@@ -67,10 +67,12 @@ class Task(Generic[Result]):
     ----------
     make
         The function.
+    said
+        What it does, until it tells how far it is.
     """
 
-    def __init__(self, make: Callable[[], Result]) -> None:
-        self.said = ""  # how far it is
+    def __init__(self, make: Callable[[], Result], said: str = "working ...") -> None:
+        self.said = said
         self.begun = time.monotonic()
         self._ended = threading.Event()
         self._results: list[Result] = []

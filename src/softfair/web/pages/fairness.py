@@ -34,7 +34,9 @@ NAMES = {"longest": "wait"}  # the programme calls both waits so
 def _tradeoff(request: Request, visitor: Visitor) -> Tradeoff:
     """What fairness costs at this moment."""
     database = visitor.database
-    return remembered(request, visitor, "tradeoff", lambda: Tradeoff(database), late=True)
+    return remembered(
+        request, visitor, "what fairness costs", lambda: Tradeoff(database), late=True
+    )
 
 
 def figures_of(
@@ -66,7 +68,7 @@ def figures_of(
     if column and column not in found.columns:
         raise InvalidInput(f"rates by {column!r} cannot be shown; choose another column")
     return remembered(
-        *(request, visitor, "figures", lambda: _figures(found, at, even, column)),
+        *(request, visitor, "the figures", lambda: _figures(found, at, even, column)),
         *(at, even, column),
         late=True,
         small=True,
@@ -111,7 +113,7 @@ def fairness(
     if goal and value.strip():
         asked = (goal, value.strip(), position)
         to, said = remembered(
-            request, visitor, "goal", lambda: _met(found, *asked), *asked, late=True, small=True
+            request, visitor, "the goal", lambda: _met(found, *asked), *asked, late=True, small=True
         )
         return see(f"/fairness?{urlencode(to)}", said)
     figures = figures_of(request, visitor, position, even, by)

@@ -63,7 +63,7 @@ def look_at(request: Request, visitor: Changes, key: str) -> Response:
     file, options = kept(request.app.state.spool, visitor.account.name, key)
     database = visitor.database
     found = remembered(
-        request, visitor, "import", lambda: _rehearsed(database, file, options), key, options
+        request, visitor, "the file", lambda: _rehearsed(database, file, options), key, options
     )
     return render(
         request,

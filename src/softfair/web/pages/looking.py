@@ -31,7 +31,9 @@ ENTRIES = 200  # of the log on a page
 def home(request: Request, visitor: Sees) -> Response:
     """Where the programme stands."""
     try:
-        found = remembered(request, visitor, "standing", lambda: standing(visitor.database))
+        found = remembered(
+            request, visitor, "where the programme stands", lambda: standing(visitor.database)
+        )
     except InvalidInput as nobody:  # the programme has no people yet
         return render(request, visitor, "home.html", found=None, nobody=str(nobody))
     today = found.today(date.today())
@@ -67,7 +69,7 @@ def audit_of(request: Request, visitor: Visitor, round: int | None = None) -> Au
     """The audit of this moment: of the whole programme, or of one round."""
     database = visitor.database
     return remembered(
-        request, visitor, "audit", lambda: audit(database, round=round), round, late=True
+        request, visitor, "the audit", lambda: audit(database, round=round), round, late=True
     )
 
 
@@ -88,7 +90,7 @@ def audit_page(request: Request, visitor: Sees, round: str = "") -> Response:
         raise InvalidInput(f"round {round!r} has no plan; choose another")
     found = whole if at is None else audit_of(request, visitor, at)
     shown = remembered(
-        *(request, visitor, "pictures"),
+        *(request, visitor, "the pictures"),
         *(lambda: [_shown(found, part) for part in sections(found, at is None)], at),
         late=True,
     )

@@ -49,7 +49,9 @@ def names_and_groups(database: Store) -> list[tuple[str, dict[str, str], bool]]:
 @router.get("/people")
 def people_page(request: Request, visitor: Sees, search: str = "", page: int = 1) -> Response:
     """Everybody, or those whose identifier or group has a text in it."""
-    everybody = remembered(request, visitor, "people", lambda: names_and_groups(visitor.database))
+    everybody = remembered(
+        request, visitor, "the people", lambda: names_and_groups(visitor.database)
+    )
     wanted = search.casefold().strip()
     found = [
         one

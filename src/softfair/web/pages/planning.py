@@ -137,7 +137,7 @@ def plan_page(
     preview = None
     if waits is None or replan:
         preview = remembered(
-            request, visitor, "plan", lambda: _preview(database, asked), asked, late=True
+            request, visitor, "the plan", lambda: _preview(database, asked), asked, late=True
         )
     return render(
         request,

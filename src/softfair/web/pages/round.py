@@ -42,7 +42,7 @@ def list_for(
     """The list of a round at this moment."""
     database = visitor.database
     return remembered(
-        *(request, visitor, "list", lambda: round_list(database, at, everyone)),
+        *(request, visitor, "the list", lambda: round_list(database, at, everyone)),
         *(at, everyone),
         whole=whole,
     )
