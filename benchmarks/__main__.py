@@ -24,7 +24,7 @@ from softfair.solvers.priced import solve_priced
 
 from . import loops
 from .estimation import estimation
-from .page import page
+from .page import page, slider
 from .programme import programme
 
 
@@ -122,6 +122,7 @@ PARTS: dict[str, Part] = {
     "estimate": lambda small: estimation(),
     "programme": lambda small: programme(),
     "page": page,
+    "slider": slider,
     "reproduce": bench.PARTS["reproduce"],
 }
 

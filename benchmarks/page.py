@@ -1,13 +1,19 @@
 """The page under load: 50 people at once on the list and the fairness page, 10,000 beneficiaries.
 
 A real server process is asked by threads; every time is compared with that of one person alone, in
-the same run.
+the same run. People look at a page before they ask for the next. Programs that do not, so that 50
+requests are under way all the time, wait for each other's work on the same cores, whatever the
+server does; how long is shown without a goal. An answer that says how far its work is
+counts as none: it is asked for again, as the page does, and the time goes on.
+
+A move of a slider is timed in a real Chromium, from the move until all four pictures are drawn.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -31,17 +37,20 @@ from softfair.web.accounts import begin_visit, new_account
 from .programme import SOFTWARE, Row, files
 
 PEOPLE, ROUNDS, VISITORS, SECONDS = 10_000, 20, 50, 60.0
+LOOKS = 5.0  # seconds that somebody looks at a page, on average
+AGAIN = 1.0  # seconds after which a page asks whether its work is done
 SLIDER = 1000  # people for whom a move of the slider is timed
 
 
-def _programme(folder: Path, people: int) -> Store:
+def _programme(folder: Path, people: int) -> tuple[Store, int]:
+    """A programme with a list, and its round."""
     named, history, _ = files(folder, people, ROUNDS)
     database = Store(str(folder / "page.db"))
     initialise(database, SOFTWARE, capacity=people // 10, seed=0)
     import_people(database, named, SOFTWARE)
     import_history(database, history, SOFTWARE)
-    make_plan(database, SOFTWARE, sure=True)
-    return database
+    plan, _ = make_plan(database, SOFTWARE, sure=True)
+    return database, plan.round
 
 
 @contextlib.contextmanager
@@ -64,32 +73,112 @@ def _served(database: Store) -> Iterator[str]:
             os.killpg(running.pid, signal.SIGTERM)
 
 
-def _visit(address: str, key: str, until: float, times: list[float], errors: list[int]) -> None:
-    rng = np.random.default_rng(threading.get_ident() % 2**32)
-    with httpx2.Client(base_url=address, cookies={COOKIE: key}, timeout=120) as client:
-        while time.monotonic() < until:
-            place = rng.choice(["/round/20", f"/fairness/part?position={rng.integers(0, 101)}"])
-            begun = time.monotonic()
-            answer = client.get(str(place))
-            times.append(time.monotonic() - begun)
-            if answer.status_code != 200:
-                errors.append(answer.status_code)
+class _Crowd:
+    """People who ask a server for the list and the fairness page."""
+
+    def __init__(self, address: str, key: str, round: int) -> None:
+        self.address, self.key, self.round = address, key, round
+
+    def together(self, visitors: int, seconds: float, looks: float) -> tuple[list[float], int]:
+        """Times of all requests of some people, and how many failed."""
+        times: list[float] = []
+        errors: list[int] = []
+        until = time.monotonic() + seconds
+        threads = [
+            threading.Thread(target=self._visit, args=(seed, until, looks, times, errors))
+            for seed in range(visitors)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return times, len(errors)
+
+    def _visit(
+        self, seed: int, until: float, looks: float, times: list[float], errors: list[int]
+    ) -> None:
+        rng = np.random.default_rng(seed)
+        with self.client() as client:
+            time.sleep(looks * rng.random())
+            while time.monotonic() < until:
+                part = f"/fairness/part?position={rng.integers(0, 101)}"
+                begun = time.monotonic()
+                code = self.ask(client, str(rng.choice([f"/round/{self.round}", part])))
+                times.append(time.monotonic() - begun)
+                if code != 200:
+                    errors.append(code)
+                time.sleep(looks * 2 * rng.random())
+
+    def client(self) -> httpx2.Client:
+        return httpx2.Client(base_url=self.address, cookies={COOKIE: self.key}, timeout=300)
+
+    def ask(self, client: httpx2.Client, place: str) -> int:
+        """The code of the answer, once the work for it is done."""
+        while "x-working" in (answer := client.get(place)).headers:
+            time.sleep(AGAIN)
+        return answer.status_code
 
 
-def _together(address: str, key: str, visitors: int, seconds: float) -> tuple[list[float], int]:
-    """Times of all requests, and how many failed."""
-    times: list[float] = []
-    errors: list[int] = []
-    until = time.monotonic() + seconds
-    threads = [
-        threading.Thread(target=_visit, args=(address, key, until, times, errors))
-        for _ in range(visitors)
+# Moves a slider to each of some places in turn; the milliseconds until the last picture is drawn.
+MOVES = """async ([name, places]) => {
+  const slider = document.querySelector(`input[name=${name}]`);
+  const last = document.querySelector("[data-chart=rates]");
+  const times = [];
+  for (const place of places) {
+    const drawn = last.dataset.drawn, begun = performance.now();
+    slider.value = place;
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+    while (last.dataset.drawn === drawn) await new Promise((done) => setTimeout(done, 1));
+    times.push(performance.now() - begun);
+  }
+  return times;
+}"""
+
+
+def slider(small: bool) -> list[Row]:
+    """Moves of the sliders in a browser, each to a place where nobody was before.
+
+    Parameters
+    ----------
+    small : bool
+        Fewer moves.
+
+    Returns
+    -------
+    list of Row
+        None if there is no Chromium.
+    """
+    from playwright.sync_api import sync_playwright
+
+    path = os.environ.get("SOFTFAIR_CHROMIUM") or shutil.which("chromium")
+    if path is None:
+        print("no Chromium, so no move of a slider is timed; see: make browser", file=sys.stderr)
+        return []
+    places = {"position": [*range(3, 98, 20 if small else 3)], "even": [*range(1, 24, 3)]}
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        database, _ = _programme(Path(folder), SLIDER)
+        key = begin_visit(database, new_account(database, "viewer", "viewer", None))
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        with _served(database) as address:
+            context = browser.new_context(base_url=address)
+            context.add_cookies([{"name": COOKIE, "value": key, "url": address}])
+            tab = context.new_page()
+            tab.set_default_timeout(300_000)
+            tab.goto("/fairness")
+            tab.locator("[data-chart=rates][data-drawn]").wait_for()
+            times = {name: tab.evaluate(MOVES, [name, some]) for name, some in places.items()}
+        browser.close()
+    what = {"position": "c", "even": "evenness"}
+    return [
+        (
+            f"slider over {what[name]} to pictures, {SLIDER:,} people, {len(some)} moves, "
+            f"95th percentile (median {np.median(some):.0f})",
+            float(np.quantile(some, 0.95)),
+            "ms",
+            300,
+        )
+        for name, some in times.items()
     ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return times, len(errors)
 
 
 def page(small: bool) -> list[Row]:
@@ -106,19 +195,21 @@ def page(small: bool) -> list[Row]:
     """
     people, seconds = (SLIDER, 6.0) if small else (PEOPLE, SECONDS)
     with tempfile.TemporaryDirectory() as folder:
-        database = _programme(Path(folder), people)
+        database, round = _programme(Path(folder), people)
         account = new_account(database, "viewer", "viewer", None)
-        key = begin_visit(database, account)
         with _served(database) as address:
-            with httpx2.Client(base_url=address, cookies={COOKIE: key}, timeout=300) as client:
-                for place in ("/round/20", "/fairness", "/fairness/part?position=9"):
-                    assert client.get(place).status_code == 200, place
-            alone, _ = _together(address, key, 1, seconds / 6)
-            crowd, errors = _together(address, key, VISITORS, seconds)
-    single, p95 = float(np.quantile(alone, 0.95)), float(np.quantile(crowd, 0.95))
-    of = f"{people:,} people"
+            crowd = _Crowd(address, begin_visit(database, account), round)
+            with crowd.client() as client:
+                for place in (f"/round/{round}", "/fairness"):
+                    assert crowd.ask(client, place) == 200, place
+            alone, _ = crowd.together(1, seconds / 3, 0.0)
+            looking, failed = crowd.together(VISITORS, seconds, LOOKS)
+            rushing, failed_too = crowd.together(VISITORS, seconds / 6, 0.0)
+    single, p95, rush = (float(np.quantile(some, 0.95)) for some in (alone, looking, rushing))
+    many, errors = len(looking) + len(rushing), failed + failed_too
     return [
-        (f"page, one visitor, 95th percentile, {of}", 1000 * single, "ms", None),
-        (f"page, {VISITORS} visitors, {len(crowd)} requests, errors", errors, "", 0),
+        (f"page, one visitor, 95th percentile, {people:,} people", 1000 * single, "ms", None),
+        (f"page, {VISITORS} visitors, {many} requests, errors", errors, "", 0),
         (f"page, {VISITORS} visitors, 95th percentile", p95 / single, "times that of one", 10),
+        (f"page, {VISITORS} programs without a pause", rush / single, "times that of one", None),
     ]

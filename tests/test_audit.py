@@ -1484,6 +1484,32 @@ def test_both_databases_say_the_same(server, tmp_path):
     assert heads[0] != heads[1]  # entries of a log are salted
 
 
+def test_one_round_for_itself(database, tmp_path):
+    """What the whole says of a round; nothing that only several rounds can tell."""
+    small(database, tmp_path)
+    for t in (6, 7, 8):
+        plan, _ = make_plan(database, SOFTWARE)
+        lines = [f"name-{i},{plan.listed[i]},{(i * t) % 2}" for i in range(12)]
+        tell(database, tmp_path, "id,contacted,state\n" + "\n".join(lines) + "\n")
+    whole = audit(database)
+    for i, t in enumerate((6, 7, 8)):
+        one = audit(database, round=t)
+        assert one.rounds == whole.rounds[i : i + 1]
+        assert one.fairness == whole.fairness[i : i + 1]
+        assert [row.realised for row in one.engagement] == [whole.engagement[i].realised]
+        assert [row.predicted for row in one.engagement] == [whole.engagement[i].predicted]
+        assert [row.round for row in one.deeds] == [t]
+        assert sum(row.listed for row in one.lists) == whole.rounds[i].listed
+        said = " ".join(one.findings)
+        assert "every draw replays" in said
+        assert "never" not in said  # one list names few: that is no finding
+        assert "drift" not in said
+        told = {part.key for part in sections(one, across=False)}
+        assert told == {part.key for part in sections(whole)} - {"spread", "drift", "memory"}
+    with pytest.raises(InvalidInput, match="rounds with one: 6, 7, 8"):
+        audit(database, round=9)
+
+
 def test_corrections_count(database, tmp_path):
     small(database, tmp_path)
     plan, _ = make_plan(database, SOFTWARE)

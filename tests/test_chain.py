@@ -20,6 +20,7 @@ from softfair.programme.records import record
 from softfair.programme.settings import initialise
 from softfair.programme.store import Store
 from softfair.programme.trials import assign
+from softfair.web.access import Attempts
 from softfair.web.accounts import begin_visit, new_account
 
 NAME = "softfair test"
@@ -32,6 +33,7 @@ def filled(url):
     initialise(database, NAME, seed=2**100, capacity=2, horizon=10)
     initialise(database, NAME, c=3.0)
     begin_visit(database, new_account(database, "mira", "officer", None))
+    Attempts(database).fail("192.0.2.7", "mira")
     regions = "".join(f"p{i},{'ns'[i % 2]},1,20,0,9\n" for i in range(6))
     header = "id,region,enrolled,left,opted_out,reserved"
     import_people(database, f"{header}\n{regions}".encode(), NAME)

@@ -29,8 +29,9 @@ from softfair.errors import InvalidInput
 from softfair.programme.biography import biography
 from softfair.programme.checks import check
 from softfair.programme.journal import journal
-from softfair.programme.plans import plan_of
+from softfair.programme.plans import open_commitment, plan_of
 from softfair.programme.store import Store
+from softfair.programme.trials import assign
 from softfair.web import accounts, deeds
 from softfair.web.access import COOKIE, Attempts, Guard, Visitor
 from softfair.web.app import application
@@ -69,6 +70,7 @@ MAY = {
     ("POST", "/import/{key}"): CHANGES,
     ("GET", "/fairness"): SEES,
     ("GET", "/fairness/part"): SEES,
+    ("GET", "/work/{key}"): CHANGES,
     ("GET", "/api/openapi.json"): EVERYBODY,
     ("GET", "/api/status"): SEES,
     ("GET", "/api/round"): EVERYBODY,
@@ -84,6 +86,7 @@ MAY = {
     ("GET", "/api/log"): SEES,
     ("POST", "/api/import/{kind}"): CHANGES,
 }
+LONG = 600.0  # seconds: a busy machine changes no answer
 PAGES = ("/", "/people", "/fairness", "/audit", "/import", "/plan")
 
 
@@ -123,7 +126,7 @@ class Browser:
 @pytest.fixture
 def app(programme, tmp_path):
     (tmp_path / "spool").mkdir()
-    return application(programme, tmp_path / "spool")
+    return application(programme, tmp_path / "spool", patience=LONG)
 
 
 @pytest.fixture
@@ -286,23 +289,31 @@ def test_a_link_signs_in_once(app, programme, monkeypatch):
     assert TestClient(app).get(f"/enter?key={late}").status_code == 403
 
 
-def test_too_many_attempts(app):
+def test_too_many_attempts(app, programme, tmp_path):
+    """They count at every process: here at another application of the same database."""
     client = TestClient(app)
-    app.state.attempts = Attempts(most=8, seconds=300.0)
+    app.state.attempts = Attempts(programme, most=8, seconds=300.0)
     codes = [
         client.post("/sign-in", data={"name": "officer", "password": "x"}).status_code
         for _ in range(3)
     ]
     assert codes == [403, 403, 429]  # two for one name
-    right = client.post("/sign-in", data={"name": "officer", "password": village.PASSWORD})
-    assert right.status_code == 429
+    other = application(Store(programme.name), tmp_path)
+    other.state.attempts = Attempts(Store(programme.name), most=8, seconds=300.0)
+    right = {"name": "officer", "password": village.PASSWORD}
+    assert TestClient(other).post("/sign-in", data=right).status_code == 429
     for name in "abcdef":  # eight for one address
         app.state.attempts.fail("testclient", name)
     other = client.post("/sign-in", data={"name": "new", "password": "x"})
     assert other.status_code == 429
-    forgetful = Attempts(most=4, seconds=-1.0)
-    forgetful.fail("a", "b")
-    assert not forgetful.refused("a", "b")
+    Attempts(programme).fail("192.0.2.7", "mira")
+    assert Attempts(programme, most=4).refused("192.0.2.7", "mira")
+    assert not Attempts(programme, most=4).refused("192.0.2.8", "mira")
+    assert not Attempts(programme, most=4, seconds=-60.0).refused("192.0.2.7", "mira")
+    told = b"".join(file.read_bytes() for file in Path(programme.name).parent.glob("village.db*"))
+    assert b"192.0.2.7" not in told
+    assert b"mira" not in told
+    assert check(programme).wrong == ()
 
 
 def test_accounts_are_refused_that_cannot_be(programme):
@@ -394,6 +405,77 @@ def test_the_last_mark_ends_the_round(programme, officer):
     assert plan_of(programme).round == AT + 1
     assert last(programme, "plan").who == "officer"
     assert check(programme).wrong == ()
+
+
+def test_a_plan_is_committed_then_drawn_with_luck_from_outside(app, programme, officer, founded):
+    officer.post(f"/round/{AT}/close")
+    assert officer.post("/plan", do="commit").headers["location"] == "/plan"
+    page = officer.get("/plan").text
+    waits = open_commitment(programme)
+    assert waits.code in page
+    assert "waits for its luck" in page
+    assert plan_of(programme).round == AT
+    for luck, source in (("", "text"), ("dice 3", "stars"), ("{}", "beacon")):
+        assert officer.post("/plan", do="luck", luck=luck, source=source).status_code == 400
+    answer = officer.post("/plan", do="draw")
+    assert answer.status_code == 400
+    assert "draw it with luck from outside" in answer.text
+    drawn = officer.post("/plan", do="luck", luck="dice 3 5 6 1", source="text")
+    assert drawn.headers["location"] == f"/round/{AT + 1}"
+    luck = plan_of(programme).luck
+    assert (luck.text, luck.commitment) == ("dice 3 5 6 1", waits.id)
+    assert last(programme, "plan").who == "officer"
+    api = TestClient(app, headers={"Authorization": f"Bearer {founded[1]['officer']}"})
+    told = api.post("/api/plan", json={"commit": True, "replan": "two have moved"}).json()
+    assert told["code"] == open_commitment(programme).code != waits.code
+    made = api.post("/api/plan", json={"luck": "a river", "source": "word"}).json()
+    assert (made["round"], made["version"]) == (AT + 1, 2)
+    assert check(programme).wrong == ()
+
+
+def test_evenness_has_a_slider(officer, app, founded):
+    """At those who gain most, evenness spreads contacts and leaves fewer out, at a cost."""
+    api = TestClient(app, headers={"Authorization": f"Bearer {founded[1]['viewer']}"})
+    none, most = (
+        api.get(f"/api/fairness?position=99&even={even}").json()["now"] for even in (0, 24)
+    )
+    assert (none["mu"], most["mu"] > 0) == (0, True)
+    assert most["entropy"] > none["entropy"]
+    assert most["never"] < none["never"]
+    assert most["benefit"] < none["benefit"]
+    found = officer.get("/fairness?goal=never&value=10%25&position=99")
+    even = int(re.search(r"even=(\d+)", found.headers["location"])[1])
+    assert 0 < even <= 24
+    page = officer.get(found.headers["location"]).text
+    assert "/plan?policy=EvenHanded%3A" in page
+    assert "/plan?target=benefit%3D" in officer.get("/fairness?position=50").text
+    assert officer.get("/fairness?goal=entropy&value=99").status_code == 400
+    assert officer.get("/fairness/part?position=3&even=25").status_code == 400
+
+
+def test_the_audit_of_one_round(officer):
+    page = officer.get(f"/audit?round={AT}").text
+    assert f"Audit of round {AT}" in page
+    assert f'<option value="{AT}" selected>' in page
+    assert "Who is reached, and who waits" not in page
+    assert "Who is reached, and who waits" in officer.get("/audit").text
+    assert officer.get("/audit?round=99").status_code == 400
+
+
+def test_arms_of_a_trial_are_shown(officer, programme):
+    assert "Trial:" not in officer.get("/").text
+    officer.post(f"/round/{AT}/close")
+    trial = assign(programme, village.NAME, ("softfair", "lottery"), (0.5, 0.5))
+    assert f"Trial: rounds {AT + 1} to" in officer.get("/").text
+    for arm, name in ((0, "softfair"), (1, "lottery")):
+        who = trial.person[trial.arm == arm][0]
+        page = officer.get(f"/person?id=v{who:02d}").text
+        assert f"<dt>arm of the trial</dt><dd>{name}</dd>" in page
+    assert "In a trial: places are" in officer.get("/plan").text
+    officer.post("/plan", do="draw")
+    officer.post(f"/round/{AT + 1}/close")
+    assert "Arms of the trial" in officer.get("/audit").text
+    assert "Arms of the trial" not in officer.get(f"/audit?round={AT + 1}").text
 
 
 def test_two_at_once_lose_no_mark(app, programme):
@@ -513,7 +595,8 @@ def test_bad_rows_are_listed_with_their_remedy(officer, programme):
     assert "soon" in page
     assert 'value="import"' not in page
     before = len(journal(programme))
-    assert 'value="import"' not in officer.post(look, do="import").text
+    assert officer.post(look, do="import").headers["location"] == look
+    assert 'value="import"' not in officer.get(look).text
     assert len(journal(programme)) == before
     assert re.search(r'aria-label="Week means">.*?<option selected>round<', page, re.S)
 
@@ -523,8 +606,8 @@ def test_what_a_column_means_can_be_changed(officer, programme):
     look = officer.post("/import", {"file": ("h.csv", file)}, kind="history").headers["location"]
     assert "has no column" in officer.get(look).text
     chosen = {"heading": ["id", "a", "b"], "meaning": ["id", "round", "state"]}
-    page = officer.post(look, do="look", **chosen).text
-    assert "1 rows of history" in page
+    assert officer.post(look, do="look", **chosen).headers["location"] == look
+    assert "1 rows of history" in officer.get(look).text
     assert officer.post(look, do="import", **chosen).status_code == 200
     assert last(programme, "history").file == "h.csv"
 
@@ -576,7 +659,7 @@ def test_nothing_comes_from_elsewhere(officer):
 
 def test_a_programme_without_people(tmp_path):
     database = village.empty(str(tmp_path / "new.db"))
-    officer = Browser(application(database, tmp_path), database, "officer")
+    officer = Browser(application(database, tmp_path, patience=LONG), database, "officer")
     for address in ("/round", "/log", "/home/audit", *PAGES):
         answer = officer.get(address)
         assert answer.status_code == 200, (address, answer.text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shutil
 import subprocess
 import sys
 import warnings
@@ -232,9 +233,11 @@ def run_a_programme(folder: Path) -> None:
     _type_in(folder, "check")
     _type_in(folder, "audit", "--html", "audit.html")
     _type_in(folder, "user", "add", "demo", "--role", "officer", "--no-password")
+    # `make demo` runs it from an environment that need not be active.
+    softfair = "softfair" if shutil.which("softfair") else Path(sys.executable).parent / "softfair"
     print(
         "\nThe same programme in a browser, with a link that signs a demo officer in:\n"
-        f"  softfair serve --db {folder / 'softfair.db'} --sign-in-as demo"
+        f"  {softfair} serve --db {folder / 'softfair.db'} --sign-in-as demo"
     )
 
 

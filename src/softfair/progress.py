@@ -1,21 +1,54 @@
-"""Progress bars and notes for a person at a terminal; a pipe, a log or a worker gets none."""
+"""Progress bars and notes for a person at a terminal; a pipe, a log or a worker gets none.
+
+Who shows progress in another way, such as a page, listens to it instead (`heard_by`).
+"""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from operator import length_hint
 from time import monotonic
 from typing import TextIO, TypeVar
 
-__all__ = ["say", "track"]
+__all__ = ["heard_by", "say", "track"]
 
 Item = TypeVar("Item")
+Listener = Callable[[str], None]
 
 PATIENCE = 2.0  # seconds of work that need no bar
 
 _screen = threading.Lock()  # one bar at a time: of nested loops, the one that shows first
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Tell a listener, instead of a terminal, what this thread says within the block.
+
+    Parameters
+    ----------
+    listener : callable
+        Gets each line; of a loop, what it does and how many of its items are done.
+
+    Examples
+    --------
+    >>> from softfair.progress import heard_by, say, track
+    >>> with heard_by(print):
+    ...     say("reading ...")
+    ...     total = sum(track([1, 2], "adding"))
+    reading ...
+    adding: 1 of 2
+    adding: 2 of 2
+    """
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
 
 
 def track(items: Iterable[Item], description: str, total: int | None = None) -> Iterator[Item]:
@@ -43,11 +76,17 @@ def track(items: Iterable[Item], description: str, total: int | None = None) -> 
     [0, 1, 2]
     """
     rest = iter(items)
-    if not _watched(sys.stderr):
+    listener = _listener.get()
+    if listener is None and not _watched(sys.stderr):
         yield from rest
         return
     if total is None:
         total = length_hint(items) or None  # 0 where the length is not known
+    if listener is not None:
+        for done, item in enumerate(rest, 1):
+            yield item
+            listener(f"{description}: {done}" + (f" of {total}" if total else ""))
+        return
     begun = monotonic()
     done = 0
     for item in rest:
@@ -90,7 +129,7 @@ def track(items: Iterable[Item], description: str, total: int | None = None) -> 
 
 
 def say(message: str) -> None:
-    """Print one line on stderr if it is a terminal.
+    """Print one line on stderr if it is a terminal, or tell it who listens.
 
     Parameters
     ----------
@@ -102,7 +141,10 @@ def say(message: str) -> None:
     >>> from softfair.progress import say
     >>> say("compiling kernels, first use only ...")
     """
-    if _watched(sys.stderr):
+    listener = _listener.get()
+    if listener is not None:
+        listener(message)
+    elif _watched(sys.stderr):
         print(message, file=sys.stderr, flush=True)
 
 

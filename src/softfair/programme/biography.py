@@ -102,6 +102,9 @@ def biography(database: Store, name: str) -> Biography:
             facts["opted out"] = "yes"
         if i in people.unnamed:
             facts["retracted"] = "the file that named them was retracted"
+        if now.trial is not None and i in now.trial.person:
+            theirs = now.trial.arm[np.searchsorted(now.trial.person, i)]
+            facts["arm of the trial"] = now.trial.name_of(theirs).value
         rows = np.flatnonzero(history.person == i)
         seen = tuple(
             Seen(

@@ -494,7 +494,10 @@ class Prospects:
 
     def at(self, c: float) -> Outlook:
         """What the plan with multiplier c is expected to bring."""
-        followed = [cohort.follow(c, self._evenness) for cohort in self._cohorts]
+        return self.judge(c, [cohort.follow(c, self._evenness) for cohort in self._cohorts])
+
+    def judge(self, c: float, followed: Sequence[Followed]) -> Outlook:
+        """As `at`, of everybody as they were followed site by site."""
         solved = [cohort.solved(c, self._evenness) for cohort in self._cohorts]
         gained = sum(one.reward for one in followed) - self._without
         rates = np.concatenate([one.contacts for one in followed]) / self._horizon

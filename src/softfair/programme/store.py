@@ -24,6 +24,7 @@ the same thing, the one with the highest batch (or version) is in force.
     assignment    the arm of each person of a trial (see `assignment`)
     account       who may use the pages and the API, and how far (latest row of a name in force)
     visit         who signed in and out (see `softfair.web.accounts`)
+    attempt       that somebody failed to sign in, without their name or address
     link          one entry of the log for each transaction: what it added to the tables above
                   (see `chain`)
 
@@ -74,6 +75,7 @@ __all__ = [
     "account",
     "append",
     "assignment",
+    "attempt",
     "batch",
     "c_from_json",
     "c_to_json",
@@ -102,7 +104,7 @@ __all__ = [
 
 Connection = sa.Connection
 
-VERSION = 5  # of the schema below
+VERSION = 6  # of the schema below
 DEFAULT = "softfair.db"
 MANY = 1_000_000  # from this many rows on, work takes seconds and is announced
 PATIENCE = 600_000  # milliseconds that a writer waits for the one before
@@ -337,12 +339,20 @@ visit = sa.Table(
     sa.Column("kind", sa.Text, nullable=False),  # link (that signs in once), begin, end
     sa.Column("digest", sa.Text, nullable=False),  # SHA-256 of the key that the browser holds
 )
+attempt = sa.Table(
+    "attempt",
+    tables,
+    sa.Column("id", whole, primary_key=True),
+    sa.Column("created", sa.Text, nullable=False),
+    sa.Column("place", sa.Text, nullable=False),  # HMAC of the address that it came from
+    sa.Column("whose", sa.Text, nullable=False),  # ... of that and the name that was given
+)
 link = chain.link_table(tables)
 
 # The statements that turn a database of one version into the next; a table stands for its making.
 # Version 1 had no reservations; version 2 had no bonuses, files' names, retractions, absences,
 # details, values, signatures, luck of persons, commitments and log; version 3 had neither reserves
-# nor accounts; version 4 had no trials.
+# nor accounts; version 4 had no trials; version 5 had no attempts to sign in.
 MIGRATIONS: dict[int, Sequence[str | sa.Table]] = {
     1: ("ALTER TABLE person_fact ADD COLUMN reserved INTEGER",),
     2: (
@@ -365,6 +375,7 @@ MIGRATIONS: dict[int, Sequence[str | sa.Table]] = {
     ),
     3: (reserve, call, account, visit),
     4: (trial, assignment),
+    5: (attempt,),
 }
 
 
@@ -722,7 +733,7 @@ def _waiting() -> Iterator[bool]:
     while (passed := time.monotonic() - begun) < PATIENCE / 1000:
         if passed > 2 and not told:
             told = True
-            say("waiting for another command that is writing; Ctrl-C to give up ...")
+            say("waiting for another command that is writing ...")
         yield False
         time.sleep(random.uniform(0.005, 0.05))
     yield True

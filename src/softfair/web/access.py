@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import threading
-import time
-from collections import deque
-from collections.abc import Awaitable, Callable
+import json
 from dataclasses import dataclass
-from typing import Annotated, Any
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
+import sqlalchemy as sa
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 
-from ..programme.store import Store
+from ..programme import store
+from ..programme.settings import current_settings
+from ..programme.store import Connection, Store
 from .accounts import ADMIN, OFFICER, VIEWER, WORKER, Account, account_of_token, visitor_of
 
 __all__ = [
@@ -124,6 +125,7 @@ class Needs(Guard):
             form = await form_of(request)
             if not hmac.compare_digest(str(form.get("word", "")).encode(), visitor.word.encode()):
                 raise Forbidden
+        request.state.visitor = visitor
         return visitor
 
 
@@ -167,45 +169,41 @@ Manages = Annotated[Visitor, Depends(Needs(*MANAGES))]
 
 
 class Attempts:
-    """Failed attempts to sign in, of the last minutes, in this process.
+    """Failed attempts to sign in, of the last minutes, at all processes that serve a programme.
 
     Parameters
     ----------
+    database
+        The programme. Neither address nor name is kept, only what tells them apart.
     most
         How many are let through from one address, and a quarter of that for one name.
     seconds
         How long an attempt counts.
     """
 
-    def __init__(self, most: int = 20, seconds: float = 300.0) -> None:
-        self.most, self.seconds = most, seconds
-        self._lock = threading.Lock()
-        self._failed: dict[tuple[str, str], deque[float]] = {}
+    def __init__(self, database: Store, most: int = 20, seconds: float = 300.0) -> None:
+        self.database, self.most, self.seconds = database, most, seconds
 
     def refused(self, address: str, name: str) -> bool:
         """Whether there were too many."""
-        with self._lock:
-            self._forget()
-            alone = len(self._failed.get((address, name), ()))
-            together = sum(len(times) for (at, _), times in self._failed.items() if at == address)
-        return alone >= self.most // 4 or together >= self.most
+        a, since = store.attempt, datetime.now(UTC) - timedelta(seconds=self.seconds)
+        with self.database.reading() as connection:
+            told = self._told(connection, address, name)
+            late = sa.select(a).where(a.c.created >= since.isoformat(timespec="seconds"))
+            rows = connection.execute(late.where(a.c.place == told["place"])).all()
+        alone = sum(row.whose == told["whose"] for row in rows)
+        return alone >= self.most // 4 or len(rows) >= self.most
 
     def fail(self, address: str, name: str) -> None:
         """Note one."""
-        with self._lock:
-            self._failed.setdefault((address, name), deque(maxlen=self.most)).append(
-                time.monotonic()
-            )
+        with self.database.writing() as connection:
+            told = self._told(connection, address, name)
+            connection.execute(store.attempt.insert().values(created=store.now(), **told))
 
-    def _forget(self) -> None:
-        since = time.monotonic() - self.seconds
-        for who, times in list(self._failed.items()):
-            while times and times[0] < since:
-                times.popleft()
-            if not times:
-                del self._failed[who]
-
-
-Message = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+    def _told(self, connection: Connection, address: str, name: str) -> dict[str, str]:
+        """What tells an address and a name apart from others, to who does not know the seed."""
+        key = str(current_settings(connection)[1].seed).encode()
+        return {
+            column: hmac.new(key, json.dumps(text).encode(), hashlib.sha256).hexdigest()
+            for column, text in (("place", [address]), ("whose", [address, name]))
+        }

@@ -16,21 +16,23 @@ from pydantic import BaseModel, ConfigDict, Field
 from ..programme.batches import Imported
 from ..programme.checks import head
 from ..programme.commands.looking import to_json
-from ..programme.commands.planning import plan_json
+from ..programme.commands.planning import commitment_json, plan_json
 from ..programme.commands.shared import LATEST, settings_of, software
 from ..programme.commands.taking_in import told
 from ..programme.entries import UNPRINTABLE
 from ..programme.journal import journal
+from ..programme.plans import commit_plan, make_plan
 from ..programme.reading import Upload
 from ..programme.records import close_round
 from ..programme.standing import standing
 from .access import CHANGES, LISTS, MARKS, SEES, NeedsToken, Visitor
 from .lists import RoundList
-from .pages.fairness import figures_of, tradeoff_of
+from .pages.fairness import figures_of
 from .pages.looking import audit_of
 from .pages.people import DEEDS, change, known_of, names_and_groups
-from .pages.planning import drawn
+from .pages.planning import Asked, drawn_with
 from .pages.round import list_for, marked
+from .tradeoff import EVENEST, POSITIONS
 from .uploads import Options, take
 
 __all__ = ["api"]
@@ -76,6 +78,9 @@ class Wish(BaseModel):
     replan: Text = ""
     sure: bool = False
     preview: bool = Field(False, description="Nothing is written, and nobody is listed.")
+    commit: bool = Field(False, description="All but the luck is fixed; the code is given away.")
+    luck: Text = Field("", description="Draw what is committed with this.")
+    source: Literal["text", "word", "beacon"] = Field("text", description="Of the luck.")
 
 
 class Change(BaseModel):
@@ -162,9 +167,16 @@ def close(visitor: Changes, at: Round) -> Told:
 
 @api.post("/plan")
 def plan(visitor: Changes, body: Wish) -> dict[str, Any]:
-    """Draw the list of the next round, or preview it."""
+    """Draw the list of the next round, preview or commit it, or draw what is committed."""
     database = visitor.database.rehearsal() if body.preview else visitor.database
-    made, new = drawn(database, body.target, body.policy, body.replan, body.sure)
+    asked = Asked(body.target, body.policy, body.replan, body.sure)
+    if body.commit:
+        committed, new = asked.made(commit_plan, database)
+        return {**commitment_json(committed), "new": new}
+    if body.luck:
+        made, new = drawn_with(database, body.luck, body.source), True
+    else:
+        made, new = asked.made(make_plan, database)
     found = plan_json(made, body.preview, head(visitor.database))
     if body.preview and new:
         found = {name: value for name, value in found.items() if name not in ("seed", "digest")}
@@ -199,17 +211,18 @@ def change_person(visitor: Changes, body: Change) -> Told:
 def fairness(
     request: Request,
     visitor: Sees,
-    position: Annotated[int, Query(ge=0, le=100)] = 50,
+    position: Annotated[int, Query(ge=0, le=POSITIONS)] = 50,
+    even: Annotated[int, Query(ge=0, le=EVENEST)] = 0,
     by: Annotated[Text, Query()] = "",
 ) -> dict[str, Any]:
-    """What fairness costs, at a position of the slider over c."""
-    return figures_of(tradeoff_of(request, visitor), position, by)
+    """What fairness costs, at positions of the sliders over c and of evenness."""
+    return figures_of(request, visitor, position, even, by)
 
 
 @api.get("/audit")
 def audit(request: Request, visitor: Sees) -> dict[str, Any]:
     """What `softfair audit --json` prints."""
-    return audit_of(request, visitor.database).to_dict()
+    return audit_of(request, visitor).to_dict()
 
 
 @api.get("/log")

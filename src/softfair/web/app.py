@@ -26,11 +26,14 @@ from . import pages
 from .access import Attempts, Forbidden, NotSignedIn
 from .api import api
 from .memory import Memory
-from .pages.shared import plain_page
+from .pages.shared import plain_page, still_working
+from .words import capitalised, on_page
+from .work import PATIENCE, Jobs, StillWorking
 
 __all__ = ["application", "from_environment"]
 
 LARGEST = 64 * 2**20  # bytes of a request: 100,000 people with a year of history are some 40 MiB
+LARGE, SMALL = 16, 1024  # results that are kept: of everybody, and figures
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -98,7 +101,12 @@ class Around:
         await Response(text, 413, media_type="text/plain")(scope, receive, send)  # type: ignore[arg-type]
 
 
-def application(database: Store, spool: Path | None = None, largest: int = LARGEST) -> FastAPI:
+def application(
+    database: Store,
+    spool: Path | None = None,
+    largest: int = LARGEST,
+    patience: float = PATIENCE,
+) -> FastAPI:
     """The pages and the API of a programme.
 
     Parameters
@@ -109,6 +117,8 @@ def application(database: Store, spool: Path | None = None, largest: int = LARGE
         Folder for files between upload and import; several processes share it.
     largest
         Bytes of a request.
+    patience
+        Seconds that a request waits for its work, before a page tells how far it is.
 
     Returns
     -------
@@ -118,9 +128,12 @@ def application(database: Store, spool: Path | None = None, largest: int = LARGE
     # The description of the API is a route of its own, which needs a token like the others.
     app = FastAPI(title="softfair", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.database = database
-    app.state.memory = Memory()
-    app.state.attempts = Attempts()
+    app.state.memory = Memory(LARGE)
+    app.state.figures = Memory(SMALL)
+    app.state.attempts = Attempts(database)
     app.state.spool = spool or Path(tempfile.mkdtemp(prefix="softfair-"))
+    app.state.patience = patience
+    app.state.jobs = Jobs(app.state.spool)
     app.state.templates = _templates()
     app.include_router(pages.router)
     app.include_router(api)
@@ -147,6 +160,8 @@ def _templates() -> Environment:
     )
     made.filters["percent"] = percent
     made.filters["when"] = _when
+    made.filters["on_page"] = on_page
+    made.filters["capitalise"] = capitalised
     return made
 
 
@@ -159,13 +174,16 @@ def _is_api(request: Request) -> bool:
     return request.url.path.startswith("/api/")
 
 
+def _refused(request: Request, status: int, said: str) -> Response:
+    """Why a request is not answered."""
+    if _is_api(request):
+        return JSONResponse({"detail": said}, status)
+    return plain_page(request, status, on_page(said))
+
+
 def _answer_errors(app: FastAPI) -> None:
     """What is answered where a request cannot be."""
-
-    def refused(request: Request, status: int, said: str) -> Response:
-        if _is_api(request):
-            return JSONResponse({"detail": said}, status)
-        return plain_page(request, status, said)
+    app.exception_handler(StillWorking)(still_working)
 
     @app.exception_handler(NotSignedIn)
     def not_signed_in(request: Request, error: Exception) -> Response:
@@ -183,13 +201,13 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Forbidden)
     def forbidden(request: Request, error: Exception) -> Response:
-        return refused(request, 403, "This is not for your account, or the page was too old.")
+        return _refused(request, 403, "This is not for your account, or the page was too old.")
 
     @app.exception_handler(SoftFairError)
     def wrong(request: Request, error: Exception) -> Response:
         # To a program: well formed, and at odds with what the programme holds.
         status = 409 if _is_api(request) else 400
-        return refused(request, status, f"{str(error)[:1].upper()}{str(error)[1:]}.")
+        return _refused(request, status, f"{capitalised(str(error))}.")
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> Response:
@@ -197,11 +215,11 @@ def _answer_errors(app: FastAPI) -> None:
             parts = ("loc", "msg", "type")  # not what was sent, which may name people
             places = [{part: one[part] for part in parts} for one in error.errors()]
             return JSONResponse({"detail": places}, 422)
-        return refused(request, 422, "Something that was asked for is missing or no number.")
+        return _refused(request, 422, "Something that was asked for is missing or no number.")
 
     @app.exception_handler(HTTPException)
     def other(request: Request, error: HTTPException) -> Response:
         said = {404: "There is no such page."}.get(error.status_code, str(error.detail))
-        answer = refused(request, error.status_code, said)
+        answer = _refused(request, error.status_code, said)
         answer.headers.update(error.headers or {})
         return answer

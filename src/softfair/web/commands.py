@@ -173,6 +173,8 @@ def serve(
     os.environ |= {"SOFTFAIR_DB": db, "SOFTFAIR_SPOOL": spool}
     # Addresses of pages may have identifiers of people in them: they are not logged.
     options = {"log_level": "warning", "access_log": False, "server_header": False}
+    # A busy machine answers late; a connection that is closed meanwhile would lose a request.
+    options["timeout_keep_alive"] = 75
     try:
         uvicorn.run(
             f"{app.__name__}:from_environment",

@@ -9,29 +9,50 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from ..programme import store
 from ..programme.store import Store
+from .work import StillWorking, Task
 
 __all__ = ["Memory"]
 
 Result = TypeVar("Result")
 
-KEPT = 64  # results
+
+@dataclass
+class _Kept:
+    moment: tuple[Any, ...]
+    task: Task[Any]
+    told: bool = False  # whether anybody was given the result
 
 
 class Memory:
-    """The last results, each worked out once though many ask for it at the same time."""
+    """The last results, each worked out once though many ask for it at the same time.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    most
+        How many are kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Any, Any] = OrderedDict()
-        self._working: dict[Any, threading.Lock] = {}
+        self._kept: OrderedDict[Any, _Kept] = OrderedDict()
 
-    def of(self, database: Store, what: str, make: Callable[[], Result], *about: Any) -> Result:
+    def of(
+        self,
+        database: Store,
+        what: str,
+        make: Callable[[], Result],
+        *about: Any,
+        patience: float | None = None,
+        late: bool = False,
+    ) -> Result:
         """The result of a function, as of what the database holds now.
 
         Parameters
@@ -39,37 +60,56 @@ class Memory:
         database
             The programme.
         what
-            A name for the function.
+            What the function makes, in words for who waits for it.
         make
             The function; it reads the database.
         *about
             What else the result depends on.
+        patience
+            Seconds to wait for it; None: as long as it takes.
+        late
+            Whether a result that was still being worked out while the database changed will do.
+            Who asks again and again would otherwise never get one while others write.
+
+        Raises
+        ------
+        StillWorking
+            If it takes longer.
         """
-        moment = _moment(database)
-        key = (what, about, moment)
+        moment, key = _moment(database), (what, about)
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]  # type: ignore[no-any-return]
-            working = self._working.setdefault(key, threading.Lock())
-        with working:
-            with self._lock:
-                if key in self._kept:
-                    return self._kept[key]  # type: ignore[no-any-return]
-            made = make()
-            with self._lock:
-                for old in [one for one in self._kept if one[2] != moment]:
-                    del self._kept[old]
-                self._kept[key] = made
-                self._working.pop(key, None)
-                while len(self._kept) > KEPT:
-                    self._kept.popitem(last=False)
-        return made
+            kept = self._kept.get(key)
+            if kept is None or (kept.moment != moment and not (late and not kept.told)):
+                kept = self._kept[key] = _Kept(moment, Task(make, f"working on {what} ..."))
+            self._kept.move_to_end(key)
+            self._forget(moment)
+        try:
+            result: Result = kept.task.result(patience)
+        except StillWorking:
+            raise
+        except BaseException:
+            with self._lock:  # the next who asks may be luckier
+                if self._kept.get(key) is kept:
+                    del self._kept[key]
+            raise
+        kept.told = True
+        return result
+
+    def _forget(self, moment: tuple[Any, ...]) -> None:
+        """Let go of what is of another moment, and of the oldest if there are too many."""
+        for key, old in list(self._kept.items()):
+            if old.told and old.moment != moment:
+                del self._kept[key]
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
 
 
 def _moment(database: Store) -> tuple[Any, ...]:
     """How far the tables go that a programme is made of."""
-    growing = (store.setting, store.batch, store.model, store.plan, store.commitment)
+    growing = (
+        *(store.setting, store.batch, store.model, store.plan),
+        *(store.call, store.commitment, store.trial),
+    )
     highest = [sa.select(sa.func.max(table.c.id)).scalar_subquery() for table in growing]
     with database.reading() as connection:
         return tuple(connection.execute(sa.select(*highest)).one())

@@ -1,4 +1,4 @@
-"""What fairness costs for the people of a programme, for any multiplier c.
+"""What fairness costs for the people of a programme, for any multiplier c and weight of evenness.
 
 Everything is expected over the rounds that are left, if the estimates were the truth: the people
 are followed through the horizon with the chances of the plan (see `programme.outlook`). With y_t(s)
@@ -16,31 +16,32 @@ import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import NotConverged, SoftFairError
-from ..estimate import Interval
 from ..metrics import action_entropy
 from ..policies import Whittle
 from ..programme.commands.shared import software
 from ..programme.outlook import Prospects, SiteCohort, choose_c, weigh
 from ..programme.plans import to_be_planned
-from ..programme.settings import Settings, Target
+from ..programme.settings import Evenness, Settings, Target
 from ..programme.store import Store, c_to_json
 from ..simulation import simulate
 from ..solvers import upper_bound
 
-__all__ = ["POSITIONS", "Point", "Tradeoff"]
+__all__ = ["EVENEST", "POSITIONS", "Point", "Tradeoff"]
 
 Floats = NDArray[np.float64]
 
 POSITIONS = 100  # of the slider: 0 is a lottery, the last those who gain most
 DECADES = 4  # of c in between, up to the hardest multiplier
 CURVE = (0, *range(2, 100, 7), POSITIONS)
+EVENEST = 24  # the last position of the slider of evenness; 0 is none
+OCTAVES = 6  # of its weight mu below and above the number of contacts
+FEW = 100  # values of a group column that a picture has room for
 RUNS = 20  # of the Whittle index, whose selections are averaged
 BARS = 20
 
@@ -50,7 +51,9 @@ class Point:
     """What a plan with multiplier c is expected to bring."""
 
     position: int
+    even: int  # position of the slider of evenness
     c: float
+    mu: float  # weight of evenness
     benefit: float  # share of what the most effective plan gains
     gained: float  # good rounds more than without contacts
     entropy: float  # of the expected contacts
@@ -71,6 +74,10 @@ class Tradeoff:
     database
         The programme; nothing is written.
 
+    Notes
+    -----
+    What does not depend on the choice is worked out once, here.
+
     Raises
     ------
     InvalidInput
@@ -83,11 +90,21 @@ class Tradeoff:
         self.round = draft.now.next_round()
         self.nothing_learnt = draft.now.nothing_learnt()
         self.people = draft.now.people
-        self.columns = self.people.columns()
-        self._draft, self._cohorts = draft, draft.cohorts
+        self._cohorts = draft.cohorts
         self._lock = threading.Lock()  # a cohort remembers its last solution
         self._prospects = Prospects(self._cohorts, self.people)
         self._who = np.concatenate([cohort.who for cohort in self._cohorts])
+        self.columns = [name for name in self.people.columns() if self._has_few(name)]
+        self.gain = weigh(self._cohorts, math.inf, draft.model, self.settings.level, draft.reach)[
+            0
+        ]  # of the most effective plan, by the posterior
+        self.whittle = self._whittle()  # [n] None: there is none
+        self.bound = self._bound()  # as a share of what the most effective plan gains
+        self.curve = [self.at(position)[0] for position in CURVE]  # over c, without evenness
+
+    def _has_few(self, column: str) -> bool:
+        values, codes = self.people.group(column)
+        return len(np.unique(codes[self._who])) <= FEW and len(values) > 0
 
     @property
     def horizon(self) -> int:
@@ -122,17 +139,46 @@ class Tradeoff:
             wanted = replace(self.settings, target=target)
             return choose_c(self._cohorts, wanted, self.people).c
 
-    def at(self, position: int) -> tuple[Point, Floats]:
-        """What is expected at a position of the slider, and everybody's contacts [n]."""
-        c = self.c_at(position)
+    def mu_at(self, even: int) -> float:
+        """The weight of evenness at a position of its slider."""
+        if even <= 0:
+            return 0.0
+        octaves = OCTAVES * (2 * (even - 1) / (EVENEST - 1) - 1)
+        return float(self._contacts * 2**octaves)
+
+    def mu_for(self, position: int, wanted: Evenness) -> int:
+        """The first position of the slider of evenness that reaches a goal, at a position of c.
+
+        Raises
+        ------
+        Infeasible
+            If none does.
+        """
         with self._lock:
-            outlook = self._prospects.at(c)
-            contacts = np.concatenate([cohort.follow(c).contacts for cohort in self._cohorts])
-            never = np.concatenate([_never(cohort, c) for cohort in self._cohorts])
+            c = self.c_at(position)
+            mu = max(cohort.solved(c, wanted).mu for cohort in self._cohorts)
+        return next((even for even in range(EVENEST) if self.mu_at(even) >= mu), EVENEST)
+
+    @property
+    def _contacts(self) -> int:
+        """Of everybody, over the rounds that are left."""
+        return self.horizon * sum(cohort.k for cohort in self._cohorts)
+
+    def at(self, position: int, even: int = 0) -> tuple[Point, Floats]:
+        """What is expected at positions of the sliders, and everybody's contacts [n]."""
+        c, mu = self.c_at(position), self.mu_at(even)
+        evenness = Evenness("mu", mu)
+        with self._lock:
+            followed = [cohort.follow(c, evenness) for cohort in self._cohorts]
+            outlook = self._prospects.judge(c, followed)
+            contacts = np.concatenate([one.contacts for one in followed])
+            never = np.concatenate([_never(cohort, c, evenness) for cohort in self._cohorts])
         return (
             Point(
                 position,
+                even,
                 c,
+                mu,
                 outlook.benefit,
                 outlook.gained,
                 float(action_entropy(np.maximum(contacts, 0))),
@@ -142,14 +188,7 @@ class Tradeoff:
             contacts,
         )
 
-    @cached_property
-    def curve(self) -> list[Point]:
-        """The whole range of c."""
-        return [self.at(position)[0] for position in CURVE]
-
-    @cached_property
-    def bound(self) -> float:
-        """What no policy can exceed, as a share of what the most effective plan gains."""
+    def _bound(self) -> float:
         best = without = 0.0
         for cohort in self._cohorts:
             best += upper_bound(cohort.cohort, cohort.k, cohort.horizon, 1.0)
@@ -157,15 +196,7 @@ class Tradeoff:
         most = self._prospects.most_effective_gained
         return (best - without) / most if most > 0 else 1.0
 
-    @cached_property
-    def gain(self) -> Interval | None:
-        """What the most effective plan gains, by the posterior."""
-        draft = self._draft
-        with self._lock:
-            return weigh(self._cohorts, math.inf, draft.model, self.settings.level, draft.reach)[0]
-
-    @cached_property
-    def whittle(self) -> Floats | None:
+    def _whittle(self) -> Floats | None:
         """Everybody's mean number of contacts by the Whittle index [n]; None: there is none."""
         parts = []
         try:
@@ -212,18 +243,19 @@ class Tradeoff:
             )
         most = self._prospects.most_effective_gained
         cost = most - point.gained
+        by = f" and mu = {point.mu:.3g}" if point.mu else ""
         yield (
-            f"With c = {point.c:.3g} the plan is expected to keep {point.benefit:.1%} of what the "
-            f"most effective plan gains: fairness costs {1 - point.benefit:.1%}, or {cost:.1f} "
+            f"With c = {point.c:.3g}{by} the plan is expected to keep {point.benefit:.1%} of what "
+            f"the most effective plan gains: fairness costs {1 - point.benefit:.1%}, or {cost:.1f} "
             f"good rounds over the {self.horizon} rounds left; {point.never:.1%} of the people "
             f"are expected never to be contacted, against {self.curve[-1].never:.1%}."
         )
 
 
-def _never(cohort: SiteCohort, c: float) -> Floats:
+def _never(cohort: SiteCohort, c: float, evenness: Evenness) -> Floats:
     """Everybody's chance never to be contacted [n]."""
     never = np.empty(cohort.cohort.n)
-    for part, chance in cohort.chances(c):
+    for part, chance in cohort.chances(c, evenness):
         some = cohort.cohort.subset(part)
         y = some.start.copy()  # [m, S]
         for pi in chance:  # [m, S]

@@ -7,8 +7,9 @@ import os
 import re
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ..errors import InvalidInput
 from ..programme.batches import Imported
@@ -20,7 +21,7 @@ from ..programme.reading import FACTS, Upload
 from ..programme.records import READ, record
 from ..programme.store import Store
 
-__all__ = ["KINDS", "Looked", "Options", "keep", "kept", "look", "take"]
+__all__ = ["KINDS", "Looked", "Options", "choose", "keep", "kept", "look", "take"]
 
 KINDS = {
     "people": "people: who is in the programme, and their groups",
@@ -105,18 +106,39 @@ def keep(spool: Path, who: str, name: str, data: bytes, kind: str) -> str:
         if time.time() - old.stat().st_mtime > HOUR:
             old.unlink(missing_ok=True)
     key = secrets.token_hex(16)
-    for suffix, content in (
-        ("data", data),
-        ("json", json.dumps({"who": who, "name": Path(name).name, "kind": kind}).encode()),
-    ):
-        handle = os.open(spool / f"{key}.{suffix}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+    _write(spool / f"{key}.data", data)
+    _write_about(spool, key, {"who": who, "name": Path(name).name}, Options(kind))
     return key
 
 
-def kept(spool: Path, who: str, key: str) -> tuple[Upload, str]:
-    """A file that was kept, and its kind.
+def _write(path: Path, content: bytes) -> None:
+    """Write a file that nobody else reads, whole or not at all."""
+    new = path.with_suffix(".new")
+    with os.fdopen(os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(content)
+    os.replace(new, path)
+
+
+def _write_about(spool: Path, key: str, whose: dict[str, Any], options: Options) -> None:
+    _write(spool / f"{key}.json", json.dumps({**whose, "options": asdict(options)}).encode())
+
+
+def choose(spool: Path, who: str, key: str, options: Options) -> None:
+    """Remember how a file that was kept is to be taken.
+
+    Parameters
+    ----------
+    spool, who, key
+        As of `kept`.
+    options
+        What was chosen.
+    """
+    file, _ = kept(spool, who, key)
+    _write_about(spool, key, {"who": who, "name": file.name}, options)
+
+
+def kept(spool: Path, who: str, key: str) -> tuple[Upload, Options]:
+    """A file that was kept, and how it is to be taken.
 
     Parameters
     ----------
@@ -142,7 +164,9 @@ def kept(spool: Path, who: str, key: str) -> tuple[Upload, str]:
         raise gone from None
     if about["who"] != who:
         raise gone
-    return Upload(about["name"], data), about["kind"]
+    chosen = about["options"]
+    columns = tuple((heading, ours) for heading, ours in chosen["columns"])
+    return Upload(about["name"], data), Options(**{**chosen, "columns": columns})
 
 
 def look(database: Store, file: Upload, options: Options) -> Looked:

@@ -2,7 +2,8 @@
 
 Rooms, each on those before it: ``words`` (how a figure is written), ``plain`` (typed rows as JSON),
 ``statistics`` (what chance explains), ``deeds`` (what was done that could bend a list),
-``evidence`` (what is read from the database), the measures ``lists``, ``spread``, ``groups``,
+``evidence`` (what is read from the database), ``single`` (the part of it that is about one
+round), the measures ``lists``, ``spread``, ``groups``,
 ``outcomes``, ``memory``, ``off_policy`` and ``trial``, ``result`` (all of it), ``logged`` (all of
 it as rows), ``findings`` (in sentences), ``tables``, ``pictures`` and ``presentation`` (on a
 terminal and as a page). The equations stand at the top of the room that computes them.
@@ -22,6 +23,7 @@ from .off_policy import off_policy_of, policies_for
 from .outcomes import calibration_of, cells_of, drift_of, engagement_of
 from .presentation import show, write_page
 from .result import Audit
+from .single import of_round
 from .spread import spread_of
 from .statistics import alarm_level, flag, quantile
 from .tables import Section, sections
@@ -30,7 +32,9 @@ from .trial import TrialResult, trial_result
 __all__ = ["Audit", "Section", "audit", "measure", "sections", "show", "write_page"]
 
 
-def audit(database: Store, cs: Sequence[float] = (), names: int = 0) -> Audit:
+def audit(
+    database: Store, cs: Sequence[float] = (), names: int = 0, round: int | None = None
+) -> Audit:
     """What the programme's record says, as of one moment; nothing is written.
 
     Parameters
@@ -42,13 +46,24 @@ def audit(database: Store, cs: Sequence[float] = (), names: int = 0) -> Audit:
     names : int, optional
         How many to name of those who wait longest, and of those who are on a list, or not, by what
         was done shortly before it.
+    round : int, optional
+        One round for itself, instead of all of them.
 
     Returns
     -------
     Audit
         Every figure and what it means in words.
+
+    Raises
+    ------
+    InvalidInput
+        If that round has no plan.
     """
-    return measure(read(database), cs, names)
+    evidence = read(database)
+    if round is None:
+        return measure(evidence, cs, names)
+    measured = measure(of_round(evidence, round), cs, names)
+    return replace(measured, findings=tuple(findings_of(measured, across=False)))
 
 
 def measure(evidence: Evidence, cs: Sequence[float] = (), names: int = 0) -> Audit:

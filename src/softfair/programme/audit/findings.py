@@ -27,13 +27,15 @@ REPLAY = "see: softfair check"
 MOST_NAMED = 5  # rounds in one sentence
 
 
-def findings_of(audit: Audit) -> Iterator[str]:
+def findings_of(audit: Audit, across: bool = True) -> Iterator[str]:
     """What to take away.
 
     Parameters
     ----------
     audit : Audit
         The figures; its findings are not looked at.
+    across : bool
+        Whether to say what only several rounds together can tell.
 
     Yields
     ------
@@ -46,7 +48,8 @@ def findings_of(audit: Audit) -> Iterator[str]:
         yield "No round has been planned yet; make a list with: softfair plan."
     else:
         for finding in FINDINGS:
-            yield from finding(audit)
+            if across or finding not in ACROSS:
+                yield from finding(audit)
 
 
 def checked(audit: Audit) -> Iterator[str]:
@@ -455,3 +458,5 @@ FINDINGS: tuple[Callable[[Audit], Iterator[str]], ...] = (
     drift,
     memory,
 )
+# What only several rounds together can tell.
+ACROSS = (never_listed, waits, drift, memory)

@@ -38,13 +38,15 @@ class Section:
     rows: list[list[str]]
 
 
-def sections(audit: Audit) -> list[Section]:
+def sections(audit: Audit, across: bool = True) -> list[Section]:
     """Every table that has something in it.
 
     Parameters
     ----------
     audit : Audit
         What was found.
+    across : bool
+        Whether to show what only several rounds together can tell.
 
     Returns
     -------
@@ -55,7 +57,11 @@ def sections(audit: Audit) -> list[Section]:
         *(_effects, _arms) * (audit.trial is not None),
         *(_lists, _rounds, _spread, _groups, _off_policy, _calibration, _drift, _memory),
     )
-    return [section for table in tables if (section := table(audit)).rows]
+    return [
+        section
+        for table in tables
+        if (across or table not in (_spread, _drift, _memory)) and (section := table(audit)).rows
+    ]
 
 
 def outcome_name(audit: Audit) -> str:

@@ -210,17 +210,10 @@ def _show_commitment(committed: Commitment, new: bool, as_json: bool) -> None:
 
     from ..luck import QUICKNET
 
-    moment = datetime.fromtimestamp(QUICKNET.time_of(committed.beacon), UTC)
     if as_json:
-        shown = {
-            "round": committed.round,
-            "code": committed.code,
-            "created": committed.created,
-            "beacon": committed.beacon,
-            "beacon_time": moment.isoformat(),
-        }
-        print(json.dumps(shown, indent=1))
+        print(json.dumps(commitment_json(committed), indent=1))
         return
+    moment = datetime.fromtimestamp(QUICKNET.time_of(committed.beacon), UTC)
     again = "" if new else " (as committed before)"
     print(f"Round {committed.round} is committed{again}. Code: {committed.code}")
     print("  Give the code away now; nothing of the plan can change without changing it.")
@@ -228,6 +221,22 @@ def _show_commitment(committed: Commitment, new: bool, as_json: bool) -> None:
         f"  Then draw: softfair plan --luck TEXT (what witnesses saw), or --beacon FILE "
         f"({QUICKNET.name}, round {committed.beacon}, of {moment:%Y-%m-%d %H:%M:%S} UTC)"
     )
+
+
+def commitment_json(committed: Commitment) -> dict[str, Any]:
+    """A commitment as it is printed in JSON."""
+    from datetime import UTC, datetime
+
+    from ..luck import QUICKNET
+
+    moment = datetime.fromtimestamp(QUICKNET.time_of(committed.beacon), UTC)
+    return {
+        "round": committed.round,
+        "code": committed.code,
+        "created": committed.created,
+        "beacon": committed.beacon,
+        "beacon_time": moment.isoformat(),
+    }
 
 
 def plan_json(

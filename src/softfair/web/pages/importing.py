@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,9 +13,13 @@ from starlette.datastructures import UploadFile
 from ...errors import BadRows, Fault, InvalidInput, Unsure
 from ...programme.commands.shared import settings_of
 from ...programme.commands.taking_in import told
-from ..access import Changes, Form, Visitor
-from ..uploads import KINDS, Options, keep, kept, look, take
-from .shared import number, render, see, text
+from ...programme.reading import Upload
+from ...programme.store import Store
+from ..access import Changes, Form
+from ..uploads import KINDS, Looked, Options, keep, kept, look, take
+from ..uploads import choose as choose_options
+from ..work import Finished
+from .shared import begin, number, remembered, render, see, text
 
 __all__ = ["router"]
 
@@ -41,26 +46,58 @@ async def upload(request: Request, visitor: Changes, form: Form) -> Response:
     return see(f"/import/{key}")
 
 
+@dataclass(frozen=True)
+class Rehearsed:
+    """What would come of an import."""
+
+    looked: Looked | None = None  # None: the file cannot be read
+    lines: tuple[str, ...] = ()
+    wrong: str = ""
+    doubt: str = ""
+    faults: tuple[Fault, ...] = ()
+
+
 @router.get("/import/{key}")
-def first_look(request: Request, visitor: Changes, key: str) -> Response:
+def look_at(request: Request, visitor: Changes, key: str) -> Response:
     """What the file is taken for, and what would come of it."""
-    _, kind = kept(request.app.state.spool, visitor.account.name, key)
-    return _looked(request, visitor, key, Options(kind))
+    file, options = kept(request.app.state.spool, visitor.account.name, key)
+    database = visitor.database
+    found = remembered(
+        request, visitor, "the file", lambda: _rehearsed(database, file, options), key, options
+    )
+    return render(
+        request,
+        visitor,
+        "import_look.html",
+        key=key,
+        name=file.name,
+        options=options,
+        found=found,
+        faults=found.faults[:MOST_FAULTS],
+        more=max(len(found.faults) - MOST_FAULTS, 0),
+    )
 
 
 @router.post("/import/{key}")
 def look_or_import(request: Request, visitor: Changes, form: Form, key: str) -> Response:
     """Look again with other choices, or import."""
-    file, kind = kept(request.app.state.spool, visitor.account.name, key)
-    options = _options(form, kind)
+    spool, who, here = request.app.state.spool, visitor.account.name, f"/import/{key}"
+    file, before = kept(spool, who, key)
+    options = _options(form, before.kind)
+    choose_options(spool, who, key, options)
     if text(form, "do") != "import":
-        return _looked(request, visitor, key, options)
+        return see(here)
+    database = visitor.database
+
+    def imported() -> Finished:
+        done = take(database, file, options)
+        lines = told(done, options.kind, settings_of(database))
+        return Finished(f"{file.name} is imported", tuple(lines))
+
     try:
-        done = take(visitor.database, file, options)
+        return begin(request, visitor, here, imported)
     except InvalidInput:  # it is shown with the choices
-        return _looked(request, visitor, key, options)
-    lines = told(done, kind, settings_of(visitor.database))
-    return render(request, visitor, "imported.html", lines=lines, name=file.name)
+        return see(here)
 
 
 def _options(form: Any, kind: str) -> Options:
@@ -72,31 +109,16 @@ def _options(form: Any, kind: str) -> Options:
     return Options(kind, tuple(zip(headings, meanings, strict=False)), **given)
 
 
-def _looked(request: Request, visitor: Visitor, key: str, options: Options) -> Response:
-    file, _ = kept(request.app.state.spool, visitor.account.name, key)
-    looked, lines, wrong, doubt = None, [], "", ""
-    faults: list[Fault] = []
+def _rehearsed(database: Store, file: Upload, options: Options) -> Rehearsed:
+    """What would come of an import; nothing is written."""
+    looked = None
     try:
-        looked = look(visitor.database, file, options)
-        done = take(visitor.database.rehearsal(), file, options)
-        lines = told(done, options.kind, settings_of(visitor.database))
+        looked = look(database, file, options)
+        done = take(database.rehearsal(), file, options)
+        return Rehearsed(looked, tuple(told(done, options.kind, settings_of(database))))
     except Unsure as unsure:
-        doubt = unsure.doubt
+        return Rehearsed(looked, doubt=unsure.doubt)
     except BadRows as bad:
-        faults, wrong = bad.faults, str(bad)
+        return Rehearsed(looked, wrong=str(bad), faults=tuple(bad.faults))
     except InvalidInput as error:
-        wrong = str(error)
-    return render(
-        request,
-        visitor,
-        "import_look.html",
-        key=key,
-        name=file.name,
-        options=options,
-        looked=looked,
-        lines=lines,
-        wrong=wrong,
-        doubt=doubt,
-        faults=faults[:MOST_FAULTS],
-        more=max(len(faults) - MOST_FAULTS, 0),
-    )
+        return Rehearsed(looked, wrong=str(error))

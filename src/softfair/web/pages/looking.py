@@ -16,10 +16,10 @@ from ...programme.audit.findings import LOOK
 from ...programme.audit.pictures import pictures
 from ...programme.journal import journal
 from ...programme.standing import standing
-from ...programme.store import Store
-from ..access import Manages, Sees
+from ..access import Manages, Sees, Visitor
 from ..accounts import ROLES, accounts
-from .shared import memory_of, render
+from ..words import on_page
+from .shared import remembered, render
 
 __all__ = ["audit_of", "router"]
 
@@ -31,8 +31,8 @@ ENTRIES = 200  # of the log on a page
 def home(request: Request, visitor: Sees) -> Response:
     """Where the programme stands."""
     try:
-        found = memory_of(request).of(
-            visitor.database, "standing", lambda: standing(visitor.database)
+        found = remembered(
+            request, visitor, "where the programme stands", lambda: standing(visitor.database)
         )
     except InvalidInput as nobody:  # the programme has no people yet
         return render(request, visitor, "home.html", found=None, nobody=str(nobody))
@@ -52,8 +52,8 @@ def home(request: Request, visitor: Sees) -> Response:
 @router.get("/home/audit")
 def home_audit(request: Request, visitor: Sees) -> Response:
     """Engagement over time and the warnings of the audit, for the home page."""
-    found = audit_of(request, visitor.database)
-    look = [sentence for sentence in found.findings if sentence.startswith(LOOK)]
+    found = audit_of(request, visitor)
+    look = [on_page(sentence) for sentence in found.findings if sentence.startswith(LOOK)]
     return render(request, visitor, "home_audit.html", found=found, look=look)
 
 
@@ -65,9 +65,12 @@ class Shown:
     pictures: tuple[tuple[str, str], ...]
 
 
-def audit_of(request: Request, database: Store) -> Audit:
-    """The audit of this moment."""
-    return memory_of(request).of(database, "audit", lambda: audit(database))
+def audit_of(request: Request, visitor: Visitor, round: int | None = None) -> Audit:
+    """The audit of this moment: of the whole programme, or of one round."""
+    database = visitor.database
+    return remembered(
+        request, visitor, "the audit", lambda: audit(database, round=round), round, late=True
+    )
 
 
 def _shown(found: Audit, part: Section) -> Shown:
@@ -79,14 +82,28 @@ def _shown(found: Audit, part: Section) -> Shown:
 
 
 @router.get("/audit")
-def audit_page(request: Request, visitor: Sees) -> Response:
-    """What `softfair audit` prints, with its pictures."""
-    found = audit_of(request, visitor.database)
-    shown = memory_of(request).of(
-        visitor.database, "pictures", lambda: [_shown(found, part) for part in sections(found)]
+def audit_page(request: Request, visitor: Sees, round: str = "") -> Response:
+    """What `softfair audit` prints, with its pictures: of all rounds, or of one."""
+    whole = audit_of(request, visitor)
+    at = next((row.round for row in whole.rounds if str(row.round) == round), None)
+    if round and at is None:
+        raise InvalidInput(f"round {round!r} has no plan; choose another")
+    found = whole if at is None else audit_of(request, visitor, at)
+    shown = remembered(
+        *(request, visitor, "the pictures"),
+        *(lambda: [_shown(found, part) for part in sections(found, at is None)], at),
+        late=True,
     )
-    marked = [(sentence, sentence.startswith(LOOK)) for sentence in found.findings]
-    return render(request, visitor, "audit.html", found=found, findings=marked, shown=shown)
+    return render(
+        request,
+        visitor,
+        "audit.html",
+        found=found,
+        findings=[(on_page(one), one.startswith(LOOK)) for one in found.findings],
+        shown=shown,
+        rounds=[(row.round, whole.at(row.round)) for row in whole.rounds],
+        at=at,
+    )
 
 
 @router.get("/log")

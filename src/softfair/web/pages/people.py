@@ -17,7 +17,8 @@ from ...programme.snapshot import load_details, load_people
 from ...programme.store import Store
 from ..access import MARKS, Changes, Form, Sees, Visitor
 from ..deeds import correct, leave, opt
-from .shared import memory_of, number, render, see, text
+from ..words import on_page
+from .shared import number, remembered, render, see, text
 
 __all__ = ["change", "known_of", "names_and_groups", "router"]
 
@@ -48,8 +49,8 @@ def names_and_groups(database: Store) -> list[tuple[str, dict[str, str], bool]]:
 @router.get("/people")
 def people_page(request: Request, visitor: Sees, search: str = "", page: int = 1) -> Response:
     """Everybody, or those whose identifier or group has a text in it."""
-    everybody = memory_of(request).of(
-        visitor.database, "people", lambda: names_and_groups(visitor.database)
+    everybody = remembered(
+        request, visitor, "the people", lambda: names_and_groups(visitor.database)
     )
     wanted = search.casefold().strip()
     found = [
@@ -140,4 +141,4 @@ def change_person(request: Request, visitor: Changes, form: Form) -> Response:
     done = change(visitor.database, name, deed, text(form, "reason"), round, text(form, "state"))
     found = biography(visitor.database, name)
     kind = "history" if deed == "correct" else "people"
-    return see(f"/person?id={quote(found.name)}", told(done, kind, found.settings)[0])
+    return see(f"/person?id={quote(found.name)}", on_page(told(done, kind, found.settings)[0]))

@@ -1,52 +1,125 @@
-"""Drawing the list of the next round: a preview of what will be committed, then a button."""
+"""Drawing the list of the next round: a preview of what will be committed, then a button.
+
+In two steps, nobody can have known the luck of the draw: the plan is committed, its code is given
+away, and later it is drawn with luck from outside.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ...errors import InvalidInput, Unsure
-from ...programme.commands.planning import outlook_lines
+from ...programme.commands.planning import commitment_json, outlook_lines
 from ...programme.commands.shared import settings_of, software
-from ...programme.plans import Plan, make_plan
+from ...programme.luck import QUICKNET, Source, read_beacon
+from ...programme.plans import Commitment, Plan, commit_plan, draw_plan, make_plan, open_commitment
 from ...programme.settings import Evenness, Target
 from ...programme.store import Store
-from ..access import Changes, Form, Visitor
-from .shared import memory_of, render, see, text
+from ..access import Changes, Form
+from ..work import Finished
+from .shared import begin, remembered, render, text
 
-__all__ = ["drawn", "router"]
+__all__ = ["Asked", "drawn_with", "router"]
 
 router = APIRouter()
+Made = TypeVar("Made")
+LUCK = {
+    Source.TEXT.value: "what witnesses saw: dice, tonight's lottery numbers",
+    Source.WORD.value: "a second person's word",
+    Source.BEACON.value: "the public beacon, as it is served",
+}
 
 
-def drawn(
-    database: Store, target: str, policy: str, replan: str, sure: bool, round: int | None = None
-) -> tuple[Plan, bool]:
-    """The plan of a round (default: the next), as `softfair plan` makes it from the same words."""
-    return make_plan(
-        database,
-        software(),
-        round,
-        replan or None,
-        Target.parse(target) if target else None,
-        Evenness.parse(policy) if policy else None,
-        sure,
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of the plan of the next round, in the words of `softfair plan`."""
+
+    target: str = ""
+    policy: str = ""
+    replan: str = ""
+    sure: bool = False
+
+    def made(self, make: Callable[..., Made], database: Store) -> Made:
+        """What `make_plan` or `commit_plan` makes of it."""
+        return make(
+            database,
+            software(),
+            replan=self.replan or None,
+            target=Target.parse(self.target) if self.target else None,
+            evenness=Evenness.parse(self.policy) if self.policy else None,
+            sure=self.sure,
+        )
+
+
+def drawn_with(database: Store, luck: str, source: str) -> Plan:
+    """The committed plan, drawn with luck from outside.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    luck
+        What was seen or said, or a round of the beacon as it is served.
+    source
+        Which of them: one of `LUCK`.
+
+    Raises
+    ------
+    InvalidInput
+        If nothing is committed, or the luck cannot be used.
+    """
+    if source not in LUCK:
+        raise InvalidInput(f"there is no luck from {source!r}; choose {', '.join(LUCK)}")
+    if Source(source) is not Source.BEACON:
+        return draw_plan(database, luck, Source(source))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "beacon.json"
+        file.write_text(luck)
+        return draw_plan(database, read_beacon(file, QUICKNET))
+
+
+@dataclass(frozen=True, eq=False)
+class Preview:
+    """What would be committed; who would be listed is not told."""
+
+    plan: Plan | None = None
+    new: bool = False
+    called: str = ""
+    in_draw: int = 0
+    places: int = 0
+    quartiles: tuple[float, ...] = ()
+    lines: tuple[str, ...] = ()
+    doubt: str = ""
+    wrong: str = ""
+
+
+def _preview(database: Store, asked: Asked) -> Preview:
+    try:
+        plan, new = asked.made(make_plan, database.rehearsal())
+    except Unsure as unsure:
+        return Preview(doubt=unsure.doubt)
+    except InvalidInput as wrong:
+        return Preview(wrong=str(wrong))
+    settings = settings_of(database)
+    chances = np.sort(plan.probability[plan.status == 0])
+    quartiles = np.quantile(chances, [0, 0.25, 0.5, 0.75, 1]) if len(chances) else []
+    return Preview(
+        plan,
+        new,
+        settings.called(plan.round),
+        len(chances),
+        int(plan.listed.sum()),
+        tuple(float(q) for q in quartiles),
+        tuple(outlook_lines(plan, settings)),
     )
-
-
-def _preview(
-    request: Request, visitor: Visitor, target: str, policy: str, replan: str, sure: bool
-) -> tuple[Plan, bool]:
-    """The plan as it would be made now; nothing is written."""
-    database = visitor.database
-
-    def make() -> tuple[Plan, bool]:
-        return drawn(database.rehearsal(), target, policy, replan, sure)
-
-    return memory_of(request).of(database, "plan", make, target, policy, replan, sure)
 
 
 @router.get("/plan")
@@ -59,33 +132,48 @@ def plan_page(
     sure: bool = False,
 ) -> Response:
     """What will be committed: who is in the draw, the chances, what is expected."""
-    asked = {"target": target, "policy": policy, "replan": replan, "sure": sure}
-    shown: dict[str, Any] = {"asked": asked, "plan": None, "doubt": "", "wrong": "", "lines": []}
-    try:
-        plan, new = _preview(request, visitor, target, policy, replan, sure)
-    except Unsure as unsure:
-        return render(request, visitor, "plan.html", **{**shown, "doubt": unsure.doubt})
-    except InvalidInput as wrong:
-        return render(request, visitor, "plan.html", **{**shown, "wrong": str(wrong)})
-    settings = settings_of(visitor.database)
-    chances = np.sort(plan.probability[plan.status == 0])
-    quartiles = [float(q) for q in np.quantile(chances, [0, 0.25, 0.5, 0.75, 1])]
-    shown |= {
-        "plan": plan,
-        "new": new,
-        "called": settings.called(plan.round),
-        "in_draw": len(chances),
-        "places": int(plan.listed.sum()),
-        "quartiles": quartiles if len(chances) else [],
-        "lines": outlook_lines(plan, settings),
-    }
-    return render(request, visitor, "plan.html", **shown)
+    database, asked = visitor.database, Asked(target, policy, replan, sure)
+    waits = open_commitment(database)
+    preview = None
+    if waits is None or replan:
+        preview = remembered(
+            request, visitor, "the plan", lambda: _preview(database, asked), asked, late=True
+        )
+    return render(
+        request,
+        visitor,
+        "plan.html",
+        asked=asdict(asked),
+        preview=preview,
+        waits=None if waits is None or replan else commitment_json(waits),
+        beacon=QUICKNET.name,
+        luck=LUCK,
+    )
 
 
 @router.post("/plan")
 def draw(request: Request, visitor: Changes, form: Form) -> Response:
-    """Draw the list."""
+    """Draw the list, or commit it, or draw what is committed."""
+    database, do = visitor.database, text(form, "do")
     words = (text(form, "target"), text(form, "policy"), text(form, "replan"))
-    plan, new = drawn(visitor.database, *words, text(form, "sure") == "True")
+    asked = Asked(*words, sure=text(form, "sure") == "True")
+    if do == "commit":
+        return begin(
+            request, visitor, "/plan", lambda: _committed(*asked.made(commit_plan, database))
+        )
+    if do == "luck":
+        luck, source = text(form, "luck"), text(form, "source")
+        return begin(
+            request, visitor, "/plan", lambda: _drawn(drawn_with(database, luck, source), True)
+        )
+    return begin(request, visitor, "/plan", lambda: _drawn(*asked.made(make_plan, database)))
+
+
+def _drawn(plan: Plan, new: bool) -> Finished:
     said = "The list is drawn." if new else "The list was drawn before; nothing changed."
-    return see(f"/round/{plan.round}", said)
+    return Finished(said, address=f"/round/{plan.round}")
+
+
+def _committed(made: Commitment, new: bool) -> Finished:
+    said = "The plan is committed." if new else "The plan was committed before; nothing changed."
+    return Finished(said, (f"Its code is {made.code}.",), address="/plan")

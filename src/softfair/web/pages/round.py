@@ -19,7 +19,8 @@ from ...programme.tables import plan_columns, table_bytes
 from ..access import MARKS, SEES, Changes, Forbidden, Form, Lists, Marks, Visitor
 from ..deeds import mark
 from ..lists import TOLD, Choice, RoundList, Row, chosen, round_list, values_of
-from .shared import memory_of, render, see, text
+from ..words import on_page
+from .shared import remembered, render, see, text
 
 __all__ = ["list_for", "marked", "router"]
 
@@ -32,12 +33,18 @@ KINDS = {
 
 
 def list_for(
-    request: Request, visitor: Visitor, at: int | None, everyone: bool = False
+    request: Request,
+    visitor: Visitor,
+    at: int | None,
+    everyone: bool = False,
+    whole: bool = False,
 ) -> RoundList:
     """The list of a round at this moment."""
     database = visitor.database
-    return memory_of(request).of(
-        database, "list", lambda: round_list(database, at, everyone), at, everyone
+    return remembered(
+        *(request, visitor, "the list", lambda: round_list(database, at, everyone)),
+        *(at, everyone),
+        whole=whole,
     )
 
 
@@ -157,7 +164,8 @@ def mark_row(request: Request, visitor: Marks, form: Form, at: int) -> Response:
     name = text(form, "name")
     said = marked(request, visitor, at, name, text(form, "deed"))
     if "hx-request" not in request.headers:
-        return see(f"/round/{at}?{text(form, 'back')}#{anchor(name)}", f"Marked {name}.", said[-1])
+        where = f"/round/{at}?{text(form, 'back')}#{anchor(name)}"
+        return see(where, f"Marked {name}.", on_page(said[-1]))
     found = list_for(request, visitor, at)
     rows = found.of(visitor.account.scope)
     return render(
@@ -185,7 +193,7 @@ def close(request: Request, visitor: Changes, at: int) -> Response:
     """Close a round: who was not marked was not contacted."""
     found = list_for(request, visitor, at)
     done = close_round(visitor.database, software(), at)
-    return see(f"/round/{at}", *told(done, "record", found.settings))
+    return see(f"/round/{at}", *map(on_page, told(done, "record", found.settings)))
 
 
 @router.get("/round/{at:int}/worksheets")
@@ -208,7 +216,7 @@ def download(request: Request, visitor: Lists, at: int, kind: str) -> Response:
     """The list as a file, which an import of kind record reads once filled in."""
     if kind not in KINDS:
         raise InvalidInput(f"there is no list in {kind}; take csv or xlsx")
-    found = list_for(request, visitor, at)
+    found = list_for(request, visitor, at, whole=True)
     calendar = found.settings.calendar
     columns = with_head(
         plan_columns(found.plan, False, found.since, calendar), head(visitor.database)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 from fastapi import Request
@@ -11,8 +12,20 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from ...errors import InvalidInput
 from ..access import CHANGES, LISTS, MANAGES, MARKS, SEES, Visitor
 from ..memory import Memory
+from ..work import Finished, StillWorking
 
-__all__ = ["memory_of", "number", "plain_page", "render", "see", "text"]
+__all__ = [
+    "begin",
+    "number",
+    "plain_page",
+    "remembered",
+    "render",
+    "see",
+    "still_working",
+    "text",
+]
+
+Result = TypeVar("Result")
 
 SAID = "softfair-said"  # the cookie that carries a message over to the next page
 LONGEST = 1500  # characters of a message
@@ -28,10 +41,79 @@ MENU = (
 )
 
 
-def memory_of(request: Request) -> Memory:
-    """What this process remembers."""
-    memory: Memory = request.app.state.memory
-    return memory
+def remembered(
+    request: Request,
+    visitor: Visitor,
+    what: str,
+    make: Callable[[], Result],
+    *about: Any,
+    late: bool = False,
+    small: bool = False,
+    whole: bool = False,
+) -> Result:
+    """What was worked out for this moment of the programme, or is now.
+
+    Parameters
+    ----------
+    request, visitor
+        Who asks. A page that is looked at is not waited for long; a form or a program is.
+    what, make, *about
+        As of `Memory.of`.
+    late
+        As of `Memory.of`; for what takes long and needs not be of this very moment.
+    small
+        Whether many such results may be kept.
+    whole
+        Whether it is waited for however long it takes: a file cannot tell how far it is.
+
+    Raises
+    ------
+    StillWorking
+        If it takes longer than a page is waited for.
+    """
+    memory: Memory = request.app.state.figures if small else request.app.state.memory
+    looks = request.method == "GET" and not whole and not request.url.path.startswith("/api/")
+    patience = request.app.state.patience if looks else None
+    return memory.of(visitor.database, what, make, *about, patience=patience, late=late)
+
+
+def still_working(request: Request, working: StillWorking) -> Response:
+    """A page, or a part of one, that says how far its work is and asks again."""
+    part = "hx-request" in request.headers
+    query = f"?{request.url.query}" if request.url.query else ""
+    answer = render(
+        request,
+        request.state.visitor,
+        "working_part.html" if part else "working.html",
+        working=working,
+        address=request.url.path + query,
+    )
+    answer.headers["X-Working"] = "1"
+    return answer
+
+
+def begin(request: Request, visitor: Visitor, back: str, make: Callable[[], Finished]) -> Response:
+    """Begin work that writes, and tell what came of it, or where that is told.
+
+    Parameters
+    ----------
+    request, visitor
+        Who asks.
+    back
+        Where to go on if it fails.
+    make
+        The work.
+    """
+    who, patience = visitor.account.name, request.app.state.patience
+    key, finished = request.app.state.jobs.begin(who, back, make, patience)
+    return see(f"/work/{key}") if finished is None else outcome(request, visitor, finished)
+
+
+def outcome(request: Request, visitor: Visitor, finished: Finished) -> Response:
+    """What came of work: a page, or where to go on."""
+    if finished.address and not finished.wrong:
+        return see(finished.address, finished.title, *finished.lines)
+    return render(request, visitor, "finished.html", finished=finished)
 
 
 def render(

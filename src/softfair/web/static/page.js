@@ -19,6 +19,17 @@
       if (event.submitter) event.submitter.setAttribute("aria-busy", "true");
     }
   });
+  const working = document.getElementById("working");
+  const ask = async () => {
+    const answer = await fetch(working.dataset.again, { headers: { "HX-Request": "true" }, redirect: "manual" }).catch(() => null);
+    if (answer && !answer.headers.get("X-Working")) return location.reload();
+    if (answer) {
+      const part = new DOMParser().parseFromString(await answer.text(), "text/html");
+      working.replaceChildren(...part.querySelector("div").childNodes);
+    }
+    setTimeout(ask, 1000);
+  };
+  if (working) setTimeout(ask, 1000);
   document.querySelectorAll(".drop").forEach((place) => {
     const file = place.querySelector("input[type=file]");
     ["dragenter", "dragover"].forEach((name) => place.addEventListener(name, (event) => {

@@ -1,0 +1,24 @@
+"""Work that takes longer than a page is waited for: how far it is, and what came of it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from ..access import Changes
+from ..work import Jobs, StillWorking
+from .shared import outcome
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+
+@router.get("/work/{key}")
+def work(request: Request, visitor: Changes, key: str) -> Response:
+    """How far a job is; once it is finished, what came of it."""
+    jobs: Jobs = request.app.state.jobs
+    job = jobs.look(visitor.account.name, key)
+    if job.finished is None:
+        raise StillWorking(job.said, job.seconds)
+    return outcome(request, visitor, job.finished)
