@@ -11,8 +11,9 @@ from softfair.programme.plans import make_plan
 from softfair.programme.reading import read_table
 from softfair.programme.records import record
 from softfair.programme.settings import initialise
-from softfair.programme.snapshot import load_history, load_people
+from softfair.programme.snapshot import load_people
 from softfair.programme.store import UNKNOWN, Store, append, fetch, observation
+from softfair.programme.tracks import load_history
 
 NAME = "softfair test"
 
@@ -28,9 +29,8 @@ def database(tmp_path):
 
 def history_of(database, *rounds):
     with database.reading() as connection:
-        history = load_history(connection, *rounds)
-    columns = (history.person, history.round, history.state, history.contacted)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+        rows = load_history(connection, *rounds).rows()
+    return list(zip(*(column.tolist() for column in rows), strict=True))
 
 
 # Entries.

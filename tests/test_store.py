@@ -25,10 +25,10 @@ from softfair.programme.luck import Luck, Source
 from softfair.programme.models import fit
 from softfair.programme.plans import make_plan, plan_of, verify
 from softfair.programme.records import record
-from softfair.programme.retractions import retract, retracted_batches
+from softfair.programme.retractions import retract
 from softfair.programme.settings import initialise
-from softfair.programme.snapshot import load_history
 from softfair.programme.store import MIGRATIONS, VERSION, Store
+from softfair.programme.tracks import load_history, retracted_batches
 
 NAME = "softfair test"
 TABLES = (
@@ -259,7 +259,7 @@ def test_ten_writers_at_once(server, tmp_path):
             names = set(connection.execute(sa.select(store.person.c.name)).scalars())
             seen = load_history(connection)
         assert names == {f"w{me}-{i}" for me, count in made.items() for i in range(count)}
-        assert len(seen.person) == 2 * total
+        assert seen.entries == 2 * total
 
 
 def test_readers_see_one_moment(url):

@@ -102,14 +102,14 @@ def biography(database: Store, name: str) -> Biography:
             facts["opted out"] = "yes"
         if i in people.unnamed:
             facts["retracted"] = "the file that named them was retracted"
-        rows = np.flatnonzero(history.person == i)
+        _, *own = history.rows(slice(i, i + 1))
         seen = tuple(
             Seen(
-                int(history.round[j]),
-                None if history.state[j] < 0 else settings.states[history.state[j]],
-                None if history.contacted[j] < 0 else bool(history.contacted[j]),
+                at,
+                None if state < 0 else settings.states[state],
+                None if contacted < 0 else bool(contacted),
             )
-            for j in rows
+            for at, state, contacted in zip(*(one.tolist() for one in own), strict=True)
         )
         return Biography(
             people.names[i],

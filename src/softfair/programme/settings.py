@@ -19,8 +19,8 @@ from ..solvers.realised import GOALS
 from . import store
 from .dates import Calendar, length_of
 from .luck import SEED_BITS
-from .retractions import retracted_batches
 from .store import Connection, Store, c_from_json, c_to_json, sign
+from .tracks import retracted_batches
 
 __all__ = [
     "SOFTFAIR",
