@@ -494,8 +494,8 @@ class News:
         }
         if values is not None:
             columns["value"] = values
-        append(connection, store.observation, columns, "history")
         follow(connection, rows)
+        append(connection, store.observation, columns, "history")
 
     def _rows(self) -> tuple[Observations, Floats | None]:
         """All entries, in small numbers as there may be millions, and their values [stored]."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidInput
 from . import store
 from .assignment import Trial, load_trial
+from .bulk import CHUNK
 from .entries import STRIDE, numbers_of
 from .rounds import Rounds, load_rounds
 from .settings import Settings, current_settings
@@ -233,10 +234,10 @@ def load_people(connection: Connection) -> People:
     """Everybody, with the facts of the latest batch in force that has any about them."""
     names, gone = names_of(connection), retracted_batches(connection)
     f, p = store.person_fact, store.person
-    groups = ["{}"] * len(names)
+    groups, texts = ["{}"] * len(names), dict[str, str]()  # many people have the same groups
     facts_of = ("enrolled", "departed", "opted_out", "reserved", "absent_from", "absent_to")
     numbers = [f.c[name] for name in facts_of]
-    facts = [[UNKNOWN] * len(numbers) for _ in names]
+    facts = np.full((len(numbers), len(names)), UNKNOWN, np.int64)
     query = sa.select(
         f.c.person, f.c.groups, *(sa.func.coalesce(column, UNKNOWN) for column in numbers)
     ).order_by(f.c.batch)  # so that a later batch overwrites an earlier one
@@ -244,13 +245,18 @@ def load_people(connection: Connection) -> People:
     if gone:
         query = query.where(f.c.batch.not_in(list(gone)))
         added = added.where(p.c.batch.not_in(list(gone)))
-    named = set(connection.execute(added).scalars())
-    for person, group, *fact in connection.execute(query):
-        groups[person], facts[person] = group, fact
-        named.add(person)
-    unnamed = np.array(sorted(set(range(len(names))) - named), dtype=np.int64)
-    columns = np.array(facts, dtype=np.int64).reshape(-1, len(numbers)).T.copy()
-    return People(names, groups, unnamed=unnamed, **dict(zip(facts_of, columns, strict=True)))
+    named = np.zeros(len(names), bool)
+    named[connection.execute(added).scalars().all()] = True
+    for some in connection.execute(query).partitions(CHUNK):
+        person, of_person, *fact = zip(*some, strict=True)
+        # A later batch overwrites an earlier one also within the same piece.
+        for i, text in zip(person, of_person, strict=True):
+            groups[i] = texts.setdefault(text, text)
+        which = np.array(person, dtype=np.int64)
+        facts[:, which] = fact
+        named[which] = True
+    unnamed = np.flatnonzero(~named)
+    return People(names, groups, unnamed=unnamed, **dict(zip(facts_of, facts, strict=True)))
 
 
 def load_details(connection: Connection) -> dict[int, dict[str, str]]:
@@ -259,4 +265,4 @@ def load_details(connection: Connection) -> dict[int, dict[str, str]]:
     query = sa.select(f.c.person, f.c.details).order_by(f.c.batch)
     if gone:
         query = query.where(f.c.batch.not_in(list(gone)))
-    return {person: json.loads(text) for person, text in connection.execute(query) if text}
+    return {person: json.loads(text) for person, text in connection.execute(query).all() if text}

@@ -742,7 +742,8 @@ def _waiting() -> Iterator[bool]:
 
 def names_of(connection: Connection) -> list[str]:
     """Everybody's identifier, in the order of their number."""
-    return list(connection.execute(sa.select(person.c.name).order_by(person.c.id)).scalars())
+    names = connection.execute(sa.select(person.c.name).order_by(person.c.id)).scalars().all()
+    return list(names)
 
 
 def plan_in_force(connection: Connection, round: int | None) -> int | None:

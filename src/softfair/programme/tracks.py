@@ -7,7 +7,7 @@ byte each, in the order of people's numbers. So a round of a million people is t
 are read at once, and not a million rows.
 
 A track is derived from observations. It is written in the same transaction as they are (`follow`
-after an import, a record or a correction, `recount` after a retraction), it is not part of the log,
+with an import, a record or a correction, `recount` after a retraction), it is not part of the log,
 and it can be counted anew at any time (`counted_anew`). ``softfair check`` does so and compares:
 else who can write to the database could bend an estimate by it. A database that was made before
 there were tracks has none until it is written to; what is read is counted anew until then.
@@ -293,25 +293,24 @@ def counted_anew(connection: Connection, first: int = 0, last: int = FOREVER) ->
 
 
 def follow(connection: Connection, rows: Observations) -> None:
-    """Bring tracks up to date after entries of a new batch were written, each new or a correction.
+    """Bring tracks up to date just before entries of a new batch are written.
 
     Parameters
     ----------
     connection
-        Of the transaction that wrote them.
+        Of the transaction that writes them.
     rows
-        The entries.
+        The entries, each new or a correction.
     """
     if not len(rows.person):
         return
-    if not _are_kept(connection):  # made before there were tracks
-        _write(connection, counted_anew(connection))
-        return
-    touched = different(rows.round)
-    before = load_history(connection, int(touched[0]), int(touched[-1]))
+    touched, kept = different(rows.round), _are_kept(connection)
+    # All of them, if the database was made before there were tracks.
+    which = (int(touched[0]), int(touched[-1])) if kept else (0, FOREVER)
+    before = load_history(connection, *which)
     tracks = Tracks(before.n, before)
     tracks.lay(*rows)
-    _write(connection, tracks.history(), touched)
+    _write(connection, tracks.history(), touched if kept else None)
 
 
 def recount(connection: Connection, batches: Sequence[int]) -> None:
