@@ -1,6 +1,10 @@
 """What is kept of past rounds is what counting anew gives, whatever came before."""
 
+import csv
+import io
 import itertools
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +19,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from softfair import terminal
 from softfair.errors import InvalidInput, StoreError, Unsure
 from softfair.estimate import Histories, read_histories
-from softfair.programme import formats, store, tracks
+from softfair.programme import formats, store, tables, tracks
 from softfair.programme.checks import check
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import fit
@@ -407,3 +412,51 @@ def test_what_is_no_table_is_refused_in_pieces(tmp_path, monkeypatch, data, said
     monkeypatch.setattr(formats, "LONGEST_LINE", 64)
     with pytest.raises(InvalidInput, match=said):
         read_table(file, ("id",), None)
+
+
+# Lists that are written in pieces.
+
+
+class Pieces(io.StringIO):
+    """Text, with the length of the longest piece that was written at once."""
+
+    longest = 0
+
+    def write(self, text):
+        self.longest = max(self.longest, len(text))
+        return super().write(text)
+
+
+MANY = {
+    "id": [f"p{i}" for i in range(10_000)],
+    "chance": [i / 7 for i in range(10_000)],
+    "why": ["=1+1", 'with "quotes",\nand a line', None, "é"] * 2500,
+}
+
+
+def test_a_list_of_ten_thousand_is_written_row_by_row(tmp_path, monkeypatch):
+    out = Pieces()
+    monkeypatch.setattr("sys.stdout", out)
+    tables.write_table(MANY, Path("-"))
+    rows = list(csv.reader(io.StringIO(out.getvalue())))
+    assert len(rows) == 10_001
+    assert rows[2][2] == MANY["why"][1]
+    assert out.longest < 100
+    records = [dict(zip(MANY, row, strict=True)) for row in zip(*MANY.values(), strict=True)]
+    out = Pieces()
+    tables.write_json({"round": 3, "people": records}, out)
+    assert out.getvalue() == json.dumps({"round": 3, "people": records}, indent=1)
+    assert out.longest < 100
+    out = Pieces()
+    terminal.show(terminal.Table(list(MANY), list(zip(*MANY.values(), strict=True))), out)
+    assert out.getvalue().count("\n") == 10_002
+    assert out.longest < 100
+    tables.write_table(MANY, tmp_path / "list.json")
+    assert (tmp_path / "list.json").read_text() == json.dumps(records, indent=1)
+    tables.write_table({"id": []}, tmp_path / "nobody.json")
+    assert (tmp_path / "nobody.json").read_text() == "[]"
+    for name in ("list.csv", "list.xlsx", "list.parquet"):
+        tables.write_table(MANY, tmp_path / name)
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+        read = read_table(tmp_path / name, ("id",), None)
+        assert entries_of(read)["id"] == MANY["id"]
