@@ -32,7 +32,7 @@ def stretch(path):
     )
     contacted = np.zeros(len(path), int)
     contacted[0] = 1  # the first move is a contact's, and so in no stretch
-    return replace(made, contacted=contacted)
+    return replace(made, contacted=contacted[:, None])
 
 
 @pytest.mark.parametrize("S", [2, 3])
@@ -52,7 +52,7 @@ def test_the_law_of_exits_by_enumeration(S):
         for s in range(S):
             found = []
             for path in paths:
-                exits = _Exits.of(stretch((0, *path)))
+                exits = _Exits.of(stretch((0, *path)).rows())
                 here = exits.state == s
                 found.append((exits.repeats(here), exits.firsts(here & exits.after_contact)))
             for figures in zip(*found, strict=True):
