@@ -556,15 +556,19 @@ def test_a_folder_that_is_not_there(tmp_path):
 
 
 def test_nothing_in_the_package_deletes():
-    """The log only grows: no statement of the package removes a row."""
+    """The log only grows: no statement of the package removes a row of a table that it covers.
+
+    What is derived from others is replaced, in one place: see `tracks`.
+    """
     import re
     from pathlib import Path
 
-    sources = "\n".join(path.read_text() for path in Path(store.__file__).parent.rglob("*.py"))
-    assert (
-        re.findall(
-            r"(?i)\bdelete\s+from\b|(?<!np)\.delete\(|\bdrop\s+table\b|\btruncate\b", sources
-        )
-        == []
-    )
+    removes = r"(?i)\bdelete\s+from\b|(?<!np)\.delete\(|\bdrop\s+table\b|\btruncate\b"
+    files = {path.name: path.read_text() for path in Path(store.__file__).parent.rglob("*.py")}
+    derived = files.pop("tracks.py")
+    sources = "\n".join(files.values())
+    assert re.findall(removes, sources) == []
+    assert re.findall(removes, derived) == [".delete("]
+    assert re.findall(r"\bt = store\.(\w+)", derived[derived.index("def _write(") :]) == ["track"]
+    assert ".update()" not in derived
     assert len(re.findall(r"\.update\(\)", sources)) == 1  # the version of the schema

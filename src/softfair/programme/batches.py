@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInput
 from . import store
+from .bulk import taken
 from .columns import ReadAs
 from .dates import Calendar, calendar_from, days_of
 from .entries import (
@@ -460,7 +461,7 @@ def match_people(people: People, table: Table, add: bool) -> Matches:
         numbers[i] = found
     for row in np.flatnonzero(np.isin(codes, list(problems))):
         table.fault(int(row), "id", problems[int(codes[row])])
-    return Matches(numbers[codes], added, np.array(sorted(again), dtype=np.int64), respelt)
+    return Matches(taken(numbers, codes), added, np.array(sorted(again), dtype=np.int64), respelt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -528,9 +529,10 @@ def news_of(
     """
     n = int(person.max(initial=-1)) + 1
     named = np.zeros(n, bool)
-    named[person] = True
+    for first in range(0, len(person), ROWS_AT_ONCE):
+        named[person[first : first + ROWS_AT_ONCE]] = True
     who, place = np.flatnonzero(named), (np.cumsum(named) - 1).astype(np.int32)
-    told = History.of_rows(place[person], rounds, state, contacted, len(who))
+    told = History.of_rows(taken(place, person), rounds, state, contacted, len(who))
     if not len(who):
         return News(who, told, 0)
     before = load_history(connection, int(told.rounds[0]), int(told.rounds[-1]))

@@ -50,6 +50,13 @@ class Raw:
     delimiter: str = ","
     digest: str = ""  # SHA-256 of the file
 
+    def release(self) -> None:
+        """Give the memory of the table back to the system, once its columns are copied."""
+        import pyarrow as pa
+
+        object.__setattr__(self, "table", None)
+        pa.default_memory_pool().release_unused()
+
 
 def is_workbook(data: bytes) -> bool:
     """Whether bytes are those of a workbook."""

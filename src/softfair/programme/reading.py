@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..errors import BadRows, Fault, InvalidInput
 from ..progress import say
+from .bulk import taken
 from .columns import ReadAs, folded, match_columns
 from .entries import UNPRINTABLE, number_reader
 from .formats import read_format
@@ -92,7 +93,7 @@ class Table:
                 values[i] = read(text)
             except ValueError as problem:
                 values[i], problems[i] = WRONG, str(problem)
-        parsed: Ints = values[codes]
+        parsed: Ints = taken(values, codes)
         for row in np.flatnonzero(parsed == WRONG):
             self.fault(int(row), column, problems[int(codes[row])])
         return parsed
@@ -215,6 +216,8 @@ def read_table(
         for name, column in zip(names, raw.table.columns, strict=True)
         if name not in ignored
     }
+    if len(raw.lines) > MANY:
+        raw.release()
     if not len(raw.lines) and not raw.faults:
         raise InvalidInput(f"{where} has no rows; nothing was imported")
     return Table(
@@ -324,4 +327,4 @@ def _recoded(column: Any) -> tuple[list[str], Ints]:
     place: dict[str, int] = {}
     new = np.array([place.setdefault(name, len(place)) for name in names], dtype=np.int64)
     new = new.astype(np.min_scalar_type(max(len(place) - 1, 0)))
-    return list(place), new[indices.to_numpy(zero_copy_only=False)]
+    return list(place), taken(new, indices.to_numpy(zero_copy_only=False))

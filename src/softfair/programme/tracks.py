@@ -377,7 +377,8 @@ def different(rounds: Ints) -> Ints:
     if last - first > len(rounds):
         return np.unique(rounds).astype(np.int64)
     seen = np.zeros(last - first + 1, bool)  # sorting takes long
-    seen[rounds - first] = True
+    for begin in range(0, len(rounds), ROWS_AT_ONCE):
+        seen[rounds[begin : begin + ROWS_AT_ONCE] - first] = True
     return np.flatnonzero(seen) + first
 
 
