@@ -19,7 +19,8 @@ from softfair.programme.checks import Check
 from softfair.programme.eligibility import Site
 from softfair.programme.models import UNIT, Model
 from softfair.programme.settings import Settings
-from softfair.programme.snapshot import History, People
+from softfair.programme.snapshot import People
+from softfair.programme.tracks import History
 
 REACHED = 0.85  # of the listed
 SEEN = 0.95  # of the states
@@ -113,7 +114,7 @@ def programme(seed: int, n: int = 100, k: int = 12, weeks: int = 10, rounds: int
     return Evidence(
         settings=Settings(),
         people=people_of(n, rng),
-        history=History(*(column[order] for column in columns)),
+        history=History.of_rows(*(column[order] for column in columns)),
         planned=planned,
         predictions=predictions(planned, models.get, 2),
         check=Check(0, "", None, (), ()),

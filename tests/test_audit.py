@@ -77,8 +77,9 @@ from softfair.programme.models import UNIT, Model
 from softfair.programme.plans import load_plan, make_plan, plan_of
 from softfair.programme.records import record
 from softfair.programme.settings import initialise
-from softfair.programme.snapshot import History, People
+from softfair.programme.snapshot import People
 from softfair.programme.store import Store
+from softfair.programme.tracks import History
 
 SOFTWARE = "softfair test"
 Z = stats.norm.ppf(0.95)  # of a 90 % interval
@@ -144,7 +145,7 @@ def people_of(n, **facts):
 def history_of(rows):
     """From (person, round, state, contacted)."""
     table = np.array(sorted(rows), dtype=np.int64).reshape(-1, 4)
-    return History(*table.T)
+    return History.of_rows(*table.T)
 
 
 def foretold(chance, after, **more):
@@ -1355,9 +1356,7 @@ def drift_after(history, n, T):
     """Each round of the later half is predicted from all before it."""
 
     def model_of(t):
-        before = history.round <= t
-        columns = (history.person, history.round, history.state, history.contacted)
-        counts = count_transitions(*(column[before] for column in columns), n, 2)
+        counts = count_transitions(*history.between(0, t).rows(), n, 2)
         seen = estimate(counts, classes=1)
         return Model(t, "", 0, {}, seen.P, seen.low, seen.high, seen.seen, seen.bound)
 

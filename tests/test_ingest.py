@@ -16,8 +16,9 @@ from softfair.errors import BadRows, InvalidInput, SoftFairError
 from softfair.programme import sample, store
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.settings import initialise
-from softfair.programme.snapshot import load_history, load_people
+from softfair.programme.snapshot import load_people
 from softfair.programme.store import UNKNOWN, Store
+from softfair.programme.tracks import load_history
 
 NAME = "softfair test"
 
@@ -55,16 +56,8 @@ def people_of(database):
 
 def history_of(database):
     with database.reading() as connection:
-        found = load_history(connection)
-    return list(
-        zip(
-            found.person.tolist(),
-            found.round.tolist(),
-            found.state.tolist(),
-            found.contacted.tolist(),
-            strict=True,
-        )
-    )
+        rows = load_history(connection).rows()
+    return list(zip(*(column.tolist() for column in rows), strict=True))
 
 
 def parquet(**columns):

@@ -19,7 +19,7 @@ from softfair.programme.audit.memory import (
     _Exits,
     memory_of,
 )
-from softfair.programme.snapshot import History
+from softfair.programme.tracks import History
 
 STATES = ("bad", "good")
 
@@ -32,7 +32,7 @@ def stretch(path):
     )
     contacted = np.zeros(len(path), int)
     contacted[0] = 1  # the first move is a contact's, and so in no stretch
-    return replace(made, contacted=contacted)
+    return replace(made, contacted=contacted[:, None])
 
 
 @pytest.mark.parametrize("S", [2, 3])
@@ -52,7 +52,7 @@ def test_the_law_of_exits_by_enumeration(S):
         for s in range(S):
             found = []
             for path in paths:
-                exits = _Exits.of(stretch((0, *path)))
+                exits = _Exits.of(stretch((0, *path)).rows())
                 here = exits.state == s
                 found.append((exits.repeats(here), exits.firsts(here & exits.after_contact)))
             for figures in zip(*found, strict=True):
@@ -86,7 +86,7 @@ def people_seen(chance, seed, n, weeks, contacts=(0.1, 0.1), seen=(1.0, 1.0)):
         after = (rng.random(n) < chance(now, before, a, since)).astype(int)
         now, before, since = after, now, np.where(a == 1, 0, since + 1)
     made = history_of(columns)
-    return replace(made, contacted=np.stack(told, axis=1).ravel())
+    return replace(made, contacted=np.stack(told))
 
 
 def smallest(history, cooldown=0):
@@ -182,9 +182,9 @@ def test_the_audit_shares_its_alarms_with_memory():
 
 
 def test_nothing_to_tell():
-    assert memory_of(History(*np.empty((4, 0), int)), STATES, 0) == ()
+    assert memory_of(History.of_rows(*np.empty((4, 0), int)), STATES, 0) == ()
     assert memory_of(stretch([0, 1, 0, 0, 1]), STATES, 0) == ()
     person, rounds, state, contacted = recorded(cpap_people(60, True, 1), 15, 1)
     unknown = np.full(len(person), -1)
-    assert memory_of(History(person, rounds, state, unknown), STATES, 0) == ()
-    assert memory_of(History(person, rounds, state, contacted), STATES, 0)
+    assert memory_of(History.of_rows(person, rounds, state, unknown), STATES, 0) == ()
+    assert memory_of(History.of_rows(person, rounds, state, contacted), STATES, 0)

@@ -19,9 +19,10 @@ from softfair.programme.plans import make_plan, verify
 from softfair.programme.records import record
 from softfair.programme.retractions import retract
 from softfair.programme.settings import initialise
-from softfair.programme.snapshot import load_history, load_people
+from softfair.programme.snapshot import load_people
 from softfair.programme.standing import standing
 from softfair.programme.store import Store
+from softfair.programme.tracks import load_history
 from softfair.programme.worksheets import write_worksheets
 
 NAME = "softfair test"

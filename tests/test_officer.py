@@ -30,17 +30,12 @@ from softfair.programme.plans import make_plan, plan_of, verify
 from softfair.programme.records import close_round, record
 from softfair.programme.retractions import retract
 from softfair.programme.settings import Target, current_settings, initialise
-from softfair.programme.snapshot import (
-    History,
-    load_details,
-    load_history,
-    load_people,
-    take_snapshot,
-)
+from softfair.programme.snapshot import load_details, load_people, take_snapshot
 from softfair.programme.standing import standing
 from softfair.programme.store import UNKNOWN, Store
 from softfair.programme.tables import plan_columns, write_table
 from softfair.programme.thresholds import change_threshold
+from softfair.programme.tracks import History, load_history
 from softfair.programme.words import percent
 from softfair.programme.worksheets import write_worksheets
 
@@ -76,7 +71,7 @@ def known(database):
             [people.names[i] for i in here],
             [people.groups[i] for i in here],
             [[int(column[i]) for i in here] for column in facts],
-            [column.tolist() for column in vars(history).values()],
+            [column.tolist() for column in history.rows()],
         )
 
 
@@ -154,7 +149,7 @@ def test_a_history_with_dates(light):
     import_history(light, text, NAME)
     with light.reading() as connection:
         _, settings = current_settings(connection)
-        assert load_history(connection).round.tolist() == [1, 2, 4]
+        assert load_history(connection).rounds.tolist() == [1, 2, 4]
     assert settings.first_day == "2027-01-04"
     assert settings.called(2) == "round 2 (2027-01-11 to 2027-01-17)"
     import_history(light, b"id,round,state\na,2027-02-01,1\n", NAME)
@@ -521,7 +516,7 @@ def observed(seed, effect, after=False, aims_at_bad=False):
         noted = reached if after else state
         rows += [(i, week, noted[i], called[i]) for i in range(300)]
         state = reached
-    return History(*np.array(sorted(rows)).T)
+    return History.of_rows(*np.array(sorted(rows)).T)
 
 
 @pytest.mark.parametrize(
@@ -621,7 +616,7 @@ def test_where_a_programme_stands(programme):
     assert (found.last.listed, found.last.seen) == (30, int((after >= 0).sum()))
     # Who waits longest, by a loop over everything that is known.
     last = dict.fromkeys(range(300), 0)
-    for i, at, told in zip(history.person, history.round, history.contacted, strict=True):
+    for i, at, _, told in zip(*history.rows(), strict=True):
         if told == 1:
             last[int(i)] = max(last[int(i)], int(at))
     (name, rounds), *_ = found.waiting

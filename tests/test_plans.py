@@ -25,8 +25,9 @@ from softfair.programme.plans.making import _cohorts
 from softfair.programme.plans.stored import digest_of
 from softfair.programme.records import record
 from softfair.programme.settings import Settings, Target, initialise
-from softfair.programme.snapshot import History, People, Snapshot
+from softfair.programme.snapshot import People, Snapshot
 from softfair.programme.store import Store
+from softfair.programme.tracks import History
 from softfair.programme.words import percent
 
 NAME = "softfair test"
@@ -39,7 +40,7 @@ def snapshot(facts, seen=(), groups=None, **changes):
     table = np.array(facts, dtype=np.int64).reshape(-1, 4)
     people = People([f"p{i}" for i in range(len(facts))], groups, *table.T)
     rows = np.array(sorted(seen), dtype=np.int64).reshape(-1, 4)
-    return Snapshot(1, Settings(**changes), 1, people, History(*rows.T))
+    return Snapshot(1, Settings(**changes), 1, people, History.of_rows(*rows.T, len(facts)))
 
 
 def model_of(P):

@@ -18,9 +18,10 @@ from softfair.programme.models import fit, fit_in, latest_model, load_model
 from softfair.programme.plans import explain, make_plan, plan_of, verify
 from softfair.programme.records import close_round, record
 from softfair.programme.settings import Settings, Target, current_settings, initialise
-from softfair.programme.snapshot import load_details, load_history, load_people, take_snapshot
+from softfair.programme.snapshot import load_details, load_people, take_snapshot
 from softfair.programme.store import Store
 from softfair.programme.tables import model_columns, plan_columns, write_table
+from softfair.programme.tracks import load_history
 
 NAME = "softfair test"
 
@@ -594,21 +595,11 @@ def test_a_record_closes_the_round(programme):
     assert (closed.closed, closed.absent, closed.untold) == (True, 300 - 30, 0)
     with programme.reading() as connection:
         history, people = load_history(connection, 21, 22), load_people(connection)
-    contacted = dict(
-        zip(
-            history.person[history.round == 21].tolist(),
-            history.contacted[history.round == 21].tolist(),
-            strict=True,
-        )
-    )
-    assert sum(contacted.values()) == 29
-    assert set(contacted.values()) == {0, 1}
-    after = {
-        people.names[i]: s
-        for i, s in zip(
-            history.person[history.round == 22], history.state[history.round == 22], strict=True
-        )
-    }
+    contacted = history.of(21, 300)[1].tolist()
+    assert sum(contacted) == 29
+    assert set(contacted) == {0, 1}
+    told = history.between(22, 22).rows()
+    after = {people.names[i]: s for i, s in zip(told.person, told.state, strict=True)}
     assert after == {**{name: 1 for name in listed[:-2]}, listed[-2]: 0}
     assert make_plan(programme, NAME)[0].round == 22
 
@@ -743,7 +734,7 @@ def test_the_sample_is_what_it_says(programme):
         people, history = load_people(connection), load_history(connection)
     assert people.n == 300
     assert people.group("region")[0] == ["east", "north", "south", "west"]
-    assert set(history.round[history.contacted >= 0]) == set(range(1, 21))
+    assert history.rounds[(history.contacted >= 0).any(axis=1)].tolist() == list(range(1, 21))
     with pytest.raises(InvalidInput, match="planned"):
         sample.outcome_file(programme)
 

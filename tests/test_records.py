@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 
 from softfair.errors import BadRows, InvalidInput
-from softfair.programme import entries, snapshot
+from softfair.programme import entries, tracks
 from softfair.programme.batches import Recorded
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.plans import make_plan
 from softfair.programme.reading import read_table
 from softfair.programme.records import record
 from softfair.programme.settings import initialise
-from softfair.programme.snapshot import load_history, load_people
+from softfair.programme.snapshot import load_people
 from softfair.programme.store import UNKNOWN, Store, append, fetch, observation
+from softfair.programme.tracks import counted_anew, load_history
 
 NAME = "softfair test"
 
@@ -28,9 +29,8 @@ def database(tmp_path):
 
 def history_of(database, *rounds):
     with database.reading() as connection:
-        history = load_history(connection, *rounds)
-    columns = (history.person, history.round, history.state, history.contacted)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+        rows = load_history(connection, *rounds).rows()
+    return list(zip(*(column.tolist() for column in rows), strict=True))
 
 
 # Entries.
@@ -281,5 +281,8 @@ def test_the_order_in_which_the_database_answers_does_not_matter(database, monke
     known = history_of(database)
     assert known == [(0, 1, 0, -1), (0, 2, 1, -1), (1, 1, 1, -1)]
     rng = np.random.default_rng(0)
-    monkeypatch.setattr(snapshot, "fetch", lambda *query: rng.permutation(fetch(*query)))
-    assert [history_of(database) for _ in range(20)] == [known] * 20
+    monkeypatch.setattr(tracks, "fetch", lambda *query: rng.permutation(fetch(*query)))
+    with database.reading() as connection:
+        for _ in range(20):
+            rows = counted_anew(connection).rows()
+            assert list(zip(*(column.tolist() for column in rows), strict=True)) == known

@@ -37,6 +37,7 @@ from softfair.programme.records import record
 from softfair.programme.settings import Settings, initialise
 from softfair.programme.snapshot import Snapshot, take_snapshot
 from softfair.programme.standing import standing
+from softfair.programme.tracks import ABSENT
 
 NAME = village.NAME
 THREE = ("softfair", "lottery", "usual")
@@ -372,13 +373,22 @@ def test_a_holiday_and_half_a_week(shared):
 # The audit.
 
 
+def here(n, people):
+    """[n] who is one of these."""
+    return np.isin(np.arange(n), people)
+
+
+def altered(history, where, state):
+    """Entries at these places [R, n] with another state."""
+    return replace(history, state=np.where(where & (history.state > ABSENT), state, history.state))
+
+
 def test_the_effect_is_of_all_who_were_assigned():
     """Who left, came later or was never seen: counted as it is said."""
     made = tried(5, World(n=90, effect=False))
     trial, history = made.trial, made.history
     never = trial.person[:4]
-    unseen = np.isin(history.person, never) & (history.round > trial.first)
-    history = replace(history, state=np.where(unseen, -1, history.state))
+    history = altered(history, (history.rounds > trial.first)[:, None] & here(90, never), -1)
     people = people_of(92, np.full(92, -1))  # two came later
     departed = people.departed.copy()
     departed[10:13] = trial.first + 2
@@ -393,9 +403,7 @@ def test_the_effect_is_of_all_who_were_assigned():
     for a, row in enumerate(found.arms):
         theirs = [i for i in trial.person[trial.arm == a] if not seen[i]]
         mine = [
-            history.state[
-                (history.person == i) & (history.round > trial.first) & (history.state >= 0)
-            ].mean()
+            np.mean([s for s in history.state[history.rounds > trial.first, i] if s >= 0])
             for i in theirs
         ]
         assert row.outcome == pytest.approx(np.mean(mine))
@@ -407,8 +415,8 @@ def test_outcomes_that_are_missing_in_one_arm_are_said():
     honest = made.result()
     assert all(np.isnan(row.p) or row.p > 0.01 for row in honest.missing)
     hidden = trial.person[trial.arm == 0][:25]
-    unseen = np.isin(made.history.person, hidden) & (made.history.round > trial.first)
-    history = replace(made.history, state=np.where(unseen, -1, made.history.state))
+    during = (made.history.rounds > trial.first)[:, None]
+    history = altered(made.history, during & here(150, hidden), -1)
     found = trial_result(trial, made.people, history, [], 2)
     assert found.missing[0].p < 1e-4
     table = [[row.people - row.seen, row.seen] for row in found.arms[:2]]
@@ -420,13 +428,13 @@ def test_a_verdict_is_given_once_and_can_be_either(audit_of):
     made = tried(7, World(n=90, effect=False))
     trial, history = made.trial, made.history
     assert [row.told for row in made.result().effects] == [False] * 3
-    arm = trial.arm[history.person]
-    during = history.round > trial.first
-    state = np.where(during & (arm == 0), 1, np.where(during & (arm == 2), 0, history.state))
-    told = trial_result(trial, made.people, replace(history, state=state), [], 2)
+    during = (history.rounds > trial.first)[:, None]
+    best, worst = (here(90, trial.person[trial.arm == a]) for a in (0, 2))
+    history = altered(altered(history, during & best, 1), during & worst, 0)
+    told = trial_result(trial, made.people, history, [], 2)
     assert [row.told for row in told.effects] == [True] * 3
     assert told.effects[1].effect == pytest.approx(1.0)
-    early = replace(history, state=np.where(history.round > trial.last, -1, state))
+    early = altered(history, (history.rounds > trial.last)[:, None] & here(90, trial.person), -1)
     part = trial_result(trial, made.people, early, [], 2)
     assert (part.over, part.seen_until) == (False, trial.last - 1)
     assert [row.told for row in part.effects] == [None] * 3

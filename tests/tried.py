@@ -22,7 +22,8 @@ from worlds import cpap_people
 from softfair.programme.assignment import Arm, Design, Trial, assigned, units_of_arms
 from softfair.programme.audit.trial import TrialResult, trial_result
 from softfair.programme.settings import Settings
-from softfair.programme.snapshot import History, People, Snapshot
+from softfair.programme.snapshot import People, Snapshot
+from softfair.programme.tracks import History
 from softfair.programme.trials import Units, _known, pairs_of
 
 ARMS = (Arm.SOFTFAIR, Arm.LOTTERY, Arm.USUAL)
@@ -149,7 +150,7 @@ def noted(
 def history_of(columns: list[tuple[np.ndarray, ...]]) -> History:
     person, rounds, state = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     order = np.lexsort((rounds, person))
-    return History(person[order], rounds[order], state[order], np.full(len(person), -1))
+    return History.of_rows(person[order], rounds[order], state[order], np.full(len(person), -1))
 
 
 def assigned_trial(world: World, site: np.ndarray, before: History, first: int, seed: int) -> Trial:

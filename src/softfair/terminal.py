@@ -18,7 +18,7 @@ import shutil
 import sys
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
@@ -111,13 +111,14 @@ def lines(table: Table, width: int | None) -> list[str]:
     return [line for line, _ in _laid_out(table, width)]
 
 
-def _laid_out(table: Table, width: int | None) -> list[tuple[str, int]]:
+def _laid_out(table: Table, width: int | None) -> Iterator[tuple[str, int]]:
     """The lines, each with the number of its row, or -1 for the headings."""
     rows = [[_one_line(cell) for cell in row] for row in table.rows]
     widths = _widths(table, rows, width)
     shown = len(widths)
-    out = [("  ".join(_fitted(table, j, table.headings[j], widths) for j in range(shown)), -1)]
-    out.append(("  ".join("-" * w for w in widths), -1))
+    headings = (_fitted(table, j, table.headings[j], widths) for j in range(shown))
+    yield "  ".join(headings).rstrip(), -1
+    yield "  ".join("-" * w for w in widths), -1
     for number, row in enumerate(rows):
         cells = [_broken(cell, w) for cell, w in zip(row, widths, strict=False)]
         for at in range(max(map(len, cells))):
@@ -125,12 +126,11 @@ def _laid_out(table: Table, width: int | None) -> list[tuple[str, int]]:
                 _fitted(table, j, cell[at] if at < len(cell) else "", widths)
                 for j, cell in enumerate(cells)
             ]
-            out.append(("  ".join(parts), number))
+            yield "  ".join(parts).rstrip(), number
     left_out = [str(name) for name in table.headings[shown : len(table.headings) - table.optional]]
     if left_out:
         note = f"Left out for want of room: {', '.join(left_out)}; {table.elsewhere}."
-        out += [(line, -1) for line in textwrap.wrap(note, width or 10**9)]
-    return [(line.rstrip(), number) for line, number in out]
+        yield from ((line, -1) for line in textwrap.wrap(note, width or 10**9))
 
 
 def _widths(table: Table, rows: list[list[str]], width: int | None) -> list[int]:

@@ -130,14 +130,14 @@ def _constrained(persons: Persons) -> tuple[Persons, NDArray[np.bool_]]:
     # The projection keeps order; minimum and maximum only undo its rounding.
     low = np.minimum(project(persons.low[..., 1], precision).p, good.p)
     high = np.maximum(project(persons.high[..., 1], precision).p, good.p)
-    draws = np.stack(
-        [project(one[..., 0].astype(np.float64), precision).p for one in persons.draws]
-    )
+    draws = np.empty_like(persons.draws)
+    for number, one in enumerate(persons.draws):
+        draws[number, ..., 0] = project(one[..., 0].astype(np.float64), precision).p
     projected = Persons(
         P=np.stack([1 - good.p, good.p], axis=-1),
         low=np.stack([1 - high, low], axis=-1),
         high=np.stack([1 - low, high], axis=-1),
-        draws=draws[..., None].astype(np.float32),
+        draws=draws,
     )
     return projected, good.binding
 

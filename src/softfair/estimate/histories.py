@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -131,6 +132,22 @@ class Histories:
             missed=span - seen.sum(axis=1),
             contacts=np.bincount(i[known] * 2 + a[known], minlength=2 * n).reshape(n, 2),
         )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Histories]) -> Histories:
+        """The histories of some people, then of others."""
+
+        def ends(name: str) -> Ints:
+            sizes = (np.diff(getattr(part, name)) for part in parts)
+            return np.concatenate([[0], np.cumsum(np.concatenate([*sizes]))])
+
+        counted = {
+            one.name: ends(one.name)
+            if one.name.endswith("_of")
+            else np.concatenate([getattr(part, one.name) for part in parts])
+            for one in fields(cls)
+        }
+        return cls(**counted)
 
     @cached_property
     def kinds(self) -> Kinds:

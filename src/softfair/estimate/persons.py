@@ -76,7 +76,11 @@ def persons_of(
         low[begin:end], high[begin:end] = _ends(histogram / L, P[begin:end], level)
 
     map_parts(part, m, PART)
-    return Persons(P[kind], low[kind], high[kind], drawn[:, kind])
+    # Draws are by far the largest: one at a time, in the same place where nobody is alike.
+    everybody = drawn if len(kind) == m else np.empty((L, len(kind), 2, S, S - 1), np.float32)
+    for number in range(L):
+        everybody[number] = drawn[number][kind]
+    return Persons(P[kind], low[kind], high[kind], everybody)
 
 
 def _atoms(histories: Histories) -> int:

@@ -4,10 +4,11 @@ The modules from bottom to top; each imports only those above it in this list:
 
     words         how figures are written in sentences
     store         the tables of the database, and how they are read and written
+    entries       one entry of a file: from text to a number
+    tracks        the history in force, kept round by round
     retractions   imports and records that are no longer in force
     dates         what a date's entry means, and which round a day is in
     settings      what a programme is, and the targets that c may be chosen for
-    entries       one entry of a file: from text to a number
     columns       under which name each column of a file is known here
     formats       CSV, Excel and Parquet: from bytes to columns of text
     reading       a file: from bytes to a checked table

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInput
 from . import store
+from .bulk import taken
 from .columns import ReadAs
 from .dates import Calendar, calendar_from, days_of
 from .entries import (
@@ -35,10 +36,19 @@ from .entries import (
     threshold_rule,
 )
 from .reading import Table
-from .retractions import retracted_batches
 from .settings import Settings
-from .snapshot import History, People, load_history
+from .snapshot import People
 from .store import UNKNOWN, Connection, append, sign
+from .tracks import (
+    ABSENT,
+    PEOPLE_AT_ONCE,
+    ROWS_AT_ONCE,
+    History,
+    Observations,
+    follow,
+    load_history,
+    retracted_batches,
+)
 
 __all__ = [
     "Content",
@@ -56,7 +66,9 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+Ints = NDArray[Any]  # whole numbers
+
+MARKS = 64  # bytes a row that may be taken to see that no row is there twice
 
 
 @dataclass(frozen=True)
@@ -222,8 +234,8 @@ def state_column(
             "say which column has the numbers, such as --map value=Minutes"
         )
     if "state" in table.columns:
-        return table.parse("state", state_reader(settings.states)), None, None
-    return np.full(len(table), UNKNOWN, np.int64), None, None
+        return table.parse("state", state_reader(settings.states), np.int16), None, None
+    return np.full(len(table), UNKNOWN, np.int16), None, None
 
 
 def round_column(
@@ -264,7 +276,11 @@ def round_column(
         table.where,
     )
     if reading is None:
-        return table.parse(column, optional_round if optional else round_number), None, None
+        return (
+            table.parse(column, optional_round if optional else round_number, np.int32),
+            None,
+            None,
+        )
     day_of, order = reading
     days = [day for text in distinct if (day := day_of(text)) is not None]
     calendar = settings.calendar
@@ -282,7 +298,7 @@ def round_column(
             return UNKNOWN
         return _round_of_day(made, day_of(text), optional)
 
-    return table.parse(column, read), made, order
+    return table.parse(column, read, np.int32), made, order
 
 
 def _round_of_day(calendar: Calendar, day: date | None, early: bool) -> int:
@@ -300,8 +316,8 @@ def _round_of_day(calendar: Calendar, day: date | None, early: bool) -> int:
 def contact_column(table: Table, otherwise: int) -> Ints:
     """The contacts in the column ``contacted`` [rows]; without one, the same for all."""
     if "contacted" in table.columns:
-        return table.parse("contacted", flag)
-    return np.full(len(table), otherwise, np.int64)
+        return table.parse("contacted", flag, np.int8)
+    return np.full(len(table), otherwise, np.int8)
 
 
 def refuse_repeats(table: Table, person: Ints, rounds: Ints | None = None) -> None:
@@ -315,15 +331,35 @@ def refuse_repeats(table: Table, person: Ints, rounds: Ints | None = None) -> No
         Numbers [rows]; rows with a fault in them, which are below 0, are left out.
     """
     column = "id" if rounds is None else "round"
-    rows = np.flatnonzero((person >= 0) & (True if rounds is None else rounds >= 0))
-    key = person[rows] * STRIDE + (0 if rounds is None else rounds[rows])
-    if np.diff(np.sort(key)).all():  # the usual case, in a tenth of the time
+    when = np.broadcast_to(np.int32(0), len(person)) if rounds is None else rounds
+    if _once_each(person, when):  # the usual case
         return
+    rows = np.flatnonzero((person >= 0) & (when >= 0))
+    key = person[rows].astype(np.int64) * STRIDE + when[rows]
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     for i in np.flatnonzero(first[inverse] != np.arange(len(key))):
         line = table.lines[rows[first[inverse[i]]]]
         problem = f"is there already, for the same person, on line {line}; keep one"
         table.fault(int(rows[i]), column, problem)
+
+
+def _once_each(person: Ints, rounds: Ints) -> bool:
+    """Whether it is plain that no person and round is there twice; marked, as sorting takes long.
+
+    Rows below 0 in either are left out.
+    """
+    n, last = int(person.max(initial=-1)) + 1, int(rounds.max(initial=-1))
+    first = max(int(rounds.min(initial=0 if last < 0 else last)), 0)
+    width = last - first + 1
+    if n * width > MARKS * len(person):
+        return False
+    marked, told = np.zeros(n * width, bool), 0
+    for begin in range(0, len(person), ROWS_AT_ONCE):
+        some = slice(begin, begin + ROWS_AT_ONCE)
+        known = (person[some] >= 0) & (rounds[some] >= 0)
+        marked[person[some][known].astype(np.int64) * width + (rounds[some][known] - first)] = True
+        told += int(np.count_nonzero(known))
+    return told == int(np.count_nonzero(marked))
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,6 +374,8 @@ class Matches:
 
 def appearance(name: str) -> str:
     """An identifier as a reader sees it: no invisible characters, wide letters as usual ones."""
+    if name.isascii():  # has none of these
+        return name.strip()
     seen = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
     return unicodedata.normalize("NFKC", seen).strip()
 
@@ -347,6 +385,25 @@ def spelling(name: str) -> str:
     plain = appearance(name).casefold().removesuffix(".0")
     plain = re.sub(r"\s+", " ", plain)
     return (plain.lstrip("0") or "0") if plain.isdecimal() else plain
+
+
+class _Spelt:
+    """People by how their identifiers are spelt, put together when it is first asked."""
+
+    def __init__(self, names: list[str], unnamed: set[int]) -> None:
+        self._names, self._unnamed = names, unnamed
+
+    @cached_property
+    def _by_spelling(self) -> dict[str, list[str]]:
+        alike: dict[str, list[str]] = {}
+        for i, name in enumerate(self._names):
+            if i not in self._unnamed:
+                alike.setdefault(spelling(name), []).append(name)
+        return alike
+
+    def alike(self, name: str) -> list[str]:
+        """Identifiers that may be meant by one."""
+        return self._by_spelling.get(spelling(name), [])
 
 
 def match_people(people: People, table: Table, add: bool) -> Matches:
@@ -367,22 +424,19 @@ def match_people(people: People, table: Table, add: bool) -> Matches:
     """
     number = {name: i for i, name in enumerate(people.names)}
     unnamed = set(people.unnamed.tolist())
-    alike: dict[str, list[str]] = {}
-    for name, i in number.items():
-        if i not in unnamed:
-            alike.setdefault(spelling(name), []).append(name)
+    spelt = _Spelt(people.names, unnamed)
     names, codes = table.columns["id"]
     added: dict[str, int] = {}
     again: set[int] = set()
     problems: dict[int, str] = {}
-    numbers = np.full(len(names), UNKNOWN)
+    numbers = np.full(len(names), UNKNOWN, np.int32)
     seen: dict[str, str] = {}  # appearance -> identifier of a person who is new
     respelt = 0
     for i, entry in enumerate(names):
         # An exported file has an apostrophe before what a spreadsheet would run as a formula.
         name = entry[1:] if entry not in number and entry[:1] == "'" else entry
         found = number.get(name, UNKNOWN)
-        others = alike.get(spelling(name), [])
+        others = spelt.alike(name) if found == UNKNOWN or found in unnamed else []
         if found in unnamed and add and not others:
             again.add(found)
         elif found in unnamed:
@@ -407,21 +461,22 @@ def match_people(people: People, table: Table, add: bool) -> Matches:
         numbers[i] = found
     for row in np.flatnonzero(np.isin(codes, list(problems))):
         table.fault(int(row), "id", problems[int(codes[row])])
-    return Matches(numbers[codes], added, np.array(sorted(again), dtype=np.int64), respelt)
+    return Matches(taken(numbers, codes), added, np.array(sorted(again), dtype=np.int64), respelt)
 
 
 @dataclass(frozen=True, eq=False)
 class News:
     """Observations that are new or differ from what is known."""
 
-    entries: History
-    corrected: int  # of these, how many contradict what was known
-    value: Floats | None = None  # that states were made of [stored]; nan: none
+    who: Ints  # [m] numbers of the people that a file tells of, ascending
+    entries: History  # of these people, in this order
+    corrected: int  # of these entries, how many contradict what was known
+    value: Floats | None = None  # that states were made of [R, m]; nan: none
 
-    @property
+    @cached_property
     def stored(self) -> int:
         """How many there are."""
-        return len(self.entries.person)
+        return self.entries.entries
 
     @property
     def added(self) -> int:
@@ -430,17 +485,34 @@ class News:
 
     def append(self, connection: Connection, batch: int) -> None:
         """Write them as part of a batch."""
+        rows, values = self._rows()
         columns: dict[str, Any] = {
-            "person": self.entries.person,
-            "round": self.entries.round,
-            "batch": np.full(self.stored, batch),
-            "state": self.entries.state,
-            "contacted": self.entries.contacted,
+            "person": rows.person,
+            "round": rows.round,
+            "batch": np.broadcast_to(np.int32(batch), self.stored),
+            "state": rows.state,
+            "contacted": rows.contacted,
         }
-        if self.value is not None:
-            values = self.value.tolist()
-            columns["value"] = [None if math.isnan(value) else value for value in values]
+        if values is not None:
+            columns["value"] = values
+        follow(connection, rows)
         append(connection, store.observation, columns, "history")
+
+    def _rows(self) -> tuple[Observations, Floats | None]:
+        """All entries, in small numbers as there may be millions, and their values [stored]."""
+        kinds = (np.int32, np.int32, self.entries.state.dtype, np.int8)
+        rows = Observations(*(np.empty(self.stored, kind) for kind in kinds))
+        values = None if self.value is None else np.empty(self.stored)
+        end = 0
+        for number, some in enumerate(self.entries.blocks()):
+            begin, end = end, end + len(some.person)
+            person = some.person + number * PEOPLE_AT_ONCE
+            for column, part in zip(rows, (self.who[person], *some[1:]), strict=True):
+                column[begin:end] = part
+            if values is not None and self.value is not None:
+                place = np.searchsorted(self.entries.rounds, some.round)
+                values[begin:end] = self.value[place, person]
+        return rows, values
 
 
 def news_of(
@@ -455,22 +527,26 @@ def news_of(
 
     An observation with a value that makes the state that is known is not news.
     """
-    if not len(person):
-        return News(History(person, rounds, state, contacted), 0)
-    order = np.argsort(person * STRIDE + rounds, kind="stable")
-    entries = History(*(column[order] for column in (person, rounds, state, contacted)))
-    before = load_history(connection, int(rounds.min()), int(rounds.max()))
-    # An entry without a match refers to one place beyond the end, where nothing is known.
-    nobody = len(before.person)
-    place = np.searchsorted(before.key, entries.key)
-    place[np.append(before.key, -1)[place] != entries.key] = nobody
-    new, corrected = place == nobody, np.zeros(len(place), bool)
-    for now, then in ((entries.state, before.state), (entries.contacted, before.contacted)):
-        was = np.append(then, UNKNOWN)[place]
-        new |= (now >= 0) & (now != was)
-        corrected |= (now >= 0) & (was >= 0) & (now != was)
-    stored = History(
-        entries.person[new], entries.round[new], entries.state[new], entries.contacted[new]
-    )
-    values = None if value is None else value[order][new]
-    return News(stored, int(np.count_nonzero(corrected)), values)
+    n = int(person.max(initial=-1)) + 1
+    named = np.zeros(n, bool)
+    for first in range(0, len(person), ROWS_AT_ONCE):
+        named[person[first : first + ROWS_AT_ONCE]] = True
+    who, place = np.flatnonzero(named), (np.cumsum(named) - 1).astype(np.int32)
+    told = History.of_rows(taken(place, person), rounds, state, contacted, len(who))
+    if not len(who):
+        return News(who, told, 0)
+    before = load_history(connection, int(told.rounds[0]), int(told.rounds[-1]))
+    corrected = 0
+    for at, *now in zip(told.rounds.tolist(), told.state, told.contacted, strict=True):
+        there = now[0] > ABSENT
+        was = [row[who] for row in before.row(at, max(n, before.n))]
+        other = [(one >= 0) & (one != then) for one, then in zip(now, was, strict=True)]
+        new = (was[0] == ABSENT) | other[0] | other[1]
+        against = (other[0] & (was[0] >= 0)) | (other[1] & (was[1] >= 0))
+        corrected += int(np.count_nonzero(against & there))
+        now[0][~new], now[1][~new] = ABSENT, UNKNOWN  # told is changed in its place
+    values = None
+    if value is not None:
+        values = np.full(told.state.shape, np.nan)
+        values[np.searchsorted(told.rounds, rounds), place[person]] = value
+    return News(who, told, corrected, values)

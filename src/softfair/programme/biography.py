@@ -105,14 +105,14 @@ def biography(database: Store, name: str) -> Biography:
         if now.trial is not None and i in now.trial.person:
             theirs = now.trial.arm[np.searchsorted(now.trial.person, i)]
             facts["arm of the trial"] = now.trial.name_of(theirs).value
-        rows = np.flatnonzero(history.person == i)
+        _, *own = history.rows(slice(i, i + 1))
         seen = tuple(
             Seen(
-                int(history.round[j]),
-                None if history.state[j] < 0 else settings.states[history.state[j]],
-                None if history.contacted[j] < 0 else bool(history.contacted[j]),
+                at,
+                None if state < 0 else settings.states[state],
+                None if contacted < 0 else bool(contacted),
             )
-            for j in rows
+            for at, state, contacted in zip(*(one.tolist() for one in own), strict=True)
         )
         return Biography(
             people.names[i],

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..progress import track
 
-__all__ = ["UNKNOWN", "append", "appended", "fetch"]
+__all__ = ["UNKNOWN", "append", "appended", "fetch", "is_null", "taken"]
 
 Connection = sa.Connection
 Number = TypeVar("Number", np.int64, np.float64)
@@ -42,7 +42,7 @@ def append(
         One of the tables of `store`.
     columns
         Name of a column -> its values, arrays or lists of one length. In an array for a column that
-        may be NULL, UNKNOWN becomes NULL.
+        may be NULL, UNKNOWN (of whole numbers) or nan becomes NULL.
     description
         What the progress bar says.
     """
@@ -93,9 +93,25 @@ def _as_list(values: Any, column: sa.Column[Any]) -> list[Any]:
     if not isinstance(values, np.ndarray):
         return list(values)
     plain: list[Any] = values.tolist()
-    if column.nullable and (values == UNKNOWN).any():
-        return [None if value == UNKNOWN else value for value in plain]
+    if column.nullable and (unknown := is_null(values)).any():
+        for place in np.flatnonzero(unknown).tolist():
+            plain[place] = None
     return plain
+
+
+def taken(values: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
+    """values[places], some at a time: NumPy makes each place a number of eight bytes on the way."""
+    found = np.empty(len(places), values.dtype)
+    for first in range(0, len(places), CHUNK):
+        found[first : first + CHUNK] = values[places[first : first + CHUNK]]
+    return found
+
+
+def is_null(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where an array for a column that may be NULL stands for that: UNKNOWN, or nan."""
+    unknown: NDArray[np.bool_]
+    unknown = np.isnan(values) if values.dtype.kind == "f" else np.equal(values, UNKNOWN)
+    return unknown
 
 
 def fetch(

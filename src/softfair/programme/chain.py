@@ -35,7 +35,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
-from .bulk import UNKNOWN, appended, fetch
+from .bulk import appended, fetch, is_null
 
 __all__ = [
     "Checkpoint",
@@ -52,10 +52,14 @@ __all__ = [
 Connection = sa.Connection
 
 LINK = "link"
-OUTSIDE = ("meta", LINK)  # the version of the schema changes with the software; the log itself
+# The version of the schema changes with the software; tracks are derived, see `tracks`; the log
+# itself.
+OUTSIDE = ("meta", "track", LINK)
 PARENTS = ("batch", "plan", "trial")  # tables whose numbers order the rows of others
 MANY = 10_000  # rows from which on they are not read back to be digested
 BUNDLE = 4096  # persons whose rows PostgreSQL sends as one value
+PERSONS = 2**15  # whose rows are read at a time
+CHUNK = 2**20  # numbers that are digested at a time
 WIDTH = 60  # of a checkpoint's lines, which stand on printed pages
 SHORT = 8  # digits of a table's digest in a checkpoint; the root stands for all of them
 
@@ -238,8 +242,42 @@ def _read(connection: Connection, table: sa.Table, low: int | None, high: int | 
         for name in names[:-1]
     ]
     labelled = (one.label(name) for one, name in zip([*picked, absent], names, strict=True))
-    found = fetch(connection, sa.select(*labelled).where(rows_of), np.float64, BUNDLE)
-    return _sorted(_Part(names, list(found.T)), key)
+    query = sa.select(*labelled).where(rows_of)
+    parts = [
+        [_small(values) for values in fetch(connection, some, np.float64, BUNDLE).T]
+        for some in _pieces(connection, table, query)
+    ]
+    columns = [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
+    return _sorted(_Part(names, columns), key)
+
+
+def _pieces(connection: Connection, table: sa.Table, query: sa.Select[Any]) -> list[Any]:
+    """A query of a table in pieces of bounded size.
+
+    A table whose key begins with the number of a person has some rows for each.
+    """
+    first = next(iter(table.primary_key.columns))
+    if first is grows_by(table):
+        return [query]
+    last = connection.execute(sa.select(sa.func.max(first))).scalar() or 0
+    ends = [*range(PERSONS, int(last) + 1, PERSONS)]
+    above = [None, *ends]
+    return [
+        query.where(
+            sa.true() if low is None else first >= low, sa.true() if high is None else first < high
+        )
+        for low, high in zip(above, [*ends, None], strict=True)
+    ]
+
+
+def _small(values: Floats) -> NDArray[Any]:
+    """The same numbers in as few bytes as hold them exactly: there may be many millions."""
+    low, high = values.min(initial=0), values.max(initial=0)
+    for kind in (np.int8, np.int32):
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:  # not so if any is nan
+            few = values.astype(kind)
+            return few if np.array_equal(values, few) else values
+    return values
 
 
 def _new_rows(connection: Connection, table: sa.Table, low: int, high: int) -> _Part:
@@ -257,27 +295,35 @@ def _new_rows(connection: Connection, table: sa.Table, low: int, high: int) -> _
     if connection.execute(query).scalar_one() != rows:
         return _read(connection, table, low, high)
     key, names = _layout(table)
-    columns = {
-        one.name: np.concatenate([_as_appended(call, one) for call in calls]) for one in table.c
-    }
-    absent = np.zeros(rows)
-    for bit, one in enumerate(_nullable(table)):
-        unknown = np.isnan(columns[one.name])
-        absent += unknown * 2.0**bit
-        columns[one.name][unknown] = 0
-    columns["absent"] = absent
+    columns: dict[str, NDArray[Any]] = {"absent": np.zeros(rows, np.int8)}
+    bit_of = {one.name: 2**bit for bit, one in enumerate(_nullable(table))}
+    for one in table.c:
+        parts = [_as_appended(call, one) for call in calls]
+        columns[one.name] = _joined([values for values, _ in parts])
+        if one.name in bit_of:
+            unknown = _joined([unknown for _, unknown in parts])
+            columns["absent"] += unknown * np.int8(bit_of[one.name])
     return _sorted(_Part(names, [columns[name] for name in names]), key)
 
 
-def _as_appended(call: Mapping[str, Any], column: sa.Column[Any]) -> Floats:
-    """The values of a column in a call of `append`, NaN where NULL was written."""
-    values = call.get(column.name)
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """One array of some; the usual one is not copied."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _as_appended(
+    call: Mapping[str, Any], column: sa.Column[Any]
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The values of a column in a call of `append`, 0 where NULL was written, and where it was."""
+    values, count = call.get(column.name), len(next(iter(call.values())))
     if values is None:
-        return np.full(len(next(iter(call.values()))), np.nan)
-    numbers = np.array(values, np.float64)  # a copy; None becomes NaN
-    if column.nullable and isinstance(values, np.ndarray):
-        numbers[values == UNKNOWN] = np.nan
-    return numbers
+        return np.zeros(count, np.int8), np.ones(count, bool)
+    if not column.nullable:
+        return np.asarray(values), np.zeros(0, bool)
+    if not isinstance(values, np.ndarray):
+        values = np.array(values, np.float64)  # None becomes NaN
+    unknown = is_null(values)
+    return np.where(unknown, 0, values), unknown
 
 
 def _layout(table: sa.Table) -> tuple[list[str], list[str]]:
@@ -296,16 +342,24 @@ def _nullable(table: sa.Table) -> list[sa.Column[Any]]:
 def _sorted(part: _Part, key: list[str]) -> _Part:
     """The same rows in the order of their key."""
     columns = [part.columns[part.names.index(name)] for name in key]
-    above = np.zeros(max(part.count - 1, 0), bool)
-    equal = ~above
-    for values in columns:
-        step = np.diff(values)
-        above |= equal & (step > 0)
-        equal &= step == 0
-    if above.all():
+    if _ascend(columns):
         return part
-    order = np.lexsort(columns[::-1])
+    # Many millions are read in the order of the rest of the key: then one sort will do.
+    if _ascend(columns[1:]):
+        order = np.argsort(columns[0], kind="stable")
+    else:
+        order = np.lexsort(columns[::-1])
     return _Part(part.names, [values[order] for values in part.columns])
+
+
+def _ascend(columns: list[NDArray[Any]]) -> bool:
+    """Whether no row is above the next one, by the first column in which they differ."""
+    equal = np.ones(max(len(columns[0]) - 1, 0), bool) if columns else np.ones(0, bool)
+    for values in columns:
+        if (equal & (values[1:] < values[:-1])).any():
+            return False
+        equal &= values[1:] == values[:-1]
+    return True
 
 
 def _digest(part: _Part) -> tuple[int, str]:
@@ -313,8 +367,9 @@ def _digest(part: _Part) -> tuple[int, str]:
     digest = hashlib.sha256(json.dumps([part.names, part.count]).encode())
     for values in part.columns:
         if isinstance(values, np.ndarray):
-            # The sum turns -0 into 0, as SQLite does.
-            digest.update(np.ascontiguousarray(values + 0.0, "<f8").tobytes())
+            for first in range(0, len(values), CHUNK):
+                # The sum turns -0 into 0, as SQLite does.
+                digest.update((values[first : first + CHUNK].astype("<f8") + 0.0).tobytes())
         else:
             plain = [
                 {"sha256": hashlib.sha256(value).hexdigest()}
@@ -410,7 +465,7 @@ def _parts(connection: Connection, table: sa.Table, grown: Sequence[_Growth]) ->
         yield from (_read(connection, table, one.low, one.high) for one in grown)
     elif grown:
         whole = _read(connection, table, None, None)
-        number = np.asarray(whole.columns[whole.names.index(column.name)], dtype=np.float64)
+        number = np.asarray(whole.columns[whole.names.index(column.name)])
         for one in grown:
             low, high = np.searchsorted(number, [one.low, one.high], "right")
             yield whole.cut(int(low), int(high))

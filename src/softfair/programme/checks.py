@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from . import chain, store
+from . import chain, store, tracks
 from .chain import Checkpoint
 from .luck import QUICKNET, Chain, seed_hash
 from .notes import signed
@@ -87,12 +87,16 @@ def check_in(
     """As `check`, within a transaction."""
     entries, origin = chain.entries_of(connection, store.tables), origin_of(connection)
     rows: dict[int, Rows] = {}  # of each plan, so that millions of rows are read once
+    counted = tracks.Recount(connection)
 
     def watch(table: sa.Table, columns: dict[str, Any]) -> None:
         if table is store.plan_row:
             rows.update(rows_by_plan(columns))
+        elif table is store.observation:
+            counted.lay(columns)
 
     faults = tuple(chain.faults_of(connection, store.tables, entries, watch))
+    faults += tuple(counted.faults(connection))
     since = () if against is None else tuple(chain.compare(entries, against, origin))
     return Check(
         entries=len(entries),

@@ -20,8 +20,8 @@ import sqlalchemy as sa
 from ..errors import InvalidInput
 from . import store
 from .dates import ORDERS, PLAIN
-from .retractions import retracted_batches
 from .store import Connection, Store
+from .tracks import retracted_batches
 
 __all__ = ["APART", "TOGETHER", "ReadAs", "folded", "match_columns", "remembered"]
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInput
 from .assignment import Arm, Trial
-from .entries import STRIDE
 from .models import Model
 from .snapshot import Snapshot
 from .store import UNKNOWN
@@ -199,11 +198,9 @@ class _Cells:
 def _statuses(now: Snapshot, at: int, site: Ints, left_alone: NDArray[np.bool_]) -> Ints:
     """Whether each person is in the draw of a round, else the first reason that applies [n]."""
     settings, people, history = now.settings, now.people, now.history
-    recently = (
-        (history.contacted == 1) & (history.round < at) & (history.round >= at - settings.cooldown)
-    )
+    recently = history.between(at - settings.cooldown, at - 1)
     cooling = np.zeros(people.n, bool)
-    cooling[history.person[recently]] = True
+    cooling[: history.n] = (recently.contacted == 1).any(axis=0)
     reasons = [  # in the order in which they apply
         (np.isin(np.arange(people.n), people.unnamed), Status.UNNAMED),
         (people.opted_out == 1, Status.OPTED_OUT),
@@ -243,19 +240,14 @@ def beliefs(now: Snapshot, model: Model, at: int) -> Floats:
         [n, S], rows that sum to 1.
     """
     history, n, S = now.history, now.people.n, model.P.shape[-1]
-    past = np.flatnonzero((history.state >= 0) & (history.round <= at))
-    last, state = np.full(n, at + 1), np.zeros(n, np.int64)
-    # Rows are in the order of rounds, so that the last one of a person stays.
-    last[history.person[past]] = history.round[past]
-    state[history.person[past]] = history.state[past]
+    last, state = history.latest_state(at, n)
+    never = last == UNKNOWN
+    last[never], state[never] = at + 1, 0
     belief = np.eye(S)[state]
-    key = history.key
     for r in range(max(int(last.min()), at - FORGOTTEN), at):
         who = np.flatnonzero(last <= r)
-        place = np.minimum(np.searchsorted(key, who * STRIDE + r), len(key) - 1)
-        contacted = (key[place] == who * STRIDE + r) & (history.contacted[place] == 1)
-        belief[who] = np.einsum("is,ist->it", belief[who], model.P[who, contacted.astype(np.int64)])
-    never = last > at
+        contacted = (history.row(r, n)[1][who] == 1).astype(np.int64)
+        belief[who] = np.einsum("is,ist->it", belief[who], model.P[who, contacted])
     belief[never] = belief[~never].mean(axis=0) if not never.all() else 1 / S
     belief /= belief.sum(axis=1, keepdims=True)
     return belief

@@ -7,13 +7,16 @@ Excel or LibreOffice. Workbooks are read by python-calamine: 100,000 rows of fiv
 
 from __future__ import annotations
 
+import codecs
 import csv
+import hashlib
 import io
 import re
 import zipfile
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +26,15 @@ from ..shards import available_memory
 
 __all__ = ["Raw", "is_workbook", "read_format"]
 
-Ints = NDArray[np.int64]
+Ints = NDArray[Any]
 
 ZIP, OLD_EXCEL = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 FORMATS = "CSV, Excel or Parquet"
 ENTRY_BYTES = 40  # of an entry of a Parquet file in memory, with what checking it takes
 SHEET_MEMORY = 4  # bytes in memory for each of an unpacked workbook, in which a cell takes some 20
 LONGEST_LINE = 2**24  # bytes; a longer one is no list of entries
+BATCHES = 8  # of so many bytes, after which the distinct entries of all are put together
+ENCODED = (b"\xff\xfe", b"\xfe\xff")  # how UTF-16 begins
 TITLES = 20  # rows at the top of a sheet among which the heading is looked for
 
 
@@ -43,6 +48,14 @@ class Raw:
     faults: list[Fault] = field(default_factory=list)  # rows of another width
     notes: tuple[str, ...] = ()  # what the user should know about how it was read
     delimiter: str = ","
+    digest: str = ""  # SHA-256 of the file
+
+    def release(self) -> None:
+        """Give the memory of the table back to the system, once its columns are copied."""
+        import pyarrow as pa
+
+        object.__setattr__(self, "table", None)
+        pa.default_memory_pool().release_unused()
 
 
 def is_workbook(data: bytes) -> bool:
@@ -50,13 +63,13 @@ def is_workbook(data: bytes) -> bool:
     return data.startswith((ZIP, OLD_EXCEL))
 
 
-def read_format(data: bytes, where: str, sheet: str | None) -> Raw:
+def read_format(file: BinaryIO, where: str, sheet: str | None) -> Raw:
     """The table in a file.
 
     Parameters
     ----------
-    data
-        Its content.
+    file
+        Its content, from the beginning; it can be read again.
     where
         Its name, for messages.
     sheet
@@ -70,9 +83,13 @@ def read_format(data: bytes, where: str, sheet: str | None) -> Raw:
     import pyarrow as pa
 
     try:
-        if data[:4] == b"PAR1":
-            return _parquet(data, where)
-        return _workbook(data, where, sheet) if is_workbook(data) else _csv(data, where)
+        begin = file.read(4)
+        file.seek(0)
+        if begin != b"PAR1" and not is_workbook(begin):
+            return _csv(file, where)
+        data = file.read()
+        raw = _parquet(data, where) if begin == b"PAR1" else _workbook(data, where, sheet)
+        return replace(raw, digest=hashlib.sha256(data).hexdigest())
     except (pa.ArrowException, OSError, csv.Error, UnicodeDecodeError) as error:
         # A damaged Parquet file raises any of these.
         reason = " ".join(str(error).split())[:120]
@@ -172,14 +189,65 @@ def _cell(value: Any) -> str:
     return str(value).strip()
 
 
-def _csv(data: bytes, where: str) -> Raw:
-    """Blank lines are left out; rows with too few or too many entries go to the faults."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.csv
+class _Checked(io.RawIOBase):
+    """A file that is read in pieces: its digest, and whether it is plain UTF-8 so far."""
 
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._line = 0  # bytes since the last line end
+        self.odd = False  # not UTF-8, or a line that has no end
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        piece = b"" if self.odd else self._file.read(size)
+        self._digest.update(piece)
+        end = piece.find(b"\n")
+        self._line += len(piece) if end < 0 else end
+        self.odd = self.odd or b"\0" in piece or self._line >= LONGEST_LINE
+        if end >= 0:
+            self._line = len(piece) - piece.rfind(b"\n")
+        try:
+            self._decoder.decode(piece, final=not piece)
+        except UnicodeDecodeError:
+            self.odd = True
+        return b"" if self.odd else piece
+
+    def hexdigest(self) -> str:
+        return self._digest.hexdigest()
+
+
+def _csv(file: BinaryIO, where: str) -> Raw:
+    """As `_parsed`. A file in plain UTF-8 is read in pieces, so that it may be of any size."""
+    import pyarrow as pa
+
+    checked = _Checked(file)
+    heading = file.readline(LONGEST_LINE)
+    file.seek(0)
+    with suppress(pa.ArrowException, UnicodeDecodeError):
+        if not heading.startswith((*ENCODED, b"\xef\xbb\xbf")):
+            raw = _parsed(checked, heading.decode(), where)
+            if not checked.odd:
+                return replace(raw, digest=checked.hexdigest())
+    file.seek(0)
+    data = file.read()
     text, notes = _decoded(data, where)
     _refuse_long_lines(data, where)
+    raw = _parsed(io.BytesIO(text.encode()), text, where)
+    return replace(raw, notes=notes, digest=hashlib.sha256(data).hexdigest())
+
+
+def _parsed(file: Any, text: str, where: str) -> Raw:
+    """The rows of a CSV file, of which ``text`` has the first line; entries stay as codes.
+
+    Blank lines are left out; rows with too few or too many entries go to the faults.
+    """
+    import pyarrow as pa
+    import pyarrow.csv
+
     names, delimiter = _heading_line(text, where)
     skipped, faults = [], []
 
@@ -193,8 +261,8 @@ def _csv(data: bytes, where: str) -> Raw:
         return "skip"
 
     places = [str(j) for j in range(len(names))]
-    table = pyarrow.csv.read_csv(
-        io.BytesIO(text.encode()),
+    reader = pyarrow.csv.open_csv(
+        file,
         # With several threads, rows that are skipped would have no number.
         pyarrow.csv.ReadOptions(
             use_threads=False, column_names=places, skip_rows=1, block_size=LONGEST_LINE
@@ -206,20 +274,53 @@ def _csv(data: bytes, where: str) -> Raw:
             invalid_row_handler=note,
         ),
         pyarrow.csv.ConvertOptions(
-            column_types={place: pa.string() for place in places},
+            column_types={place: pa.dictionary(pa.int32(), pa.string()) for place in places},
             null_values=[],
             strings_can_be_null=False,
         ),
     )
-    count = len(table) + len(skipped)
+    columns = _united(reader, len(places))
+    count = len(columns[0]) + len(skipped)
     # The heading is line 1.
-    lines = np.delete(np.arange(2, count + 2), np.array(skipped, dtype=np.int64) - 2)
-    blank = np.ones(len(table), bool)
-    for place in places:
-        blank &= np.asarray(pc.equal(table[place], ""))
-    if blank.any():
+    lines = np.arange(2, count + 2, dtype=np.int32)
+    if skipped:
+        lines = np.delete(lines, np.array(skipped, dtype=np.int64) - 2)
+    table = pa.table(columns, places)
+    if (blank := _blank(columns)).any():
         table, lines = table.filter(pa.array(~blank)), lines[~blank]
-    return Raw(names, table, lines, faults, notes, delimiter)
+    return Raw(names, table, lines, faults, (), delimiter)
+
+
+def _united(reader: Any, width: int) -> list[Any]:
+    """The columns of some batches of codes, each with one list of its distinct entries."""
+    import pyarrow as pa
+
+    kind = pa.dictionary(pa.int32(), pa.string())
+    columns: list[list[Any]] = [[] for _ in range(width)]
+
+    def unite() -> None:
+        for parts in columns:
+            parts[:] = pa.chunked_array(parts, kind).unify_dictionaries().chunks
+
+    for number, batch in enumerate(reader, 1):
+        for parts, part in zip(columns, batch.columns, strict=True):
+            parts.append(part)
+        if number % BATCHES == 0:  # before their entries take more than their codes
+            unite()
+    unite()
+    return [pa.chunked_array(parts, kind) for parts in columns]
+
+
+def _blank(columns: list[Any]) -> NDArray[np.bool_]:
+    """Which rows have no entry at all."""
+    blank = np.ones(len(columns[0]), bool)
+    for column in columns:
+        entries = column.chunk(0).dictionary.to_pylist() if column.num_chunks else []
+        if "" not in entries:
+            return np.zeros(len(blank), bool)
+        code = entries.index("")
+        blank &= np.concatenate([chunk.indices.to_numpy() == code for chunk in column.chunks])
+    return blank
 
 
 def _refuse_long_lines(data: bytes, where: str) -> None:
@@ -238,7 +339,7 @@ def _refuse_long_lines(data: bytes, where: str) -> None:
 def _decoded(data: bytes, where: str) -> tuple[str, tuple[str, ...]]:
     """The text of a CSV file, and a note where its encoding had to be guessed."""
     notes: tuple[str, ...] = ()
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if data[:2] in ENCODED:
         try:
             text = data.decode("utf-16")
         except UnicodeDecodeError:

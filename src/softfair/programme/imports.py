@@ -33,6 +33,7 @@ from .reading import FACTS, Source, Table, read_table
 from .settings import Settings, change_settings, current_settings
 from .snapshot import People, load_details, load_people, take_snapshot
 from .store import UNKNOWN, Connection, Store, append
+from .tracks import different
 
 __all__ = ["import_history", "import_people"]
 
@@ -93,7 +94,7 @@ def import_people(
             "import it as history, or rename the column"
         )
     table = _split_absences(table)
-    table.parse("id", identifier)
+    table.parse("id", identifier, np.int8)
     content = Content(table, "people", {})
     with database.writing() as connection:
         _, settings = current_settings(connection)
@@ -362,7 +363,7 @@ def import_history(
     """
     before = remembered(database, "history")
     table = read_table(source, ("id", "round"), HISTORY, (), how, before)
-    table.parse("id", identifier)
+    table.parse("id", identifier, np.int8)
     contacted = contact_column(table, otherwise=UNKNOWN)
     content = Content(table, "history", {"threshold": threshold, **({"after": 1} if after else {})})
     with database.writing() as connection:
@@ -474,7 +475,7 @@ def _refuse_far(connection: Connection, table: Table, rounds: Ints) -> None:
 def _distinct_rounds(connection: Connection, rounds: Ints) -> Ints:
     """The last round that is known, or round 0, and those of a file that come after it."""
     last = connection.execute(sa.select(sa.func.max(store.observation.c.round))).scalar() or 0
-    return np.unique(np.append(rounds[rounds > last], last)).astype(np.int64)
+    return different(np.append(rounds[rounds > last], np.int32(last)))
 
 
 def _ask_about_rounds(

@@ -8,9 +8,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from . import store
-from .retractions import retracted_batches
 from .settings import Settings, Target
 from .store import Connection, Store
+from .tracks import retracted_batches
 
 __all__ = ["Act", "SettingsChange", "journal", "settings_history"]
 

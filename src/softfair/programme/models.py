@@ -16,8 +16,9 @@ from .. import estimate
 from ..errors import InvalidInput
 from ..progress import say
 from . import store
-from .snapshot import History, Snapshot, take_snapshot
+from .snapshot import Snapshot, take_snapshot
 from .store import MANY, Connection, Store, names_of
+from .tracks import PEOPLE_AT_ONCE, History
 
 __all__ = ["Model", "Summary", "fit", "fit_in", "is_intact", "latest_model", "load_model"]
 
@@ -137,7 +138,7 @@ def fit_in(connection: Connection, now: Snapshot, software: str) -> tuple[Model,
     summary, arrays = _estimate(now, columns)
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
-    content, created = buffer.getvalue(), store.now()
+    content, created = buffer.getbuffer(), store.now()  # not copied: hundreds of bytes a person
     row = m.insert().values(
         created=created,
         software=software,
@@ -168,21 +169,15 @@ def _columns(now: Snapshot) -> dict[str, NDArray[Any]]:
 def _estimate(now: Snapshot, columns: dict[str, NDArray[Any]]) -> tuple[Summary, dict[str, Any]]:
     """The estimates, as a summary and as the arrays that are stored."""
     settings, people, history = now.settings, now.people, now.history
-    if len(history.person) > MANY:
+    if history.entries > MANY:
         say(f"estimating for {people.n:,} people ...")
     # People in the order of their names: the order of a file has no effect on any digit.
     order = np.array(sorted(range(people.n), key=people.names.__getitem__), dtype=np.int64)
     rank = np.empty_like(order)
     rank[order] = np.arange(people.n)
-    person = rank[history.person]
-    rows = np.argsort(person, kind="stable")
-    read = estimate.read_histories(
-        person[rows],
-        history.round[rows],
-        history.state[rows],
-        history.contacted[rows],
-        n=people.n,
-        S=settings.S,
+    parts = [order[i : i + PEOPLE_AT_ONCE] for i in range(0, people.n, PEOPLE_AT_ONCE)]
+    read = estimate.Histories.joined(
+        [estimate.read_histories(*history.rows(who), len(who), settings.S) for who in parts]
     )
     made = estimate.estimate(
         read,
@@ -209,6 +204,9 @@ def _estimate(now: Snapshot, columns: dict[str, NDArray[Any]]) -> tuple[Summary,
         hides=[] if made.hides is None else [*astuple(made.hides)],
         rounds=_span(history),
     )
+    draws = np.empty(made.draws.shape, np.uint16)  # one at a time: they are by far the largest
+    for stored, drawn in zip(draws, made.draws, strict=True):
+        stored[:] = np.rint(drawn * UNIT).astype(np.uint16)[rank]
     # Nothing is computed from the ends of intervals, so single precision will do for them.
     return summary, {
         "P": made.P[rank],
@@ -216,17 +214,19 @@ def _estimate(now: Snapshot, columns: dict[str, NDArray[Any]]) -> tuple[Summary,
         "high": made.high.astype(np.float32)[rank],
         "seen": made.seen.astype(np.int32)[rank],
         "bound": np.asarray(made.bound, dtype=bool)[rank],
-        "draws": np.rint(made.draws * UNIT).astype(np.uint16)[:, rank],
+        "draws": draws,
     }
 
 
 def _span(history: History) -> list[int]:
-    rounds = history.round
-    return [int(rounds.min()), int(rounds.max())] if len(rounds) else []
+    rounds = history.rounds
+    return [int(rounds[0]), int(rounds[-1])] if len(rounds) else []
 
 
-def _digest(content: bytes, asked: str) -> str:
-    return hashlib.sha256(content + asked.encode()).hexdigest()
+def _digest(content: bytes | memoryview, asked: str) -> str:
+    digest = hashlib.sha256(content)
+    digest.update(asked.encode())
+    return digest.hexdigest()
 
 
 def is_intact(connection: Connection, number: int) -> bool:

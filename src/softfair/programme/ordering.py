@@ -19,12 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .snapshot import History, take_snapshot
+from .snapshot import take_snapshot
 from .store import Store
+from .tracks import History
 
 __all__ = ["Effect", "Ordering", "ordering", "ordering_of"]
 
-Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 CLEAR, ABSENT = 4.0, 2.0  # standard errors from 0 from which an effect is there, below which not
@@ -65,30 +65,32 @@ def ordering(database: Store) -> Ordering:
 
 def ordering_of(history: History, S: int, planned: list[int]) -> Ordering:
     """As `ordering`, of a history."""
-    follows = np.flatnonzero((np.diff(history.key) == 1) & (np.diff(history.person) == 0))
-    then = follows + 1
-    seen = (history.state[follows] >= 0) & (history.state[then] >= 0)
-    good = history.state[then] == S - 1
+    counts = np.zeros((2, S * 4), np.int64)  # by the state before, the contact, and good or not
+    for now, then in history.follows():
+        seen = (history.state[now] >= 0) & (history.state[then] >= 0)
+        good = history.state[then] == S - 1
+        for reading, place in enumerate((now, then)):
+            if history.rounds[place] in planned:
+                continue
+            contacted = history.contacted[place]
+            i = np.flatnonzero(seen & (contacted >= 0))
+            cell = history.state[now][i].astype(np.int64) * 4 + contacted[i] * 2 + good[i]
+            counts[reading] += np.bincount(cell, minlength=4 * S)
+    before, after = counts.reshape(2, S, 2, 2)
+    return Ordering(before=_effect(before), after=_effect(after))
 
-    def effect(rows: Ints) -> Effect:
-        own = ~np.isin(history.round[rows], planned)
-        known = seen & own & (history.contacted[rows] >= 0)
-        contacted = history.contacted[rows] == 1
-        return _effect(history.state[follows][known], contacted[known], good[known], S)
 
-    return Ordering(before=effect(follows), after=effect(then))
-
-
-def _effect(state: Ints, contacted: Bools, good: Bools, S: int) -> Effect:
+def _effect(counts: Ints) -> Effect:
+    """From how many were not good and good, by the state before and the contact [S, 2, 2]."""
     weights, differences, variances = [], [], []
-    for s in range(S):
-        one, none = good[(state == s) & contacted], good[(state == s) & ~contacted]
-        if min(len(one), len(none)) < 2:
+    for (bad0, good0), (bad1, good1) in counts.tolist():
+        none, one = bad0 + good0, bad1 + good1
+        if min(one, none) < 2:
             continue
-        p, q = one.mean(), none.mean()
-        weights.append(len(one) * len(none) / (len(one) + len(none)))
+        p, q = good1 / one, good0 / none
+        weights.append(one * none / (one + none))
         differences.append(p - q)
-        variances.append(p * (1 - p) / len(one) + q * (1 - q) / len(none))
+        variances.append(p * (1 - p) / one + q * (1 - q) / none)
     if not weights:
         return Effect(0.0, math.nan)
     share = np.array(weights) / sum(weights)

@@ -6,18 +6,19 @@ and `Table.refuse` then stops the import.
 
 from __future__ import annotations
 
-import hashlib
+import io
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadRows, Fault, InvalidInput
 from ..progress import say
+from .bulk import taken
 from .columns import ReadAs, folded, match_columns
 from .entries import UNPRINTABLE, number_reader
 from .formats import read_format
@@ -25,7 +26,7 @@ from .store import MANY
 
 __all__ = ["FACTS", "WRONG", "Source", "Table", "Upload", "read_table"]
 
-Ints = NDArray[np.int64]
+Ints = NDArray[Any]  # whole numbers
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class Table:
 
     where: str  # the name of the file, for messages
     digest: str  # SHA-256 of its bytes
-    columns: Mapping[str, tuple[list[str], Ints]]  # name -> (distinct entries, codes [rows])
+    # name -> (distinct entries, codes [rows] in as few bytes as will do)
+    columns: Mapping[str, tuple[list[str], Ints]]
     lines: Ints  # [rows]
     faults: list[Fault]  # grows while the columns are parsed
     read_as: ReadAs  # how the file was read where that does not go without saying
@@ -65,7 +67,7 @@ class Table:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def parse(self, column: str, read: Callable[[str], int]) -> Ints:
+    def parse(self, column: str, read: Callable[[str], int], kind: Any = np.int64) -> Ints:
         """The numbers that a function makes of the entries of a column.
 
         Parameters
@@ -74,6 +76,8 @@ class Table:
             Its name.
         read
             One of `softfair.programme.entries`: it is called once for each distinct entry.
+        kind
+            Of the numbers: small ones where there may be many millions.
 
         Returns
         -------
@@ -82,14 +86,14 @@ class Table:
             is added to ``faults``.
         """
         distinct, codes = self.columns[column]
-        values = np.empty(len(distinct), np.int64)
+        values = np.empty(len(distinct), kind)
         problems: dict[int, str] = {}
         for i, text in enumerate(distinct):
             try:
                 values[i] = read(text)
             except ValueError as problem:
                 values[i], problems[i] = WRONG, str(problem)
-        parsed: Ints = values[codes]
+        parsed: Ints = taken(values, codes)
         for row in np.flatnonzero(parsed == WRONG):
             self.fault(int(row), column, problems[int(codes[row])])
         return parsed
@@ -183,10 +187,12 @@ def read_table(
     """
     asked = asked or ReadAs()
     how = asked.over(before or ReadAs())
-    where, data = _bytes(source)
-    if len(data) > ROW_BYTES * MANY:
-        say(f"checking {where}, {len(data) / 2**20:.0f} MiB ...")
-    raw = read_format(data, where, how.sheet)
+    where, file = _opened(source)
+    with file:
+        if (size := file.seek(0, io.SEEK_END)) > ROW_BYTES * MANY:
+            say(f"checking {where}, {size / 2**20:.0f} MiB ...")
+        file.seek(0)
+        raw = read_format(file, where, how.sheet)
     _check_headings(raw.names, where)
     wanted = (*required, *(optional if known is None else known))
     name_of, read_as = match_columns(raw.names, wanted, how, asked, where)
@@ -210,11 +216,13 @@ def read_table(
         for name, column in zip(names, raw.table.columns, strict=True)
         if name not in ignored
     }
+    if len(raw.lines) > MANY:
+        raw.release()
     if not len(raw.lines) and not raw.faults:
         raise InvalidInput(f"{where} has no rows; nothing was imported")
     return Table(
         where,
-        hashlib.sha256(data).hexdigest(),
+        raw.digest,
         columns,
         raw.lines,
         raw.faults,
@@ -238,16 +246,17 @@ def _check_headings(names: list[str], where: str) -> None:
     _refuse_twice(names, where)
 
 
-def _bytes(source: Source) -> tuple[str, bytes]:
-    """The name of a file for messages, and its content."""
+def _opened(source: Source) -> tuple[str, BinaryIO]:
+    """The name of a file for messages, and its content, which can be read more than once."""
     if isinstance(source, bytes):
-        return "the data", source
+        return "the data", io.BytesIO(source)
     if isinstance(source, Upload):
-        return source.name, source.data
+        return source.name, io.BytesIO(source.data)
     if str(source) == "-":
-        return "standard input", sys.stdin.buffer.read()
+        return "standard input", io.BytesIO(sys.stdin.buffer.read())
     try:
-        return Path(source).name, Path(source).read_bytes()
+        path = Path(source)
+        return path.name, path.open("rb") if path.is_file() else io.BytesIO(path.read_bytes())
     except FileNotFoundError:
         raise InvalidInput(
             f"there is no file {source}; give a CSV, Excel or Parquet file, or - for standard input"
@@ -297,19 +306,25 @@ def _encoded(column: Any, name: str, where: str) -> tuple[list[str], Ints]:
             if encoded.num_chunks
             else pa.array([], pa.string()).dictionary_encode()
         )
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
     return encoded.dictionary.to_pylist(), codes
 
 
 def _recoded(column: Any) -> tuple[list[str], Ints]:
     """`_encoded` of a column that is codes already, without writing out its entries."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks else pa.array([]).dictionary_encode()
-    names = [*(str(entry or "").strip() for entry in column.dictionary.to_pylist()), ""]
-    distinct = list(dict.fromkeys(names))
-    place = {name: i for i, name in enumerate(distinct)}
-    new = np.array([place[name] for name in names], dtype=np.int64)
-    codes = column.indices.fill_null(len(names) - 1).to_numpy(zero_copy_only=False)
-    return distinct, new[codes]
+        column = (
+            column.chunk(0) if column.num_chunks else pa.array([], pa.string()).dictionary_encode()
+        )
+    entries = pc.utf8_trim_whitespace(pc.fill_null(pc.cast(column.dictionary, pa.string()), ""))
+    names, indices = entries.to_pylist(), column.indices
+    if indices.null_count:
+        indices = indices.fill_null(len(names))
+        names.append("")
+    place: dict[str, int] = {}
+    new = np.array([place.setdefault(name, len(place)) for name in names], dtype=np.int64)
+    new = new.astype(np.min_scalar_type(max(len(place) - 1, 0)))
+    return list(place), taken(new, indices.to_numpy(zero_copy_only=False))

@@ -109,7 +109,7 @@ def record(
     table = read_table(
         source, ("id",), (*READ, *WORKSHEET), (), how, remembered(database, "record")
     )
-    table.parse("id", identifier)
+    table.parse("id", identifier, np.int8)
     # A file without states names those who were contacted.
     has_states = "state" in table.columns or "value" in table.columns
     contacted = contact_column(table, otherwise=UNKNOWN if has_states else 1)

@@ -13,9 +13,10 @@ import sqlalchemy as sa
 
 from ..errors import InvalidInput
 from . import store
-from .store import Connection, Store
+from .store import Store
+from .tracks import recount, retracted_batches
 
-__all__ = ["Retracted", "retract", "retracted_batches"]
+__all__ = ["Retracted", "retract"]
 
 
 @dataclass(frozen=True)
@@ -28,20 +29,6 @@ class Retracted:
     file: str | None
     rows: int
     round: int | None
-
-
-def retracted_batches(connection: Connection, upto: int | None = None) -> frozenset[int]:
-    """Numbers of the batches that are not in force, or were not when ``upto`` was the last one."""
-    b = store.batch
-    query = sa.select(b.c.id, b.c.retracts).where(b.c.retracts.is_not(None))
-    if upto is not None:
-        query = query.where(b.c.id <= upto)
-    gone: set[int] = set()
-    # From the last one on: a retraction that was itself retracted does nothing.
-    for number, retracts in connection.execute(query.order_by(b.c.id.desc())):
-        if number not in gone:
-            gone.add(retracts)
-    return frozenset(gone)
 
 
 def retract(database: Store, software: str, number: int, reason: str) -> Retracted:
@@ -77,7 +64,8 @@ def retract(database: Store, software: str, number: int, reason: str) -> Retract
         row = connection.execute(sa.select(b).where(b.c.id == number)).first()
         if row is None:
             raise InvalidInput(f"there is no batch {number}; see all of them with: softfair log")
-        if number in retracted_batches(connection):
+        before = retracted_batches(connection)
+        if number in before:
             raise InvalidInput(f"batch {number} is retracted already; see: softfair log")
         times = connection.execute(sa.select(sa.func.count()).select_from(b)).scalar_one()
         made = connection.execute(
@@ -96,4 +84,5 @@ def retract(database: Store, software: str, number: int, reason: str) -> Retract
         assert made.inserted_primary_key is not None
         own = int(made.inserted_primary_key[0])
         store.sign(connection, b, own)
+        recount(connection, sorted(before ^ retracted_batches(connection)))
         return Retracted(own, number, row.kind, row.file, row.rows, row.round)

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from . import store
 from .calls import calls_of
-from .entries import STRIDE
-from .retractions import retracted_batches
 from .store import Connection, fetch
+from .tracks import History, retracted_batches
 
 __all__ = ["Rounds", "load_rounds"]
 
@@ -38,35 +37,36 @@ class Rounds:
         """In their order."""
         return sorted(self.lists)
 
-    def untold(self, round: int, told: Ints, gone: Ints) -> Ints:
+    def untold(self, round: int, contacted: Ints, gone: Ints) -> Ints:
         """Who is on the list of a planned round and not told of.
 
         Parameters
         ----------
         round
             The round.
-        told
-            Keys person * STRIDE + round of all known contacts, ascending.
+        contacted
+            [n] in the round; below 0: not told of.
         gone
             Persons who have opted out or left, so that nothing need be told of them.
         """
         listed = np.setdiff1d(self.lists[round], gone)
-        return listed[~np.isin(listed * STRIDE + round, told)]
+        return listed[contacted[listed] < 0]
 
-    def over(self, person: Ints, rounds: Ints, gone: Mapping[int, Ints]) -> list[int]:
+    def over(self, history: History, gone: Mapping[int, Ints]) -> list[int]:
         """All rounds that are over, in their order.
 
         Parameters
         ----------
-        person, rounds
-            Of all known contacts [m].
+        history
+            With all known contacts.
         gone
             For each planned round, who has opted out or left by then.
         """
-        told = np.unique(person * STRIDE + rounds)
-        done = {int(r) for r in np.unique(rounds)} - set(self.lists)
+        told = history.rounds[(history.contacted >= 0).any(axis=1)]
+        done = set(told.tolist()) - set(self.lists)
         for at, listed in self.lists.items():
-            if at in self.closed or (len(listed) and not len(self.untold(at, told, gone[at]))):
+            _, contacted = history.of(at, history.n)
+            if at in self.closed or (len(listed) and not len(self.untold(at, contacted, gone[at]))):
                 done.add(at)
         return sorted(done | self.closed)
 

@@ -20,8 +20,8 @@ from . import store
 from .dates import Calendar, length_of
 from .luck import SEED_BITS
 from .promises import NO_PROMISE, Promise
-from .retractions import retracted_batches
 from .store import Connection, Store, c_from_json, c_to_json, sign
+from .tracks import retracted_batches
 
 __all__ = [
     "SOFTFAIR",

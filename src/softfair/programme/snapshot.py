@@ -1,8 +1,8 @@
 """A snapshot of the database: people, history and settings as they are at one moment.
 
 The tables keep every entry that was ever made. What is loaded here is what is in force: for each
-person the facts of the latest batch, for each person and round the latest state and the latest
-contact that are known. Batches that were retracted are left out.
+person the facts of the latest batch, batches that were retracted left out, and the history as
+`tracks` keeps it.
 """
 
 from __future__ import annotations
@@ -10,21 +10,20 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
-from ..progress import say
 from . import store
 from .assignment import Trial, load_trial
+from .bulk import CHUNK
 from .entries import STRIDE, numbers_of
-from .retractions import retracted_batches
 from .rounds import Rounds, load_rounds
 from .settings import Settings, current_settings
-from .store import MANY, UNKNOWN, Connection, Store, fetch, names_of
+from .store import UNKNOWN, Connection, Store, names_of
+from .tracks import ABSENT, AsOf, History, load_history, retracted_batches
 
 __all__ = [
     "History",
@@ -39,8 +38,6 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-BATCH = 2**18  # batch * BATCH + state and contact is one number; S is below 2**15
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,29 +138,6 @@ class People:
 
 
 @dataclass(frozen=True, eq=False)
-class History:
-    """Observations [m], sorted by person and round; UNKNOWN where one of the two was not made."""
-
-    person: Ints
-    round: Ints
-    state: Ints  # at the start of the round
-    contacted: Ints  # during the round
-
-    @property
-    def key(self) -> Ints:
-        """One number for person and round [m], ascending."""
-        return self.person * STRIDE + self.round
-
-    def of(self, round: int, n: int) -> tuple[Ints, Ints]:
-        """State and contact of each of n people in a round [n]; UNKNOWN where there is none."""
-        rows = np.flatnonzero(self.round == round)
-        state, contacted = np.full(n, UNKNOWN, np.int64), np.full(n, UNKNOWN, np.int64)
-        state[self.person[rows]] = self.state[rows]
-        contacted[self.person[rows]] = self.contacted[rows]
-        return state, contacted
-
-
-@dataclass(frozen=True, eq=False)
 class Snapshot:
     """What the database holds at one moment."""
 
@@ -177,9 +151,8 @@ class Snapshot:
 
     def over(self) -> list[int]:
         """The rounds that are over, in their order."""
-        known = self.history.contacted >= 0
         gone = {at: self.people.gone(at) for at in self.rounds.lists}
-        return self.rounds.over(self.history.person[known], self.history.round[known], gone)
+        return self.rounds.over(self.history, gone)
 
     def open_rounds(self) -> list[int]:
         """The planned rounds that are not over."""
@@ -188,13 +161,13 @@ class Snapshot:
 
     def next_round(self) -> int:
         """The first round that is not over, holidays left out."""
-        over, rounds = self.over(), self.history.round
+        over, rounds = self.over(), self.history.rounds
         if over:
             at = over[-1] + 1
         elif self.rounds.lists:
             at = self.rounds.planned[0]
         else:
-            at = int(rounds.max()) if len(rounds) else 1
+            at = int(rounds[-1]) if len(rounds) else 1
         while self.settings.no_capacity(at) and at not in self.rounds.lists:
             at += 1
         return at
@@ -212,19 +185,19 @@ class Snapshot:
     def nothing_learnt(self) -> str | None:
         """Why nothing can be learnt from the history; None: something can."""
         history = self.history
-        if not len(history.person):
+        if not len(history.rounds):
             return "there is no history yet"
         if not (history.state >= 0).any():
-            return f"none of the {len(history.person):,} entries of history has a state"
+            return f"none of the {history.entries:,} entries of history has a state"
         if not (history.contacted >= 0).any():
-            return f"none of the {len(history.person):,} entries of history tells of a contact"
-        follows = (np.diff(history.key) == 1) & (np.diff(history.person) == 0)
-        if not follows.any():
-            apart = np.gcd.reduce(np.diff(np.unique(history.round)))
+            return f"none of the {history.entries:,} entries of history tells of a contact"
+        there, pairs = history.state > ABSENT, list(history.follows())
+        if not any((there[now] & there[then]).any() for now, then in pairs):
+            apart = np.gcd.reduce(np.diff(history.rounds))
             days = f"; all its rounds are {apart} apart: are rounds longer?" if apart > 1 else ""
             return f"nobody's history has two rounds one after the other{days}"
-        known = follows & (history.state[:-1] >= 0) & (history.contacted[:-1] >= 0)
-        if not (known & (history.state[1:] >= 0)).any():
+        seen, told = history.state >= 0, history.contacted >= 0
+        if not any((seen[now] & told[now] & seen[then]).any() for now, then in pairs):
             return "nobody's state is known before and after a round whose contact is known"
         return None
 
@@ -257,17 +230,6 @@ def how_many(database: Store) -> int:
         return people.n - len(people.unnamed)
 
 
-class AsOf(NamedTuple):
-    """What was known at an earlier moment, without what was changed shortly before it.
-
-    A fact or an observation of a batch after ``before`` counts if there was none before, so that
-    what is new is known and what was changed is not.
-    """
-
-    before: int  # the last batch whose changes count
-    upto: int  # the last batch that was there
-
-
 def load_people(connection: Connection, at: AsOf | None = None) -> People:
     """Everybody, with the facts of the latest batch in force that has any about them.
 
@@ -280,10 +242,10 @@ def load_people(connection: Connection, at: AsOf | None = None) -> People:
     """
     names, gone = names_of(connection), retracted_batches(connection, at and at.upto)
     f, p = store.person_fact, store.person
-    groups = ["{}"] * len(names)
+    groups, texts = ["{}"] * len(names), dict[str, str]()  # many people have the same groups
     facts_of = ("enrolled", "departed", "opted_out", "reserved", "absent_from", "absent_to")
     numbers = [f.c[name] for name in facts_of]
-    facts = [[UNKNOWN] * len(numbers) for _ in names]
+    facts = np.full((len(numbers), len(names)), UNKNOWN, np.int64)
     query = sa.select(
         f.c.person, f.c.groups, *(sa.func.coalesce(column, UNKNOWN) for column in numbers)
     ).order_by(f.c.batch)  # so that a later batch overwrites an earlier one
@@ -300,13 +262,18 @@ def load_people(connection: Connection, at: AsOf | None = None) -> People:
     if gone:
         query = query.where(f.c.batch.not_in(list(gone)))
         added = added.where(p.c.batch.not_in(list(gone)))
-    named = set(connection.execute(added).scalars())
-    for person, group, *fact in connection.execute(query):
-        groups[person], facts[person] = group, fact
-        named.add(person)
-    unnamed = np.array(sorted(set(range(len(names))) - named), dtype=np.int64)
-    columns = np.array(facts, dtype=np.int64).reshape(-1, len(numbers)).T.copy()
-    return People(names, groups, unnamed=unnamed, **dict(zip(facts_of, columns, strict=True)))
+    named = np.zeros(len(names), bool)
+    named[connection.execute(added).scalars().all()] = True
+    for some in connection.execute(query).partitions(CHUNK):
+        person, of_person, *fact = zip(*some, strict=True)
+        # A later batch overwrites an earlier one also within the same piece.
+        for i, text in zip(person, of_person, strict=True):
+            groups[i] = texts.setdefault(text, text)
+        which = np.array(person, dtype=np.int64)
+        facts[:, which] = fact
+        named[which] = True
+    unnamed = np.flatnonzero(~named)
+    return People(names, groups, unnamed=unnamed, **dict(zip(facts_of, facts, strict=True)))
 
 
 def load_details(connection: Connection) -> dict[int, dict[str, str]]:
@@ -315,58 +282,4 @@ def load_details(connection: Connection) -> dict[int, dict[str, str]]:
     query = sa.select(f.c.person, f.c.details).order_by(f.c.batch)
     if gone:
         query = query.where(f.c.batch.not_in(list(gone)))
-    return {person: json.loads(text) for person, text in connection.execute(query) if text}
-
-
-def load_history(
-    connection: Connection, first: int = 0, last: int = STRIDE - 1, at: AsOf | None = None
-) -> History:
-    """Observations, each as the latest batch that knew it has it.
-
-    Parameters
-    ----------
-    connection
-        Of any transaction.
-    first, last
-        The rounds to load, both included.
-    at
-        Of an earlier moment. Default: now.
-    """
-    o = store.observation
-    if (many := connection.execute(sa.select(sa.func.count()).select_from(o)).scalar_one()) > MANY:
-        say(f"reading {many:,} entries of history ...")
-    # Two numbers a row, not five: most of the time goes into making Python's numbers.
-    key = sa.cast(o.c.person, sa.BigInteger) * STRIDE + o.c.round
-    state_and_contact = (
-        (sa.func.coalesce(o.c.state, UNKNOWN) + 1) * 4
-        + sa.func.coalesce(o.c.contacted, UNKNOWN)
-        + 1
-    )
-    packed = sa.cast(o.c.batch, sa.BigInteger) * BATCH + state_and_contact
-    query = sa.select(key, packed).where(o.c.round.between(first, last))
-    if gone := retracted_batches(connection, at and at.upto):
-        query = query.where(o.c.batch.not_in(list(gone)))
-    if at is not None:
-        query = query.where(o.c.batch <= at.upto)
-    rows = fetch(connection, query, np.int64)
-    if not len(rows):
-        return History(*np.empty((4, 0), np.int64))
-    # By person and round, then by batch. Sorted here: PostgreSQL would sort on disk.
-    ascending = np.diff(rows[:, 0])
-    if not ((ascending > 0) | ((ascending == 0) & (np.diff(rows[:, 1]) > 0))).all():
-        rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
-    if at is not None:
-        newer = rows[:, 1] // BATCH > at.before
-        begins = np.flatnonzero(np.diff(rows[:, 0], prepend=-1))
-        known = np.repeat(~newer[begins], np.diff([*begins, len(rows)]))
-        rows = rows[~(newer & known)]
-    keys, states, contacts = rows[:, 0], rows[:, 1] % BATCH // 4 - 1, rows[:, 1] % 4 - 1
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))  # first row of each person and round
-
-    def latest_known(column: Ints) -> Ints:
-        place = np.maximum.reduceat(np.where(column >= 0, np.arange(len(column)), -1), starts)
-        return np.where(place >= 0, column[place], UNKNOWN)
-
-    return History(
-        keys[starts] // STRIDE, keys[starts] % STRIDE, latest_known(states), latest_known(contacts)
-    )
+    return {person: json.loads(text) for person, text in connection.execute(query).all() if text}

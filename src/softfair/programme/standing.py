@@ -12,6 +12,7 @@ from .assignment import Trial
 from .settings import Settings
 from .snapshot import Snapshot, take_snapshot
 from .store import UNKNOWN, Store, plan_in_force
+from .tracks import FOREVER
 
 __all__ = ["LastRound", "OpenRound", "Standing", "standing"]
 
@@ -84,12 +85,12 @@ def standing(database: Store, named: int = NAMED) -> Standing:
     at = now.next_round()
     gone = np.isin(np.arange(people.n), people.gone(at))
     opened = tuple(_open(now, r) for r in now.open_rounds())
-    rounds = history.round
+    rounds = history.rounds
     return Standing(
         settings=now.settings,
         people=people.n - len(people.unnamed),
         here=int(np.count_nonzero(~gone & (people.enrolled <= at))),
-        rounds=(int(rounds.min()), int(rounds.max())) if len(rounds) else None,
+        rounds=(int(rounds[0]), int(rounds[-1])) if len(rounds) else None,
         next_round=at,
         planned=number is not None,
         open=opened,
@@ -150,10 +151,7 @@ def _waiting(
     now: Snapshot, at: int, here: NDArray[np.bool_], named: int
 ) -> tuple[tuple[str, int | None], ...]:
     """Those who are here and were last contacted longest ago, with the rounds since then."""
-    history = now.history
-    last = np.full(now.people.n, UNKNOWN)
-    contacts = history.contacted == 1  # rows are in the order of rounds: the last one stays
-    last[history.person[contacts]] = history.round[contacts]
+    last = now.history.last_contact(FOREVER, now.people.n)
     who = np.flatnonzero(here)
     order = who[np.argsort(last[who], kind="stable")][:named]
     return tuple(

@@ -1,7 +1,7 @@
 """The database of a programme, SQLite or PostgreSQL: its tables, and how they are read and written.
 
-Every table only grows. What is corrected or replaced stays in the database: of several rows about
-the same thing, the one with the highest batch (or version) is in force.
+Every table but the last only grows. What is corrected or replaced stays in the database: of several
+rows about the same thing, the one with the highest batch (or version) is in force.
 
     meta          the version of this schema
     setting       what the programme is: round, capacity, horizon, states, policy
@@ -27,6 +27,8 @@ the same thing, the one with the highest batch (or version) is in force.
     attempt       that somebody failed to sign in, without their name or address
     link          one entry of the log for each transaction: what it added to the tables above
                   (see `chain`)
+    track         what is in force of each round, derived from observations (see `tracks`): the only
+                  table whose rows are replaced, and outside of the log
 
 A batch that a later one retracts is not in force: see `retractions`.
 
@@ -97,6 +99,7 @@ __all__ = [
     "setting",
     "sign",
     "signature",
+    "track",
     "trial",
     "visit",
     "whole_tables",
@@ -104,7 +107,7 @@ __all__ = [
 
 Connection = sa.Connection
 
-VERSION = 6  # of the schema below
+VERSION = 7  # of the schema below
 DEFAULT = "softfair.db"
 MANY = 1_000_000  # from this many rows on, work takes seconds and is announced
 PATIENCE = 600_000  # milliseconds that a writer waits for the one before
@@ -205,6 +208,14 @@ observation = sa.Table(
     sa.Column("contacted", small),
     sa.Column("value", sa.Float(53)),  # that the state was made of; NULL: it came as a state
     sqlite_with_rowid=False,
+)
+track = sa.Table(
+    "track",
+    tables,
+    sa.Column("round", whole, primary_key=True, autoincrement=False),
+    # Of everybody, in the order of their number: one byte each, or two if there are many states.
+    sa.Column("state", sa.LargeBinary, nullable=False),  # -1: not seen, -2: no entry
+    sa.Column("contacted", sa.LargeBinary, nullable=False),  # one byte each; -1: not told of
 )
 signature = sa.Table(
     "signature",
@@ -352,7 +363,8 @@ link = chain.link_table(tables)
 # The statements that turn a database of one version into the next; a table stands for its making.
 # Version 1 had no reservations; version 2 had no bonuses, files' names, retractions, absences,
 # details, values, signatures, luck of persons, commitments and log; version 3 had neither reserves
-# nor accounts; version 4 had no trials; version 5 had no attempts to sign in.
+# nor accounts; version 4 had no trials; version 5 had no attempts to sign in; version 6 had no
+# tracks.
 MIGRATIONS: dict[int, Sequence[str | sa.Table]] = {
     1: ("ALTER TABLE person_fact ADD COLUMN reserved INTEGER",),
     2: (
@@ -376,6 +388,7 @@ MIGRATIONS: dict[int, Sequence[str | sa.Table]] = {
     3: (reserve, call, account, visit),
     4: (trial, assignment),
     5: (attempt,),
+    6: (track,),
 }
 
 
@@ -741,7 +754,8 @@ def _waiting() -> Iterator[bool]:
 
 def names_of(connection: Connection) -> list[str]:
     """Everybody's identifier, in the order of their number."""
-    return list(connection.execute(sa.select(person.c.name).order_by(person.c.id)).scalars())
+    names = connection.execute(sa.select(person.c.name).order_by(person.c.id)).scalars().all()
+    return list(names)
 
 
 def plan_in_force(connection: Connection, round: int | None) -> int | None:

@@ -10,14 +10,14 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TextIO
 
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
-from ..files import write_private
+from ..files import whole_file
 from .changes import Since
 from .dates import Calendar
 from .eligibility import Status
@@ -30,6 +30,7 @@ __all__ = [
     "model_columns",
     "plan_columns",
     "table_bytes",
+    "write_json",
     "write_table",
 ]
 
@@ -163,40 +164,75 @@ def write_table(columns: Mapping[str, list[Any]], out: Path) -> None:
         If the path ends in something else.
     """
     if str(out) == "-":
-        sys.stdout.write(_csv(columns))
+        _csv(columns, sys.stdout)
         return
-    write_private(out, table_bytes(columns, out.name))
+    write = _writer(out.name)
+    with whole_file(out, private=True) as unfinished, unfinished.open("wb") as file:
+        write(columns, file)
 
 
 def table_bytes(columns: Mapping[str, list[Any]], name: str) -> bytes:
     """The content of the file that `write_table` writes under a name."""
+    buffer = io.BytesIO()
+    _writer(name)(columns, buffer)
+    return buffer.getvalue()
+
+
+def write_json(content: Any, file: TextIO) -> None:
+    """Write JSON piece by piece: there may be a million rows in it.
+
+    Parameters
+    ----------
+    content
+        What `json.dumps` takes.
+    file
+        Where.
+    """
+    for piece in json.JSONEncoder(indent=1).iterencode(content):
+        file.write(piece)
+
+
+def _writer(name: str) -> Callable[[Mapping[str, list[Any]], BinaryIO], None]:
+    """How columns are written to a file of this name, row by row where its format allows."""
     kind = Path(name).suffix.lower()
-    if kind == ".csv":
-        return _csv(columns).encode()
-    if kind == ".xlsx":
-        return _workbook(columns)
-    if kind == ".json":
-        records = [
-            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
-        ]
-        return json.dumps(records, indent=1).encode()
-    if kind in (".parquet", ".pq"):
-        return _parquet(columns)
-    raise InvalidInput(
-        f"cannot tell what {name} should be; end it in .csv, .xlsx, .parquet or .json"
-    )
+    writers = {".csv": _as_text(_csv), ".json": _as_text(_json), ".xlsx": _workbook}
+    writers |= {".parquet": _parquet, ".pq": _parquet}
+    if kind not in writers:
+        raise InvalidInput(
+            f"cannot tell what {name} should be; end it in .csv, .xlsx, .parquet or .json"
+        )
+    return writers[kind]
 
 
-def _csv(columns: Mapping[str, list[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+def _as_text(
+    write: Callable[[Mapping[str, list[Any]], TextIO], None],
+) -> Callable[[Mapping[str, list[Any]], BinaryIO], None]:
+    def written(columns: Mapping[str, list[Any]], file: BinaryIO) -> None:
+        text = io.TextIOWrapper(file, "utf-8", newline="")
+        write(columns, text)
+        text.detach()  # which flushes, and leaves the file open
+
+    return written
+
+
+def _csv(columns: Mapping[str, list[Any]], file: TextIO) -> None:
+    writer = csv.writer(file, lineterminator="\n")
     writer.writerow(map(_harmless, columns))
     for row in zip(*columns.values(), strict=True):
         writer.writerow([_harmless(value) for value in row])
-    return text.getvalue()
 
 
-def _workbook(columns: Mapping[str, list[Any]]) -> bytes:
+def _json(columns: Mapping[str, list[Any]], file: TextIO) -> None:
+    """As `json.dumps` with indent=1 writes a list of rows."""
+    before = "["
+    for row in zip(*columns.values(), strict=True):
+        text = json.dumps(dict(zip(columns, row, strict=True)), indent=1)
+        file.write(before + f"\n{text}".replace("\n", "\n "))  # texts have no line ends inside
+        before = ","
+    file.write("[]" if before == "[" else "\n]")
+
+
+def _workbook(columns: Mapping[str, list[Any]], file: BinaryIO) -> None:
     from openpyxl import Workbook
 
     book = Workbook(write_only=True)
@@ -205,12 +241,10 @@ def _workbook(columns: Mapping[str, list[Any]]) -> bytes:
     sheet.append([_harmless(name) for name in columns])
     for row in zip(*columns.values(), strict=True):
         sheet.append([_harmless(value) for value in row])
-    buffer = io.BytesIO()
-    book.save(buffer)
-    return buffer.getvalue()
+    book.save(file)
 
 
-def _parquet(columns: Mapping[str, list[Any]]) -> bytes:
+def _parquet(columns: Mapping[str, list[Any]], file: BinaryIO) -> None:
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -220,10 +254,8 @@ def _parquet(columns: Mapping[str, list[Any]]) -> bytes:
         mixed = len(kinds) > 1 and not kinds <= {int, float}
         return pa.array([value if value is None or not mixed else str(value) for value in values])
 
-    buffer = io.BytesIO()
     table = pa.table({name: column(values) for name, values in columns.items()})
-    pyarrow.parquet.write_table(table, buffer)
-    return buffer.getvalue()
+    pyarrow.parquet.write_table(table, file)
 
 
 def _harmless(value: Any) -> Any:

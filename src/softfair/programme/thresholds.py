@@ -13,9 +13,9 @@ from ..errors import Unsure
 from . import store
 from .batches import News, news_of
 from .entries import threshold_rule
-from .retractions import retracted_batches
 from .settings import Settings, change_settings, current_settings
 from .store import UNKNOWN, Connection, Store, fetch, sign
+from .tracks import retracted_batches
 
 __all__ = ["Rethreshold", "change_threshold"]
 

@@ -330,10 +330,11 @@ def outcomes(history: History, first: int, last: int, n: int, S: int) -> Floats:
 
 
 def _mean_reward(history: History, first: int, last: int, n: int, S: int) -> Floats:
-    seen = (history.state >= 0) & (history.round >= first) & (history.round <= last)
-    person, reward = history.person[seen], history.state[seen] / (S - 1)
-    many = np.bincount(person, minlength=n)
-    sums = np.bincount(person, reward, n)
+    many, sums = np.zeros(n, np.int64), np.zeros(n)
+    for state in history.between(first, last).state:
+        seen = np.flatnonzero(state >= 0)
+        many[seen] += 1
+        sums[seen] += state[seen] / (S - 1)
     mean: Floats = np.divide(sums, many, out=np.full(n, np.nan), where=many > 0)
     return mean
 
@@ -348,9 +349,8 @@ def _known(
     """
     people, history, S = now.people, now.history, now.settings.S
     asked = _asked(people, units.person, balance)
-    before = np.flatnonzero((history.state >= 0) & (history.round <= at))
-    latest = np.full(people.n, np.nan)
-    latest[history.person[before]] = history.state[before] / (S - 1)  # the last of a person stays
+    _, state = history.latest_state(at, people.n)
+    latest = np.where(state >= 0, state / (S - 1), np.nan)
     so_far = _mean_reward(history, 0, at, people.n, S)
     seen = {"mean outcome before": so_far[units.person], "last state": latest[units.person]}
     made = design_of({**seen, **asked}, len(units.person))
@@ -397,7 +397,8 @@ def _power(
 ) -> Power:
     """What a trial of such arms can tell, by the history."""
     history = now.history
-    rounds = np.unique(history.round[(history.state >= 0) & (history.round <= first)])
+    past = history.between(0, first)
+    rounds = past.rounds[(past.state >= 0).any(axis=1)]
     if len(rounds) < 2:
         raise InvalidInput(
             f"states are known of {len(rounds)} rounds, so the power of a trial cannot be told; "

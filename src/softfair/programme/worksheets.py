@@ -126,7 +126,8 @@ def _refuse_filled(paths: list[Path]) -> None:
     for path in paths:
         if not path.exists():
             continue
-        raw = read_format(path.read_bytes(), path.name, None)
+        with path.open("rb") as file:
+            raw = read_format(file, path.name, None)
         entries = [
             text
             for name, column in zip(raw.names, raw.table.columns, strict=True)

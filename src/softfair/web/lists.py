@@ -174,11 +174,8 @@ def _rows(
 
 def _waited(now: Snapshot, at: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Rounds from everybody's last contact before a round to that round [n]; UNKNOWN: never."""
-    history = now.history
-    rows = np.flatnonzero((history.contacted == 1) & (history.round < at))
-    waited = np.full(now.people.n, UNKNOWN)
-    waited[history.person[rows]] = at - history.round[rows]  # in the order of rounds: the last
-    return waited
+    last = now.history.last_contact(at - 1, now.people.n)
+    return np.where(last == UNKNOWN, UNKNOWN, at - last)
 
 
 def chosen(rows: tuple[Row, ...], choice: Choice) -> Listed:

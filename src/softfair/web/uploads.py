@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -182,7 +183,7 @@ def look(database: Store, file: Upload, options: Options) -> Looked:
         What was chosen; without columns they are guessed.
     """
     wanted, special = WANTED[options.kind], (AS_GROUP, KEEP) if options.kind == "people" else ()
-    raw = read_format(file.data, file.name, options.sheet or None)
+    raw = read_format(io.BytesIO(file.data), file.name, options.sheet or None)
     columns = options.columns
     if not columns:
         before = remembered(database, options.kind)

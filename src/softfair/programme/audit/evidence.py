@@ -27,8 +27,9 @@ from ..models import UNIT, Model, load_model
 from ..plans import plan_rows
 from ..plans.keeping import Kept
 from ..settings import Settings
-from ..snapshot import History, People, load_history, load_people
+from ..snapshot import People, load_people
 from ..store import Connection, Store
+from ..tracks import History, load_history
 from .deeds import DeedRow, deeds_of
 from .statistics import DesignLaw, Draw
 

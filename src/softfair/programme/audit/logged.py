@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from ...errors import InvalidInput
 from ..eligibility import Site, Status
 from ..settings import current_settings
-from ..snapshot import load_history, load_people
+from ..snapshot import load_people
 from ..store import Store
+from ..tracks import load_history
 from .evidence import Planned, plans_in_force
 
 __all__ = ["log_columns"]

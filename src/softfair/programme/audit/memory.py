@@ -35,6 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..tracks import Observations
 from .evidence import History
 from .statistics import count_p, z_score
 
@@ -79,24 +80,29 @@ def memory_of(history: History, states: Sequence[str], cooldown: int) -> tuple[M
     tuple of MemoryRow
         A row a state and question with enough to tell.
     """
-    exits = _Exits.of(history)
+    totals: Floats = np.zeros((len(states), 2, 4))
+    for some in history.blocks():  # people are independent: sums over some of them add up
+        exits = _Exits.of(some)
+        for s in range(len(states)):
+            here = exits.state == s
+            totals[s, 0] += exits.repeats(here)
+            totals[s, 1] += exits.firsts(here & exits.after_contact)
     rows = []
-    for s, state in enumerate(states):
-        here = exits.state == s
-        rows.append(_row(STATE_BEFORE, state, *exits.repeats(here)))
+    for state, (repeats, firsts) in zip(states, totals, strict=True):
+        rows.append(_row(STATE_BEFORE, state, *repeats))
         if not cooldown:
-            rows.append(_row(AFTER_CONTACT, state, *exits.firsts(here & exits.after_contact)))
+            rows.append(_row(AFTER_CONTACT, state, *firsts))
     return tuple(row for row in rows if not math.isnan(row.p))
 
 
 def _row(
-    after: str, state: str, moves: int, observed: float, expected: float, variance: float
+    after: str, state: str, moves: float, observed: float, expected: float, variance: float
 ) -> MemoryRow:
     enough = variance >= LEAST_VARIANCE
     return MemoryRow(
         after=after,
         state=state,
-        moves=moves,
+        moves=round(moves),
         expected=expected,
         observed=round(observed),
         z=z_score(observed - expected, variance) if enough else math.nan,
@@ -116,10 +122,10 @@ class _Exits:
     after_contact: NDArray[np.bool_]  # the first of them comes right after a contact's round
 
     @classmethod
-    def of(cls, history: History) -> _Exits:
+    def of(cls, rows: Observations) -> _Exits:
         """All exits, from rows that are sorted by person and round."""
-        key, state, contacted = history.key, history.state, history.contacted
-        follows = np.diff(key) == 1
+        state, contacted = rows.state, rows.contacted
+        follows = (np.diff(rows.person) == 0) & (np.diff(rows.round) == 1)
         move = follows & (state[:-1] >= 0) & (state[1:] >= 0) & (contacted[:-1] == 0)
         row = np.flatnonzero(move)
         if not len(row):

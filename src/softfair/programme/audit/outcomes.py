@@ -25,7 +25,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ...estimate import count_transitions
 from .evidence import CELLS, History, Predictions
 from .plain import WITHOUT_PREFIX
 from .spread import Span
@@ -291,10 +290,8 @@ def drift_of(
     if not len(rounds):
         return (), Span(None, None)
     first, last = int(rounds[len(rounds) // 2]), int(rounds[-1])
-    old = history.round <= first  # the state in the first recent round ends the last earlier move
-    earlier = count_transitions(
-        history.person[old], history.round[old], history.state[old], history.contacted[old], n, S
-    )
+    # The state in the first recent round ends the last earlier move.
+    earlier = history.between(0, first).moves(n, S)
     # Of two states the share of one says all.
     next_states = range(1, S) if S == 2 else range(S)
     rows = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,14 +37,11 @@ def of_round(evidence: Evidence, round: int) -> Evidence:
     if round not in place:
         planned = ", ".join(map(str, place)) or "none"
         raise InvalidInput(f"round {round} has no plan; rounds with one: {planned}")
-    at, history = place.index(round), evidence.history
-    rows = np.flatnonzero((history.round == round) | (history.round == round + 1))
+    at = place.index(round)
     return replace(
         evidence,
         planned=[evidence.planned[at]],
-        history=replace(
-            history, **{one.name: getattr(history, one.name)[rows] for one in fields(history)}
-        ),
+        history=evidence.history.between(round, round + 1),
         predictions=_predictions_of(evidence.predictions, round, at),
         deeds=tuple(row for row in evidence.deeds if row.round == round),
         trial=None,

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import metrics
+from ..tracks import FOREVER
 from .evidence import History, People, Planned, draws, per_person
 from .plain import ONLY_IF_GIVEN
 from .statistics import Tally
@@ -49,22 +50,19 @@ class Waits:
 
         A contact that is not known counts as none.
         """
-        known = history.round[history.contacted >= 0]
+        known = history.rounds[(history.contacted >= 0).any(axis=1)]
         n = people.n
         if not len(known):
             nothing = np.zeros(n, np.int64)
             return cls(nothing, nothing, np.zeros(n, bool), Span(None, None))
-        first, last = int(known.min()), int(known.max())
+        first, last = int(known[0]), int(known[-1])
         start = np.maximum(people.enrolled, first)
         end = np.where(people.departed < 0, last, np.minimum(people.departed - 1, last))
-        contacts = np.flatnonzero(history.contacted == 1)
-        person, when = history.person[contacts], history.round[contacts]
-        # Rows are sorted by person and round: the contact before may be the same person's.
-        again = np.concatenate([[-1], person[:-1]]) == person
-        gap = when - np.where(again, np.concatenate([[0], when[:-1]]) + 1, start[person])
         longest, latest = np.zeros(n, np.int64), start - 1
-        np.maximum.at(longest, person, gap)
-        latest[person] = when  # the last assignment, the latest contact, stays
+        for when, row in zip(history.rounds.tolist(), history.contacted, strict=True):
+            person = np.flatnonzero(row == 1)
+            longest[person] = np.maximum(longest[person], when - latest[person] - 1)
+            latest[person] = when
         now = np.maximum(end - latest, 0)
         present = (people.opted_out != 1) & (end == last) & (start <= last)
         return cls(np.maximum(longest, now), now, present, Span(first, last))
@@ -154,8 +152,7 @@ def spread_of(
     size = int(drawn.sum())
     waits = Waits.of(people, history)
     waiting = waits.now[waits.present]
-    ever = np.zeros(n, bool)
-    ever[history.person[history.contacted == 1]] = True
+    ever = history.last_contact(FOREVER, n) >= 0
     spread = Spread(
         people=n,
         in_draw=size,

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ..assignment import Trial
 from ..effects import LEVEL, Contrast, Means
+from ..tracks import FOREVER
 from ..trials import outcomes, pairs_of
 from .evidence import History, People, Planned
 from .statistics import alarm_level
@@ -198,11 +199,12 @@ def _fitted(trial: Trial, y: Floats) -> tuple[Means, Means, int]:
 
 def _progress(trial: Trial, history: History, y: Floats) -> tuple[bool, int]:
     """Whether a trial is over, and the last of its rounds after which states are known."""
-    seen = (history.state >= 0) & (history.round > trial.first)
-    seen &= np.isin(history.person, trial.person)
-    rounds = history.round[seen]
-    until = min(int(rounds.max()) - 1, trial.last) if len(rounds) else trial.first - 1
-    after_last = np.count_nonzero(rounds == trial.last + 1)
+    during = history.between(trial.first + 1, FOREVER)
+    known = trial.person[trial.person < history.n]
+    seen = np.count_nonzero(during.state[:, known] >= 0, axis=1)
+    rounds = during.rounds[seen > 0]
+    until = min(int(rounds[-1]) - 1, trial.last) if len(rounds) else trial.first - 1
+    after_last = int(seen[during.rounds == trial.last + 1].sum())
     nearly_all = after_last >= max(NEARLY_ALL * np.count_nonzero(~np.isnan(y)), 1)
     return bool(nearly_all or (rounds > trial.last + 1).any()), until
 

@@ -157,14 +157,18 @@ def export(
 def _export_plan(database: Store, plan: Plan, out: Path, everyone: bool, checkpoint: str) -> None:
     """Write a plan; who is struck off the list is left out of the list, and told."""
     from ..changes import hand_out
-    from ..tables import plan_columns, write_table
+    from ..tables import plan_columns, write_json, write_table
 
     since = hand_out(database, plan, software())
     if out.suffix.lower() == ".json":
-        from ...files import write_private
+        from ...files import whole_file
 
         content = plan_json(plan, everyone, checkpoint, since)
-        write_private(out, json.dumps(content, indent=1).encode())
+        with (
+            whole_file(out, private=True) as unfinished,
+            unfinished.open("w", encoding="utf-8") as file,
+        ):
+            write_json(content, file)
     else:
         calendar = settings_of(database).calendar
         write_table(with_head(plan_columns(plan, everyone, since, calendar), checkpoint), out)

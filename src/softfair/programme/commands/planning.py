@@ -108,7 +108,7 @@ def plan(
     """Draw the list for the next round; the same round again gives the same list."""
     from ..changes import hand_out
     from ..checks import head
-    from ..tables import plan_columns, write_table
+    from ..tables import plan_columns, write_json, write_table
 
     _refuse_together(commit, luck, beacon)
     database = open_store(db)
@@ -129,7 +129,8 @@ def plan(
     made, new = (drawn, True) if drawn else _planned(database, at, replan, asked, yes)
     since = None if new else hand_out(database, made, software())
     if as_json:
-        print(json.dumps(plan_json(made, everyone, head(database), since), indent=1))
+        write_json(plan_json(made, everyone, head(database), since), sys.stdout)
+        print()
     elif as_csv:
         write_table(plan_columns(made, everyone, since, settings.calendar), Path("-"))
     else:

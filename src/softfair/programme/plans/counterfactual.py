@@ -19,8 +19,9 @@ from ..eligibility import eligibility_of
 from ..models import load_model
 from ..outlook import Outlook
 from ..settings import Settings
-from ..snapshot import AsOf, Snapshot, load_history, load_people
+from ..snapshot import Snapshot, load_people
 from ..store import Connection, names_of
+from ..tracks import AsOf, counted_anew
 from .drawing import drawn_by_luck
 from .keeping import Kept, left_off, terms_of
 from .making import cohorts_of, undrawn
@@ -68,7 +69,7 @@ def _drawn(connection: Connection, header: Header, at: AsOf) -> Ints:
         Settings.from_json(content),
         at.upto,
         load_people(connection, at),
-        load_history(connection, at=at),
+        counted_anew(connection, at=at),
         trial=load_trial(connection),
     )
     model, fields = load_model(connection, header.model), json.loads(header.outlook)

@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from .. import store
-from ..entries import STRIDE
 from ..outlook import Reach, Worth
 from ..snapshot import Snapshot
 from ..store import Connection, fetch
@@ -30,12 +29,12 @@ def reach_of(connection: Connection, now: Snapshot, at: int) -> Reach:
         .where(sa.tuple_(p.c.round, p.c.version).in_(versions))
     )
     listed = fetch(connection, query, np.int64)
-    key, wanted = now.history.key, listed[:, 1] * STRIDE + listed[:, 0]
-    if not len(key):
-        return Reach(0, 0)
-    place = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
-    contacted = now.history.contacted[place[key[place] == wanted]]
-    return Reach(int((contacted == 1).sum()), int((contacted == 0).sum()))
+    reached = missed = 0
+    for then in np.unique(listed[:, 0]).tolist():
+        contacted = now.history.row(then, now.people.n)[1][listed[listed[:, 0] == then, 1]]
+        reached += int((contacted == 1).sum())
+        missed += int((contacted == 0).sum())
+    return Reach(reached, missed)
 
 
 def packed(worth: Worth | None, level: float) -> dict[str, Any]:
