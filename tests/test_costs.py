@@ -23,11 +23,12 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 import softfair as sf
-from softfair.allocation import allocate
+from softfair.allocation import allocate, states_now
 from softfair.comparison import limit
 from softfair.errors import InvalidInput
 from softfair.files import read_cohort, write_cohort
 from softfair.registry import POLICIES
+from softfair.shards import shards_of
 from softfair.solvers import solve_meanfield, solve_priced, upper_bound
 
 pytestmark = pytest.mark.filterwarnings("error::softfair.errors.NotConverged")
@@ -598,6 +599,7 @@ def _refusing_calls(cohort):
     return {
         "Fitted": lambda: OwnPolicy().fit(cohort, 6, 5),
         "limit": lambda: limit(cohort, 6, 5),
+        "shards_of": lambda: shards_of(cohort),
         "RMAB": lambda: env.RMAB(cohort, 6, 5),
         "VectorRMAB": lambda: env.VectorRMAB(2, cohort, 6, 5),
         "whittle": lambda: indices.whittle(cohort),
@@ -640,7 +642,7 @@ HANDLES = {
 # What only those above make, from cohorts that they have looked at, or that have no costs: those of
 # a programme (SiteCohort), which are built from estimates.
 INSIDE = {
-    "shards_of", "Problem", "BonusValues", "PromisedValues", "PriceValues", "TableValues",
+    "Problem", "BonusValues", "PromisedValues", "PriceValues", "TableValues",
     "SiteCohort", "SiteCohort._inverse_chances",
 }  # fmt: skip
 
@@ -714,7 +716,8 @@ def test_shards_refuse_a_column_of_costs(tmp_path):
 def test_a_list_with_costs_from_a_file(tmp_path):
     cohort = mixed(9)
     fitted = sf.SoftFair(c=5).fit(cohort, 6, 10)
-    arms = allocate(fitted, np.zeros(9, np.int8), 0, tmp_path / "list.csv")
+    states = states_now(sf.Cohort.two_state(cohort.p, start=[0] * 9, cost=cohort.cost))
+    arms = allocate(fitted, states, 0, tmp_path / "list.csv")
     table = pd.read_csv(tmp_path / "list.csv")
     assert cohort.cost[table.listed].sum() <= 6
     assert np.flatnonzero(table.listed).tolist() == arms.tolist()

@@ -50,7 +50,7 @@ def states_now(cohort: Cohort, crew: Crew | None = None) -> NDArray[np.int8]:
     >>> states_now(sf.Cohort.two_state(p, start=[0, 1, 1]))
     array([0, 1, 1], dtype=int8)
     """
-    found = list(Spread(shards_of(cohort), crew).map(_states, what="reading states"))
+    found = list(Spread(shards_of(cohort.per_cost), crew).map(_states, what="reading states"))
     unknown = sum(int(np.count_nonzero(states < 0)) for states in found)
     if unknown:
         raise InvalidInput(
@@ -113,7 +113,7 @@ def _tables(
     """The rows of the list, a shard at a time."""
     import pyarrow as pa
 
-    for shard in shards_of(cohort):
+    for shard in shards_of(cohort.per_cost):
         rows = slice(shard.first, shard.first + shard.count)
         listed = np.zeros(shard.count, bool)
         low, high = np.searchsorted(arms, [rows.start, rows.stop])

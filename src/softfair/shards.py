@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .cohort import Cohort, Floats
+from .cohort import Cohort, Floats, refuse_costs
 from .errors import InvalidInput
 from .frames import LABELS, ROW_SUM_TOLERANCE, columns_needed
 
@@ -449,6 +449,7 @@ def shards_of(cohort: Cohort) -> Sequence[ArrayShard | FileShard]:
     """
     if isinstance(cohort, ShardedCohort):
         return cohort.shards
+    refuse_costs(cohort, "a pass over shards")  # which would count every arm once
     whole = Arms(cohort.arms, cohort.reward_rows, cohort.start_rows)
     return array_shards(whole)
 
