@@ -33,12 +33,12 @@ def filled(url):
     initialise(database, NAME, seed=2**100, capacity=2, horizon=10)
     initialise(database, NAME, c=3.0)
     begin_visit(database, new_account(database, "mira", "officer", None))
-    Attempts(database).fail("192.0.2.7", "mira")
     regions = "".join(f"p{i},{'ns'[i % 2]},1,20,0,9\n" for i in range(6))
     header = "id,region,enrolled,left,opted_out,reserved"
     import_people(database, f"{header}\n{regions}".encode(), NAME)
     seen = "".join(f"p{i},{r},{(i + r) % 2},{i % 2}\n" for i in range(6) for r in range(1, 6))
     import_history(database, f"id,round,state,contacted\n{seen}p0,6,,1\n".encode(), NAME)
+    Attempts(database).fail("192.0.2.7", "mira")
     assign(database, NAME, ("softfair", "lottery"), (0.5, 0.5), rounds=1)
     commit_plan(database, NAME, round=7)
     call_reserves(database, draw_plan(database, "dice 1 2 3"), NAME, 1, "a helper more")
