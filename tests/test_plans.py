@@ -399,7 +399,7 @@ def test_a_sentence_says_how_many_would_gain_less(small):
         elif share:
             assert f" more than for {share:.0%} of those in the draw" in sentence
         else:
-            assert " as little as for anyone in the draw" in sentence
+            assert " the least of those in the draw" in sentence
         assert ("not seen" in sentence) == (plan.state[i] < 0)
 
 
@@ -417,7 +417,9 @@ def test_a_gain_is_stated_as_far_as_it_can_be_told(small, low, mean, high, said)
     for sentence in explain(dataclasses.replace(plan, worth=worth)):
         assert said in sentence
     before = explain(dataclasses.replace(plan, worth=None))  # of a version without intervals
-    assert f"is worth {plan.score[0]:.2g} good rounds over the 26 left, " in before[0]
+    counted = f"the draw counts {plan.score[0]:.3g} for it"
+    assert f"{counted} in good rounds over the 26 left, " in before[0]
+    assert f"; {counted}, " in explain(plan)[0]
 
 
 def test_the_worth_of_contacts_is_stored_with_the_plan(small):

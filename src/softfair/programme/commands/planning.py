@@ -317,6 +317,8 @@ def luck_sentence(plan: Plan) -> str:
 
 def outlook_lines(plan: Plan, settings: Settings) -> list[str]:
     """What is expected of a plan, in sentences."""
+    from ..eligibility import Status
+
     outlook = plan.outlook
     lines = []
     if outlook.target is not None:
@@ -324,18 +326,14 @@ def outlook_lines(plan: Plan, settings: Settings) -> list[str]:
         lines.append(f"Target met: {outlook.target}.{free}")
     if not outlook.promise.is_none:
         lines.append(_promise_line(plan))
-    wait = f"the longest expected wait is {outlook.wait:.1f} rounds, an average over what may come"
-    if outlook.wait > plan.horizon:
-        wait = (
-            "somebody is expected to wait longer than that "
-            "(a target such as wait=20 says how long at most)"
+    lines.append(_gain(plan))
+    if not outlook.promise.W:  # what is promised needs no average
+        lines.append(_wait(plan))
+    if outlook.gain is None or outlook.gain.told:
+        lines.append(
+            f"Of what the most effective plan is expected to gain it has {outlook.benefit:.1%} "
+            f"(fairness costs {1 - outlook.benefit:.1%})."
         )
-    # What is promised needs no average.
-    lines.append(f"{_gain(plan)}." if outlook.promise.W else f"{_gain(plan)}; {wait}.")
-    lines.append(
-        f"Of what the most effective plan is expected to gain it has {outlook.benefit:.1%} "
-        f"(fairness costs {1 - outlook.benefit:.1%})."
-    )
     if not outlook.evenness.is_softfair:
         weights = ", ".join(f"{mu:.3g}" for mu in outlook.mu)
         lines.append(
@@ -344,8 +342,9 @@ def outlook_lines(plan: Plan, settings: Settings) -> list[str]:
             "someone with a smaller sum; someone who would gain less can have the better chance."
         )
     if (lowest := outlook.lowest) is not None:
+        among = " of those in the draw" * bool((plan.status == Status.NO_SITE).any())
         lines.append(
-            f"Lowest {lowest.column}: {lowest.value or '(none given)'} "
+            f"Lowest {lowest.column}{among}: {lowest.value or '(none given)'} "
             f"at {lowest.share:.0%} of the average rate."
         )
     ahead = range(plan.round, plan.round + plan.horizon)
@@ -411,17 +410,37 @@ def _site_lines(plan: Plan, settings: Settings) -> list[str]:
     return lines
 
 
+def _wait(plan: Plan) -> str:
+    """How long people are expected to wait between contacts."""
+    if plan.outlook.wait <= plan.horizon:
+        return (
+            f"The longest expected wait is {plan.outlook.wait:.1f} rounds, an average over what "
+            "may come."
+        )
+    return (
+        f"Some people are expected to wait longer than these {plan.horizon} rounds; a target on "
+        "the wait (--target wait=ROUNDS) shortens what is expected, a promise (--promise "
+        "wait=ROUNDS) holds for certain."
+    )
+
+
 def _gain(plan: Plan) -> str:
     """What a plan is expected to gain, as far as the history can tell."""
     outlook, gain = plan.outlook, plan.outlook.gain
     left = f"over the {plan.horizon} rounds left"
     more = "good rounds more than without contacts"
     if gain is None:
-        return f"Expected {left}: {outlook.gained:.1f} {more}"
+        return f"Expected {left}: {outlook.gained:.1f} {more}."
     reached = (
         "" if outlook.reached is None else f", if {outlook.reached:.0%} of the listed are reached"
     )
-    interval = f"{plan.level:.0%} interval {gain.low:.1f} to {gain.high:.1f}"
+    interval = f"{plan.level:.0%} interval"
     if not gain.told:
-        return f"No effect can be told from this history yet: {left} {more}: {interval}{reached}"
-    return f"Expected {left}: {gain.value:.1f} {more} ({interval}){reached}"
+        return (
+            f"No effect of contacts can be told from this history yet: {left} they may bring from "
+            f"{gain.low:.1f} to {gain.high:.1f} {more} ({interval}){reached}."
+        )
+    return (
+        f"Expected {left}: {gain.value:.1f} {more} "
+        f"({interval} {gain.low:.1f} to {gain.high:.1f}){reached}."
+    )

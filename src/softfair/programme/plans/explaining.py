@@ -60,7 +60,7 @@ def _sentence(plan: Plan, i: int, below: float) -> str:
         share = f"{below:.0%}" if 0.005 <= below < 0.995 else percent(below)
         more = f"more than for {share} of those in the draw"
     else:
-        more = "as little as for anyone in the draw"
+        more = "the least of those in the draw"
     seen = "" if plan.state[i] >= 0 else "; the state now was not seen and is estimated"
     own = (
         "; without a history of their own they have their group's estimate"
@@ -87,22 +87,21 @@ def _sentence(plan: Plan, i: int, below: float) -> str:
 def _worth(plan: Plan, i: int, more: str) -> str:
     """What a contact now brings to the person in row i, as far as the history can tell."""
     left = f"good rounds over the {plan.horizon} left"
-    softly = plan.outlook.evenness.is_softfair
-    even = ", "
-    if not softly:
-        # The draw goes by the gain at the posterior mean, which is not the mean of the gain.
+    counted, rank = f"the draw counts {plan.score[i]:.3g} for it", f", {more}"
+    if not plan.outlook.evenness.is_softfair:
         adds = "adds" if plan.bonus[i] >= 0 else "takes off"
-        counted = f"the draw counts {plan.score[i]:.2g} for it and evenness {adds}"
-        even = f"; {counted} {abs(plan.bonus[i]):.2g}; the sum is "
+        rank = f" and evenness {adds} {abs(plan.bonus[i]):.3g}; the sum is {more}"
     if plan.worth is None or not np.isfinite(plan.worth[:, i]).all():
-        return f"a contact now is worth {plan.score[i]:.2g} {left}{even}{more}"
+        return f"{counted} in {left}{rank}"
+    # The draw goes by the gain at the posterior mean, which is not the mean of the gain: each
+    # is said, else of two people the one with the better rank could seem to gain less.
     mean, low, high = plan.worth[:, i]
     level = f"{plan.level:.0%} interval"
     if low <= 0 <= high:
-        return (
+        said = (
             "whether a contact now helps them cannot be told from this history yet "
             f"({low:.2g} to {high:.2g} {left}, {level})"
-            f"{'; what is expected is ' if softly else even}{more}"
         )
-    said = f"{mean:.2g} {left} ({level} {low:.2g} to {high:.2g})"
-    return f"a contact now is worth {said}{even}{more}"
+    else:
+        said = f"a contact now is worth {mean:.2g} {left} ({level} {low:.2g} to {high:.2g})"
+    return f"{said}; {counted}{rank}"
