@@ -20,6 +20,7 @@ from softfair.programme.backup import backup, restore
 from softfair.programme.biography import biography
 from softfair.programme.changes import since_plan
 from softfair.programme.columns import ReadAs
+from softfair.programme.commands.giving_out import _tell_which
 from softfair.programme.dates import DAY_FIRST, MONTH_FIRST, Calendar, day_said, days_of
 from softfair.programme.eligibility import Status
 from softfair.programme.imports import import_history, import_people
@@ -587,6 +588,15 @@ def test_small_chances_are_not_nothing():
 
 
 # Where things stand.
+
+
+def test_of_two_planned_rounds_an_export_says_which_it_is(programme, capsys):
+    make_plan(programme, NAME)
+    _tell_which(programme, 21)
+    assert capsys.readouterr().err == ""
+    make_plan(programme, NAME, round=22, sure=True)
+    _tell_which(programme, 22)
+    assert "Rounds 21, 22 are planned; this is round 22" in capsys.readouterr().err
 
 
 def test_people_are_due_where_their_file_was_retracted(light):

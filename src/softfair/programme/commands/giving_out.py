@@ -131,6 +131,8 @@ def export(
     checkpoint = head(database)
     if what in ("plan", "worksheets"):
         made = plan_of(database, which_round(settings_of(database), round))
+        if round is None:
+            _tell_which(database, made.round)
         if what == "plan":
             _export_plan(database, made, out, everyone, checkpoint)
             return
@@ -152,6 +154,20 @@ def export(
         write_table(audit_columns(examine(database).to_dict()), out)
     if str(out) != "-":
         print(out, file=sys.stderr)
+
+
+def _tell_which(database: Store, at: int) -> None:
+    """Say which round it is, where several are planned and not over."""
+    from ..snapshot import take_snapshot
+
+    with database.reading() as connection:
+        opened = take_snapshot(connection).open_rounds()
+    if len(opened) > 1:
+        rounds = ", ".join(map(str, opened))
+        print(
+            f"Rounds {rounds} are planned; this is round {at} (--round says which).",
+            file=sys.stderr,
+        )
 
 
 def _export_plan(database: Store, plan: Plan, out: Path, everyone: bool, checkpoint: str) -> None:
