@@ -540,9 +540,9 @@ def test_what_would_not_fit_in_memory_is_refused_before_it_is_unpacked(data, mon
     monkeypatch.setattr(formats, "available_memory", lambda: 2**20)
     assert len(data) < 2**17
     with pytest.raises(InvalidInput, match=r"in memory, and 0\.0 GiB are free; split it into"):
-        formats.read_format(data, "people", None)
+        formats.read_format(io.BytesIO(data), "people", None)
     monkeypatch.setattr(formats, "available_memory", lambda: 2**30)
-    assert len(formats.read_format(data, "people", None).lines)
+    assert len(formats.read_format(io.BytesIO(data), "people", None).lines)
 
 
 def test_codes_of_a_parquet_file_are_its_entries():
@@ -560,9 +560,9 @@ def test_a_line_of_many_mebibytes(monkeypatch):
     monkeypatch.setattr(formats, "LONGEST_LINE", 2**20)
     text = b"id,note\np1,x\np2," + b"y" * 2**20 + b"\np3,z\n"
     with pytest.raises(InvalidInput, match=r"people: line 3 has more than 1 MiB"):
-        formats.read_format(text, "people", None)
+        formats.read_format(io.BytesIO(text), "people", None)
     rows = b"id,note\n" + b"p,x\n" * 2**19  # long as a whole, and no line is
-    assert len(formats.read_format(rows, "people", None).lines) == 2**19
+    assert len(formats.read_format(io.BytesIO(rows), "people", None).lines) == 2**19
 
 
 def test_faults_without_end_are_not_all_kept(small, monkeypatch):

@@ -21,7 +21,7 @@ from softfair.programme.plans.drawing import (
     drawn_by_position,
     seed_by_position,
 )
-from softfair.programme.plans.making import _cohorts
+from softfair.programme.plans.making import cohorts_of
 from softfair.programme.plans.stored import digest_of
 from softfair.programme.records import record
 from softfair.programme.settings import Settings, Target, initialise
@@ -164,7 +164,7 @@ def test_the_contacts_a_round_that_rests_leave(n, capacity, cooldown, k):
     """Who rests r rounds after a contact leaves places for a share of 1 / (r + 1)."""
     now = snapshot([[-1] * 4] * n, capacity=capacity, cooldown=cooldown)
     P = np.full((n, 2, 2, 2), 0.5)
-    (cohort,) = _cohorts(now, model_of(P), AT, 7, eligibility_of(now, AT))
+    (cohort,) = cohorts_of(now, model_of(P), AT, 7, eligibility_of(now, AT))
     assert (cohort.k, cohort.horizon, cohort.who.tolist()) == (k, 7, list(range(n)))
 
 

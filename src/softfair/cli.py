@@ -546,6 +546,11 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         print("softfair: interrupted; the same command goes on where it stopped", file=sys.stderr)
         sys.exit(130)
+    except SystemExit:
+        # Where a pipe closes while a command prints, click has wrapped the output and exits with 1.
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":
+            sys.exit(0)
+        raise
     except BrokenPipeError:  # whoever read the output has seen enough, as `head` does
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()

@@ -425,36 +425,21 @@ def balance(
     share, whole = sample.n / n, sample.n == n
     on_sample = sweep if one_pass is None else one_pass
 
-    def residual_of_sample(theta: Floats) -> tuple[Floats, Floats]:
-        found = on_sample(sample, steps.every(theta, c), c, gamma, rule)[:, :-1]
-        active, response = found[:, open_] / (allowed * share)
-        return active - 1, response
+    def over_sample(theta: Floats) -> Floats:
+        return on_sample(sample, steps.every(theta, c), c, gamma, rule)
+
+    def over_all(theta: Floats) -> Floats:
+        given = (cohort, steps.every(theta, c), c, gamma, rule)
+        return sweep(*given, crew) if one_pass is None else one_pass(*given)
 
     def responses(of: Cohort, crew: Crew | None = None) -> Responses | None:
         if one_pass is not None or of.S > 2:
             return None
-
-        def by_theta(theta: Floats) -> Floats:
-            given = (steps.every(theta, c), c, gamma, int(rule))
-            total = _over_arms(_responses_shard, of, given, crew)
-            found: Floats = total[np.ix_(open_, open_)] / (allowed[:, None] * of.n / n)
-            return found
-
-        return by_theta
-
-    def over_all(theta: Floats) -> Floats:
-        if one_pass is None:
-            return sweep(cohort, theta, c, gamma, rule, crew)
-        return one_pass(cohort, theta, c, gamma, rule)
-
-    def residual_of_all(theta: Floats) -> tuple[Floats, Floats]:
-        found = passes_done(theta, lambda: over_all(steps.every(theta, c)))[:, :-1]
-        active, response = found[:, open_] / allowed
-        return active - 1, response
+        return _closed_form(of, steps, of.n / n, (c, gamma, int(rule)), crew)
 
     flat = np.array([-math.log(some / (n - some)) for some in allowed])
     rough = tolerance if whole else max(tolerance, 1e-6)
-    search = (residual_of_sample, responses(sample))
+    search = (_residual(over_sample, steps, share), responses(sample))
     best = _broyden(*search, flat, None, rough)
     passes = best.passes * share
     if best.residual > rough and c > 0 and gentler:  # approach it through gentler multipliers
@@ -470,10 +455,37 @@ def balance(
         setting = (steps.k.tolist(), horizon, gamma, c, int(rule), tolerance)
         passes_done = Passes.of(cohort, setting) if one_pass is None else Passes(None)
         start = best.inverse if inverse is None else inverse
-        best = _broyden(residual_of_all, responses(cohort, crew), best.theta, start, tolerance)
+        F = _residual(lambda theta: passes_done(theta, lambda: over_all(theta)), steps, 1.0)
+        best = _broyden(F, responses(cohort, crew), best.theta, start, tolerance)
         passes_done.forget()
         passes += worth * share + best.passes
     return Balance(steps.every(best.theta, c), best.residual, math.ceil(passes))
+
+
+def _residual(over: Callable[[Floats], Floats], steps: Steps, share: float) -> Residual:
+    """F at the open steps, from a pass over this share of the arms."""
+    open_, allowed = steps.open, steps.k[steps.open] * share
+
+    def F(theta: Floats) -> tuple[Floats, Floats]:
+        active, response = over(theta)[:, :-1][:, open_] / allowed
+        return active - 1, response
+
+    return F
+
+
+def _closed_form(
+    of: Cohort, steps: Steps, share: float, given: tuple[float, float, int], crew: Crew | None
+) -> Responses:
+    """-dF/dtheta at the open steps of two-state arms, which are this share of all arms."""
+    open_, allowed = steps.open, steps.k[steps.open] * share
+
+    def by_theta(theta: Floats) -> Floats:
+        every = steps.every(theta, given[0])
+        total = _over_arms(_responses_shard, of, (every, *given), crew)
+        found: Floats = total[np.ix_(open_, open_)] / allowed[:, None]
+        return found
+
+    return by_theta
 
 
 def _broyden(
