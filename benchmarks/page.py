@@ -43,11 +43,11 @@ SLIDER = 1000  # people for whom a move of the slider is timed
 
 def _programme(folder: Path, people: int) -> tuple[Store, int]:
     """A programme with a list, and its round."""
-    named, history, _ = files(folder, people, ROUNDS)
+    files(folder, people, ROUNDS)
     database = Store(str(folder / "page.db"))
     initialise(database, SOFTWARE, capacity=people // 10, seed=0)
-    import_people(database, named, SOFTWARE)
-    import_history(database, history, SOFTWARE)
+    import_people(database, folder / "people.csv", SOFTWARE)
+    import_history(database, folder / "history.csv", SOFTWARE)
     plan, _ = make_plan(database, SOFTWARE, sure=True)
     return database, plan.round
 
