@@ -29,6 +29,7 @@ __all__ = [
     "new_figure",
 ]
 
+LONGEST_NAME = 32  # characters beside an axis
 INK, FAINT, NEVER = "#222222", "#999999", "#c0392b"
 SHADE, SHADE_EDGE, SHADE_INK = "#e4e4e8", "#8a8a99", "#5d5d6b"  # where no policy can be
 # Told apart by colour-blind readers, and in print by their markers.

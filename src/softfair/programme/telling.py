@@ -1,4 +1,4 @@
-"""The picture of what is known of people: which columns matter for what, and how surely."""
+"""Names and the picture of what columns tell of people: which matters for what, how surely."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
-from ..figures import COLOURS, FAINT, INK, new_figure
+from ..figures import COLOURS, FAINT, INK, LONGEST_NAME, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_columns"]
+__all__ = ["draw_columns", "name_of"]
 
 MOST_ROWS = 40  # those that matter most; more would not be legible
-LONGEST_NAME = 32  # characters beside an axis
 
 
 def draw_columns(told: Sequence[Sequence[Any]], best: str, level: float) -> Figure:
@@ -48,7 +47,7 @@ def draw_columns(told: Sequence[Sequence[Any]], best: str, level: float) -> Figu
             "the model uses no columns, so there is nothing to draw; import people with columns"
         )
     rows = sorted(told, key=lambda row: -max(abs(row[2][0]), abs(row[3][0])))[:MOST_ROWS][::-1]
-    names = [_name(column, value) for column, value, *_ in rows]
+    names = [name_of(column, value)[:LONGEST_NAME] for column, value, *_ in rows]
     titles = (f"odds of {best} next, without a contact", "odds that a contact adds to them")
     with rc_context({"text.parse_math": False}):  # a column may be called $x
         figure, axes = new_figure(2, width=4.8, height=1.2 + 0.28 * len(rows))
@@ -68,6 +67,6 @@ def draw_columns(told: Sequence[Sequence[Any]], best: str, level: float) -> Figu
     return figure
 
 
-def _name(column: str, value: str) -> str:
-    name = f"{column} {value}" if value else f"a higher {column}"
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+def name_of(column: str, value: str) -> str:
+    """A value of a column, or a column of numbers, as sentences and pictures name it."""
+    return f"{column} {value}" if value else f"a higher {column}"

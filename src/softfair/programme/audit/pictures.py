@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...figures import COLOURS, FAINT, INK, new_figure
+from ...figures import COLOURS, FAINT, INK, LONGEST_NAME, NEVER, new_figure
 from .groups import GroupRow, Rate
 from .result import Audit
 from .tables import outcome_name
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Picture", "pictures"]
 
-NEVER = "#c0392b"  # the colour of those who had nothing
 WIDTH = 4.8  # inches: the letters stay legible on a telephone
 MOST_BARS = 40
-LONGEST_NAME = 32  # characters beside an axis
 
 
 @dataclass(frozen=True, eq=False)

@@ -124,10 +124,12 @@ def _said_of_gaps(model: Model, settings: Settings) -> list[str]:
 
 def _said_of_columns(model: Model, level: str, best: str) -> list[str]:
     """Which columns matter for what."""
+    from ..telling import name_of
+
     lines = list(model.summary.left_out)
     silent = dict.fromkeys(model.summary.columns)
     for column, value, without, effect in model.summary.told:
-        name = f"{column} {value}" if value else f"a higher {column}"
+        name = name_of(column, value)
         for what, (_, low, high) in (
             (f"{best} next without a contact", without),
             ("that a contact helps", effect),
