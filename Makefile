@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint docs bench mutate lock clean browser screenshots
+.PHONY: help demo test lint docs bench mutate lock clean browser screenshots
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -13,10 +13,10 @@ demo: $(READY)  ## run the demonstration
 	@$(BIN)/softfair demo
 
 # As many workers as cores: a second thread of each for small matrices would only take turns.
-test quick: export OPENBLAS_NUM_THREADS ?= 1
+test: export OPENBLAS_NUM_THREADS ?= 1
 
-test: $(READY) browser  ## run the tests
-	@$(BIN)/python -m pytest -n auto --dist loadgroup
+test: $(READY) browser  ## run the tests; with CI=1 also the slow ones, as CI does
+	@$(BIN)/python -m pytest -n auto --dist loadgroup $(if $(CI),,-m "not slow")
 
 # The page is tested in a real Chromium. In CI a missing one fails the tests; elsewhere they say so.
 browser:
@@ -26,9 +26,6 @@ browser:
 		apt-get install -qq -y chromium >/dev/null 2>&1; } || \
 		echo "There is no chromium and it may not be installed from here; the tests of the page need it:" \
 		"apt-get install chromium, or SOFTFAIR_CHROMIUM=/path/to/chromium" >&2
-
-quick: $(READY)  ## run the tests that are not slow
-	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 lint: $(READY)  ## check style, format and types
 	@$(BIN)/ruff check .

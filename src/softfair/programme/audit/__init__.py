@@ -4,9 +4,10 @@ Rooms, each on those before it: ``words`` (how a figure is written), ``plain`` (
 ``statistics`` (what chance explains), ``deeds`` (what was done that could bend a list),
 ``evidence`` (what is read from the database), ``single`` (the part of it that is about one
 round), the measures ``lists``, ``spread``, ``groups``,
-``outcomes``, ``memory``, ``off_policy`` and ``trial``, ``result`` (all of it), ``logged`` (all of
-it as rows), ``findings`` (in sentences), ``tables``, ``pictures`` and ``presentation`` (on a
-terminal and as a page). The equations stand at the top of the room that computes them.
+``outcomes``, ``memory``, ``off_policy``, ``several`` and ``trial``, ``result`` (all of it),
+``logged`` (all of it as rows), ``findings`` (in sentences), ``tables``, ``pictures`` and
+``presentation`` (on a terminal and as a page). The equations stand at the top of the room that
+computes them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ...errors import InvalidInput
 from .evidence import Evidence, Store, read
 from .findings import findings_of
 from .groups import groups_of
@@ -23,6 +25,7 @@ from .off_policy import off_policy_of, policies_for
 from .outcomes import calibration_of, cells_of, drift_of, engagement_of
 from .presentation import show, write_page
 from .result import Audit
+from .several import several_rounds_of
 from .single import of_round
 from .spread import spread_of
 from .statistics import alarm_level, flag, quantile
@@ -33,7 +36,11 @@ __all__ = ["Audit", "Section", "audit", "measure", "sections", "show", "write_pa
 
 
 def audit(
-    database: Store, cs: Sequence[float] = (), names: int = 0, round: int | None = None
+    database: Store,
+    cs: Sequence[float] = (),
+    names: int = 0,
+    round: int | None = None,
+    horizon: int = 1,
 ) -> Audit:
     """What the programme's record says, as of one moment; nothing is written.
 
@@ -48,6 +55,8 @@ def audit(
         was done shortly before it.
     round : int, optional
         One round for itself, instead of all of them.
+    horizon : int
+        Rounds over which other policies are estimated, beside one round ahead.
 
     Returns
     -------
@@ -57,9 +66,14 @@ def audit(
     Raises
     ------
     InvalidInput
-        If that round has no plan.
+        If that round has no plan, or fewer rounds than ``horizon`` can be looked at.
     """
-    evidence = read(database)
+    evidence = read(database, 1 if round is not None else horizon)
+    if round is None and horizon > 1 and not evidence.models:
+        raise InvalidInput(
+            f"no {horizon} planned rounds in a row have known outcomes (of "
+            f"{len(evidence.planned)} planned in all): take fewer, or record more rounds"
+        )
     if round is None:
         return measure(evidence, cs, names)
     measured = measure(of_round(evidence, round), cs, names)
@@ -120,6 +134,14 @@ def measure(evidence: Evidence, cs: Sequence[float] = (), names: int = 0) -> Aud
         days=_days(evidence, [recent.first, recent.last, spread.first_round]),
         protected=settings.protected,
         memory=flag(memory, alarm),
+        several=several_rounds_of(
+            planned,
+            policies_for(planned, cs),
+            evidence.models,
+            evidence.horizon,
+            settings.cooldown,
+            z,
+        ),
         trial=None if trial is None else replace(trial, missing=flag(missing, alarm)),
     )
     return replace(measured, findings=tuple(findings_of(measured)))

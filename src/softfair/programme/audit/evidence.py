@@ -47,6 +47,7 @@ __all__ = [
     "per_person",
     "predictions",
     "read",
+    "windows_of",
 ]
 
 Bools = NDArray[np.bool_]
@@ -158,6 +159,33 @@ def draws(planned: Sequence[Planned], labels: Sequence[Ints]) -> Iterator[Draw]:
     for one, label in zip(planned, labels, strict=True):
         for (rows, *_), law in zip(one.site_draws(), one.laws, strict=True):
             yield Draw(law, one.listed[rows], label[rows])
+
+
+def windows_of(planned: Sequence[Planned], horizon: int) -> list[Sequence[Planned]]:
+    """Windows of several planned rounds, one after the other, that do not overlap.
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+        In the order of rounds.
+    horizon : int
+        Rounds of a window. Of each some outcome must be known.
+
+    Returns
+    -------
+    list of sequence of Planned
+        From the first one on.
+    """
+    windows, first = [], 0
+    while first + horizon <= len(planned):
+        some = planned[first : first + horizon]
+        in_a_row = some[-1].round - some[0].round == horizon - 1
+        if in_a_row and all((one.after >= 0).any() for one in some):
+            windows.append(some)
+            first += horizon
+        else:
+            first += 1
+    return windows
 
 
 def per_person(
@@ -338,15 +366,20 @@ class Evidence:
     check: Check  # of the same moment
     deeds: tuple[DeedRow, ...]
     trial: Trial | None = None
+    horizon: int = 1
+    # By the round that begins a window of so many: P [n, 2, S, S] of its plan's model.
+    models: dict[int, Floats] = field(default_factory=dict)
 
 
-def read(database: Store) -> Evidence:
+def read(database: Store, horizon: int = 1) -> Evidence:
     """Read everything in one transaction.
 
     Parameters
     ----------
     database : Store
         The programme.
+    horizon : int
+        Rounds over which other policies are to be estimated; the models that this takes are read.
 
     Returns
     -------
@@ -356,7 +389,7 @@ def read(database: Store) -> Evidence:
     with database.reading() as connection:
         check = check_in(connection)
         try:
-            return _evidence(connection, check)
+            return _evidence(connection, check, horizon)
         except (ValueError, TypeError, KeyError, IndexError, OverflowError):
             if not check.wrong:
                 raise
@@ -366,7 +399,7 @@ def read(database: Store) -> Evidence:
             ) from None
 
 
-def _evidence(connection: Connection, check: Check) -> Evidence:
+def _evidence(connection: Connection, check: Check, horizon: int) -> Evidence:
     """Everything, within a transaction."""
     settings = _readable_settings(connection)
     people, history = load_people(connection), load_history(connection)
@@ -379,6 +412,8 @@ def _evidence(connection: Connection, check: Check) -> Evidence:
             loaded[number] = _readable_model(connection, number, settings.S)
         return loaded[number]
 
+    begun = [some[0] for some in windows_of(planned, horizon)] if horizon > 1 else []
+    models = {one.round: model.P for one in begun if (model := model_of(one.model)) is not None}
     return Evidence(
         settings,
         people,
@@ -388,6 +423,8 @@ def _evidence(connection: Connection, check: Check) -> Evidence:
         check,
         deeds_of(connection, chain.entries_of(connection, store.tables)),
         load_trial(connection),
+        horizon,
+        models,
     )
 
 

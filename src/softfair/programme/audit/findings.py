@@ -357,6 +357,18 @@ def lottery(audit: Audit) -> Iterator[str]:
             )
         elif row.policy == LOTTERY.name:
             yield f"What a lottery would have brought cannot be told: {row.why_not}."
+    for over in audit.several:
+        if over.policy == LOTTERY.name and over.estimable:
+            ends = f"{points(over.difference_low)} to {points(over.difference_high)}"
+            yield (
+                f"By lottery for {over.horizon} rounds in a row, engagement over them would have "
+                f"differed by {points(over.difference)} points ({ends})."
+            )
+        elif over.policy == LOTTERY.name:
+            yield (
+                f"What a lottery would have brought over {over.horizon} rounds cannot be told: "
+                f"{over.why_not}."
+            )
 
 
 def trial(audit: Audit) -> Iterator[str]:

@@ -40,7 +40,15 @@ from .evidence import Planned
 from .statistics import DesignLaw
 from .words import floored
 
-__all__ = ["AS_DRAWN", "LOTTERY", "OffPolicyRow", "Policy", "off_policy_of", "policies_for"]
+__all__ = [
+    "AS_DRAWN",
+    "LOTTERY",
+    "OffPolicyRow",
+    "Policy",
+    "off_policy_of",
+    "policies_for",
+    "reached_of",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -193,6 +201,23 @@ class _Sums:
         self.covariance += seen.covariance(on * m1 - off * m0, on - off, m1 - m0)
 
 
+def reached_of(planned: Sequence[Planned]) -> Floats:
+    """The share [2] of those in a draw who were contacted, not listed and listed.
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+    """
+    contacts, known = np.zeros((2, 2))
+    for one in planned:
+        for a in (0, 1):
+            here = one.in_draw & (one.listed == a)
+            contacts[a] += np.count_nonzero(here & (one.contacted == 1))
+            known[a] += np.count_nonzero(here & (one.contacted >= 0))
+    return np.asarray(contacts / np.maximum(known, 1))
+
+
 def _mean_outcomes(planned: Sequence[Planned], means: Sequence[Floats], S: int) -> list[Floats]:
     """Mean outcome of everybody, not listed and listed, in each round [m, 2].
 
@@ -205,16 +230,13 @@ def _mean_outcomes(planned: Sequence[Planned], means: Sequence[Floats], S: int) 
     S : int
         Number of states.
     """
-    contacts, known, outcome, people = np.zeros((4, 2))  # each by listed or not
+    outcome, people = np.zeros((2, 2))  # each by listed or not
     for one in planned:
         for a in (0, 1):
-            here = one.in_draw & (one.listed == a)
-            contacts[a] += np.count_nonzero(here & (one.contacted == 1))
-            known[a] += np.count_nonzero(here & (one.contacted >= 0))
-            followed = here & (one.after >= 0)
+            followed = one.in_draw & (one.listed == a) & (one.after >= 0)
             outcome[a] += one.after[followed].sum() / (S - 1)
             people[a] += np.count_nonzero(followed)
-    reached = contacts / np.maximum(known, 1)
+    reached = reached_of(planned)
     plain = outcome / np.maximum(people, 1)
     found = []
     for one, mean in zip(planned, means or [np.empty((0, 2))] * len(planned), strict=True):

@@ -13,6 +13,7 @@ from .memory import MemoryRow
 from .off_policy import OffPolicyRow
 from .outcomes import CalibrationRow, DriftRow, EngagementRow
 from .plain import plain
+from .several import SeveralRow
 from .spread import Histograms, Span, Spread
 from .trial import TrialResult
 
@@ -61,6 +62,8 @@ class Audit:
         Columns that estimates do not go by.
     memory : tuple of MemoryRow
         Whether more than the state now tells what comes.
+    several : tuple of SeveralRow
+        What other policies would have brought over several rounds; empty: not asked for.
     trial : TrialResult, optional
         What a trial in the programme found; None: there is none.
     """
@@ -90,6 +93,7 @@ class Audit:
     days: Mapping[int, str] = field(default_factory=dict)
     protected: tuple[str, ...] = ()
     memory: tuple[MemoryRow, ...] = ()
+    several: tuple[SeveralRow, ...] = ()
     trial: TrialResult | None = None
 
     def at(self, round: int | None) -> str:

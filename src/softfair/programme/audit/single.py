@@ -45,6 +45,8 @@ def of_round(evidence: Evidence, round: int) -> Evidence:
         predictions=_predictions_of(evidence.predictions, round, at),
         deeds=tuple(row for row in evidence.deeds if row.round == round),
         trial=None,
+        horizon=1,
+        models={},
     )
 
 

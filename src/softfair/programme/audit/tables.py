@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from .groups import Rate
 from .memory import AFTER_CONTACT
+from .off_policy import OffPolicyRow
 from .outcomes import CalibrationRow, ChanceBin
 from .result import Audit
+from .several import SeveralRow
 from .words import NONE, interval, number, p_value, percent, points
 
 __all__ = ["Section", "outcome_name", "sections"]
@@ -55,7 +57,8 @@ def sections(audit: Audit, across: bool = True) -> list[Section]:
     """
     tables = (
         *(_effects, _arms) * (audit.trial is not None),
-        *(_lists, _rounds, _spread, _groups, _off_policy, _calibration, _drift, _memory),
+        *(_lists, _rounds, _spread, _groups, _off_policy, _several),
+        *(_calibration, _drift, _memory),
     )
     return [
         section
@@ -283,16 +286,20 @@ def _rate(rate: Rate, with_ratio: bool) -> str:
     )
 
 
+def _brought(row: OffPolicyRow | SeveralRow) -> list[str]:
+    """A policy, the mean reward that it would have brought, and the difference."""
+    if not row.estimable:
+        return [row.policy, f"cannot be told: {row.why_not}", NONE]
+    estimate = percent(row.estimate) + interval(row.low, row.high, percent)
+    ends = interval(row.difference_low, row.difference_high, points)
+    return [row.policy, estimate, points(row.difference) + ends]
+
+
 def _off_policy(audit: Audit) -> Section:
-    rows = []
-    for row in audit.off_policy:
-        estimate, difference = f"cannot be told: {row.why_not}", NONE
-        if row.estimable:
-            estimate = percent(row.estimate) + interval(row.low, row.high, percent)
-            ends = interval(row.difference_low, row.difference_high, points)
-            difference = points(row.difference) + ends
-        worth = [number(row.effective_listed, 0), number(row.effective_not_listed, 0)]
-        rows.append([row.policy, estimate, difference, *worth])
+    rows = [
+        [*_brought(row), number(row.effective_listed, 0), number(row.effective_not_listed, 0)]
+        for row in audit.off_policy
+    ]
     return Section(
         "off_policy",
         "What another policy would have brought",
@@ -304,6 +311,24 @@ def _off_policy(audit: Audit) -> Section:
         "people, listed and not, the estimate is worth.",
         ["policy", "estimate", "difference, points", "worth: listed", "not listed"],
         rows,
+    )
+
+
+def _several(audit: Audit) -> Section:
+    first = audit.several[0] if audit.several else None
+    windows = "" if first is None else f"{first.windows} times {first.horizon} rounds in a row"
+    guessed = 0.0 if first is None else first.guessed
+    return Section(
+        "several",
+        "What another policy would have brought over several rounds",
+        f"{outcome_name(audit).capitalize()} over {windows}, had all their lists been drawn by the "
+        "other policy: people would have come to be in other states. Doubly robust: right on "
+        "average because the chances of the lists are known, with the model's guesses to lessen "
+        f"the luck in it; {audit.level:.0%} intervals. {percent(guessed)} of the rounds of people "
+        "are not known and rest on the model alone. Others are taken to be as they were. The last "
+        "column is how many people of equal weight the estimate is worth.",
+        ["policy", "estimate", "difference, points", "worth"],
+        [[*_brought(row), number(row.effective, 0)] for row in audit.several],
     )
 
 

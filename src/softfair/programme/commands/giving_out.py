@@ -49,7 +49,11 @@ Kind = Annotated[
 ]
 
 
-@commands.command(epilog=examples("softfair audit", "softfair audit --html audit.html"))
+@commands.command(
+    epilog=examples(
+        "softfair audit", "softfair audit --html audit.html", "softfair audit --horizon 4"
+    )
+)
 def audit(
     db: Database = "softfair.db",
     names: Annotated[
@@ -60,6 +64,13 @@ def audit(
             "not by changes shortly before it.",
         ),
     ] = 0,
+    horizon: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Estimate what other policies would have brought over so many rounds, too.",
+        ),
+    ] = 1,
     as_json: Json = False,
     as_csv: Csv = False,
     html: Annotated[
@@ -74,7 +85,7 @@ def audit(
     from ..audit import audit as examine
     from ..audit import show, write_page
 
-    result = examine(open_store(db), names=names)
+    result = examine(open_store(db), names=names, horizon=horizon)
     if html is not None:
         write_page(result, html)
         print(html, file=sys.stderr)

@@ -1,0 +1,297 @@
+r"""What another policy would have brought over several rounds, from the lists that were drawn.
+
+H planned rounds in a row are a window. The estimand is the mean reward of people over the rounds
+after those of a window, had the other policy drawn every list of the window: people then come to be
+in other states, which one round ahead (:mod:`.off_policy`) does not see. Windows do not overlap; in
+each, people are in the states that they were in when it began.
+
+For one person: s_h is the state at the start of round h = 1, ..., H of the window, L_h is 1 if
+listed, p_h the stated probability, q_h the one by which the other policy would list them in s_h
+(with everybody else as they were), Y_h the reward of the state reached, s / (S - 1). With
+
+    w_h = L_h q_h / p_h + (1 - L_h)(1 - q_h) / (1 - p_h),    rho_h = w_1 ... w_h
+
+and any guesses Q_h(s, L) of the rewards from round h on, the doubly robust estimate is
+
+    V = V_1 + sum_h rho_h (Y_h + V_{h+1} - Q_h(s_h, L_h)),   V_h = q_h Q_h(s_h, 1) + (1 - q_h)
+        Q_h(s_h, 0),  V_{H+1} = 0.
+
+Because p is the exact chance, the mean of V does not depend on the guesses; its spread does. They
+are made from the model of the window's first plan, which knows nothing of what came, and the share
+of the listed (and of the others) who were contacted, backwards from the window's end. There the
+policy's probability in a state is taken to be the mean of those who were in it when the window
+began: guesses must not know what came later.
+
+Given (s_h, L_h), a term of the sum has mean zero if the guesses are right, and people are
+independent. So the sum over people has the variance sum D^2, D = V - V_1. Where guesses are wrong,
+D has another mean, and sum D^2 is too great rather than too small.
+
+What is not known (a state not seen, a person who left) ends a person's sum: the rest of their
+window is the model's guess. The share of such rounds is said, and beyond MOST_GUESSED of them the
+estimate is refused; as it is where the weights rest on few people, or on lists that were hardly
+ever drawn, and in programmes with rounds of rest after a contact, in which the other policy would
+have had other people to draw from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .evidence import Planned, windows_of
+from .off_policy import AS_DRAWN, HEAVIEST, NOTHING, UNSUPPORTED, Policy, reached_of
+from .words import floored
+
+__all__ = ["SeveralRow", "several_rounds_of"]
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MOST_GUESSED = 0.2  # share of the rounds of people that may rest on the model alone
+LEAST_EFFECTIVE = 50.0  # people whose weights are alike that an estimate must be worth
+
+
+@dataclass(frozen=True)
+class SeveralRow:
+    """The mean reward over several rounds that a policy would have brought, nan: cannot be told."""
+
+    policy: str
+    horizon: int  # rounds of a window
+    windows: int
+    people: int  # counted once a window
+    estimable: bool
+    why_not: str
+    effective: float  # how many people of equal weight the weights of a last round are worth
+    guessed: float  # share of the rounds of people that rest on the model alone
+    estimate: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    difference: float = math.nan  # from the programme's own policy
+    difference_low: float = math.nan
+    difference_high: float = math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class _Window:
+    """H rounds of the n people who were in the draw of the first, in known states."""
+
+    plans: Sequence[Planned]
+    row: Ints  # [H, n] of each person in each plan; below 0: in none
+    state: Ints  # [H + 1, n] at the start of each round, and at the end; below 0: not known
+    listed: Ints  # [H, n]
+    p: Floats  # [H, n] stated probability; of people outside the draw what came of it
+    known: Bools  # [H, n] all is known up to the state after the round
+    chances: Floats  # [n, 2, S, S] of moves, not listed and listed
+
+    @classmethod
+    def of(cls, plans: Sequence[Planned], P: Floats, reached: Floats) -> _Window:
+        """From the model's P [people, 2, S, S] and the share contacted, not listed and listed."""
+        first = plans[0]
+        begins = first.in_draw & (first.state >= 0) & (first.person < len(P))
+        person = first.person[begins]
+        size = 1 + max(int(one.person.max(initial=0)) for one in plans)
+        row, state, listed, p = [], [], [], []
+        for one in plans:
+            place = np.full(size, -1)
+            place[one.person] = np.arange(len(one.person))
+            here = place[person]
+            there = here >= 0
+            row.append(here)
+            state.append(np.where(there, one.state[here], -1))
+            listed.append(np.where(there, one.listed[here], 0))
+            p.append(np.where(there & one.in_draw[here], one.probability[here], listed[-1]))
+        state.append(np.where(there, one.after[here], -1))
+        states = np.array(state)
+        known = np.logical_and.accumulate((np.array(row) >= 0) & (states[1:] >= 0), axis=0)
+        own = P[person]
+        chances = own[:, :1] + reached[:, None, None] * (own[:, 1:] - own[:, :1])
+        return cls(plans, np.array(row), states, np.array(listed), np.array(p), known, chances)
+
+    def wanted(self, policy: Policy) -> Floats:
+        """The other policy's probability q [H, n]; outside the draw what came of it."""
+        q = self.listed.astype(np.float64)
+        for h, one in enumerate(self.plans):
+            chance = np.full(len(one.person), np.nan)
+            for draw, k, c in one.site_draws():
+                chance[draw] = policy.inclusion(policy.scores(one)[draw], k, c)
+            own = np.where(self.row[h] >= 0, chance[self.row[h]], np.nan)
+            q[h] = np.where(np.isnan(own), q[h], own)
+        return q
+
+    def guesses(self, q: Floats) -> tuple[Floats, Floats, Floats]:
+        """Q_h(s_h, 0) and Q_h(s_h, 1) [2, H, n], V_h [H + 1, n] and V_1 of everybody [n].
+
+        Where nobody knows the state, what is guessed there is used nowhere.
+        """
+        H, n = q.shape
+        S = self.chances.shape[-1]
+        reward = np.arange(S) / (S - 1)
+        each = np.arange(n)
+        at = self.state[0]
+        mean = np.array([q[0][at == s].mean() if (at == s).any() else 0.0 for s in range(S)])
+        later: Floats = np.zeros((n, S))  # V_{h+1}(s) with the mean q of those in s
+        Q, V = np.zeros((2, H, n)), np.zeros((H + 1, n))
+        for h in reversed(range(H)):
+            at = self.state[h]
+            from_here = np.einsum("nast,nt->nas", self.chances, reward + later)  # [n, 2, S]
+            Q[:, h] = from_here[each, :, at].T
+            V[h] = Q[0, h] + q[h] * (Q[1, h] - Q[0, h])
+            later = from_here[:, 0] + mean * (from_here[:, 1] - from_here[:, 0])
+            left = self.row[h] < 0  # seen, but not of the programme any more
+            V[h][left] = later[each, at][left]
+        return Q, V, V[0]
+
+    def weights(self, q: Floats) -> Floats:
+        """rho [H, n]."""
+        wanted = np.where(self.listed == 1, q, 1 - q)
+        stated = np.where(self.listed == 1, self.p, 1 - self.p)
+        w = np.divide(wanted, stated, out=np.zeros(q.shape), where=stated > 0)
+        rho: Floats = np.cumprod(w, axis=0, dtype=np.float64)
+        return rho
+
+
+class _Sums:
+    """Sums over windows for one policy."""
+
+    def __init__(self) -> None:
+        self.V = self.D2 = self.people = self.rounds = self.guessed = 0.0
+        self.V_from_own = self.D2_from_own = 0.0  # of the difference from the policy as drawn
+        self.rho = np.zeros(2)  # sums of rho and its square in the last round
+        self.moved = self.unsupported = 0.0
+
+    def add(self, window: _Window, q: Floats, own: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+        """Count a window; ``own`` is V and D of the policy as drawn. Returns this one's [n]."""
+        V, D, rho = _estimates(window, q)
+        self.V += float(V.sum())
+        self.D2 += float(D @ D)
+        self.V_from_own += float((V - own[0]).sum()) if len(own[0]) else 0.0
+        self.D2_from_own += float(np.sum((D - own[1]) ** 2)) if len(own[1]) else 0.0
+        self.people += len(V)
+        self.rounds += window.known.size
+        self.guessed += float(np.count_nonzero(~window.known))
+        last = rho[-1][window.known[-1]]
+        self.rho += last.sum(), last @ last
+        p, shift = window.p, np.abs(q - window.p) * window.known
+        heavy = np.where(q > p, q > HEAVIEST * p, 1 - q > HEAVIEST * (1 - p))
+        self.moved += float(shift.sum())
+        self.unsupported += float(shift[heavy].sum())
+        return V, D
+
+
+def _estimates(window: _Window, q: Floats) -> tuple[Floats, Floats, Floats]:
+    """V and D [n] of everybody, and rho [H, n]."""
+    S = window.chances.shape[-1]
+    Q, V, begun = window.guesses(q)
+    rho = window.weights(q)
+    guess = np.where(window.listed == 1, Q[1], Q[0])
+    error = window.state[1:] / (S - 1) + V[1:] - guess
+    D = np.sum(np.where(window.known, rho * error, 0.0), axis=0)
+    return begun + D, D, rho
+
+
+def several_rounds_of(
+    planned: Sequence[Planned],
+    policies: Sequence[Policy],
+    models: Mapping[int, Floats],
+    horizon: int,
+    cooldown: int,
+    z: float,
+) -> tuple[SeveralRow, ...]:
+    """The mean reward over several rounds, had another policy drawn the lists.
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+        The rounds, with what was recorded of them.
+    policies : sequence of Policy
+        Those to estimate; the first is the programme's own.
+    models : mapping of int to ndarray, shape (people, 2, S, S)
+        Chances of moves by the model of the plan of each round that begins a window.
+    horizon : int
+        Rounds of a window.
+    cooldown : int
+        Rounds of rest after a contact.
+    z : float
+        Standard deviations that an interval reaches to either side.
+
+    Returns
+    -------
+    tuple of SeveralRow
+        A row a policy; none if there is no window.
+
+    Notes
+    -----
+    The equations stand at the top of this file.
+    """
+    sums, reached = [_Sums() for _ in policies], reached_of(planned)
+    windows = [some for some in windows_of(planned, horizon) if some[0].round in models]
+    for some in windows:
+        window = _Window.of(some, models[some[0].round], reached)
+        own = (np.empty(0), np.empty(0))
+        for policy, total in zip(policies, sums, strict=True):
+            found = total.add(window, window.wanted(policy), own)
+            own = found if policy is AS_DRAWN else own
+    if not sums or not sums[0].people:
+        return ()
+    return tuple(
+        _row(policy, total, horizon, len(windows), cooldown, z)
+        for policy, total in zip(policies, sums, strict=True)
+    )
+
+
+def _row(
+    policy: Policy, sums: _Sums, horizon: int, windows: int, cooldown: int, z: float
+) -> SeveralRow:
+    """One policy's row, from sums over windows."""
+    rho, squares = sums.rho
+    effective = float(rho**2 / squares) if squares else 0.0
+    guessed = sums.guessed / sums.rounds
+    why_not = _why_not(policy, sums, effective, guessed, cooldown)
+    N = sums.people * horizon
+    estimate, difference = sums.V / N, sums.V_from_own / N
+    half, of_difference = z * math.sqrt(sums.D2) / N, z * math.sqrt(sums.D2_from_own) / N
+    own = policy is AS_DRAWN
+    told = (
+        ()
+        if why_not
+        else (
+            estimate,
+            max(estimate - half, 0.0),
+            min(estimate + half, 1.0),
+            0.0 if own else difference,
+            0.0 if own else difference - of_difference,
+            0.0 if own else difference + of_difference,
+        )
+    )
+    return SeveralRow(
+        policy.name,
+        horizon,
+        windows,
+        int(sums.people),
+        not why_not,
+        why_not,
+        effective,
+        guessed,
+        *told,
+    )
+
+
+def _why_not(policy: Policy, sums: _Sums, effective: float, guessed: float, cooldown: int) -> str:
+    """Why the lists cannot tell; empty if they can."""
+    if cooldown and policy is not AS_DRAWN:
+        return "rounds of rest after a contact would have been others'"
+    if guessed > MOST_GUESSED:
+        return f"{guessed:.0%} of the rounds of people are not known"
+    unsupported = sums.unsupported / sums.moved if sums.moved > NOTHING * sums.rounds else 0.0
+    if unsupported > UNSUPPORTED:
+        return f"{unsupported:.0%} of what it would change was (almost) never drawn"
+    if effective < LEAST_EFFECTIVE:
+        return (
+            f"rests on the worth of {floored(effective)} people; {LEAST_EFFECTIVE:.0f} are needed"
+        )
+    return ""
