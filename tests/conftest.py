@@ -1,11 +1,15 @@
 """Databases to test on: a SQLite file and a real PostgreSQL server; each test has its own."""
 
+import hashlib
 import itertools
+import os
+import pickle
 import tempfile
 import warnings
 
 import pytest
 
+import softfair.estimate
 from softfair.programme.store import Store
 
 _numbers = itertools.count()
@@ -13,7 +17,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def server():
-    """The address of a PostgreSQL server, with {} for the name of a database."""
+    """Makes addresses of empty databases on a PostgreSQL server."""
     import psycopg
 
     with warnings.catch_warnings():
@@ -32,12 +36,12 @@ def server():
         connection.execute("SELECT pg_reload_conf()")
 
     def new_database() -> str:
+        """A schema, which takes no time to make and to remove; a database has 300 files."""
         name = f"programme_{next(_numbers)}"
         with psycopg.connect(address, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        return address.replace("/postgres?", f"/{name}?").replace(
-            "postgresql://", "postgresql+psycopg://"
-        )
+            connection.execute(f"CREATE SCHEMA {name}")
+        named = address.replace("postgresql://", "postgresql+psycopg://")
+        return f"{named}&options=-csearch_path%3D{name}"
 
     yield new_database
     running.cleanup()
@@ -56,6 +60,35 @@ def database(url):
     return Store(url)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def estimates_are_made_once(tmp_path_factory):
+    """Keep what programmes learn from a history, for all tests and workers of a run.
+
+    An estimate depends on its arguments alone (tests/test_estimate.py tells), and hundreds of tests
+    make the same few programmes. Tests of the estimate itself call it directly.
+    """
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = shared / "estimates"
+    folder.mkdir(exist_ok=True)
+    estimate = softfair.estimate.estimate
+
+    def kept(*arguments, **named):
+        key = hashlib.sha256(pickle.dumps((arguments, named))).hexdigest()
+        file = folder / key
+        if not file.exists():
+            made = pickle.dumps(estimate(*arguments, **named))
+            half = folder / f"{key}.{os.getpid()}"
+            half.write_bytes(made)
+            half.replace(file)
+        return pickle.loads(file.read_bytes())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(softfair.estimate, "estimate", kept)
+        yield
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist, which looks at the groups
 def pytest_collection_modifyitems(items):
     """Slow tests first: a worker that begins one at the end would keep the others waiting.
 

@@ -50,7 +50,7 @@ ROOMS = {
         "test_solvers",
         "test_simulation",
     ],
-    "estimate": ["test_estimate"],
+    "estimate": ["test_estimate", "test_outlook"],
     "programme": ["test_ingest", "test_programme", "test_commands", "test_audit", "test_store"],
 }
 PATIENCE = 5  # a mutant that takes so many times as long as the sound code loops for ever

@@ -1653,8 +1653,8 @@ KEYS = {
     "flagged",
     "recent": "first last",
     "histograms": "listed contacted waiting",
-    "several": "policy horizon windows people estimable why_not effective guessed estimate low high "
-    "difference difference_low difference_high",
+    "several": "policy horizon windows people estimable why_not effective guessed estimate low "
+    "high difference difference_low difference_high",
     "deeds": "round luck versions exchanged commitments eligibility corrected by replanned changed",
 }
 PLAIN = "people round_name states level findings entries wrong checkpoint days protected trial"

@@ -393,6 +393,7 @@ def test_ctrl_c_while_waiting_for_another_writer(small):
     assert "KeyboardInterrupt" in errors
 
 
+@pytest.mark.slow
 def test_an_output_that_is_full_or_knows_ascii_alone(tmp_path):
     well("init", "--sample", folder=tmp_path)
     command = [sys.executable, "-c", "from softfair.cli import main; main()", "check"]
@@ -415,6 +416,7 @@ def test_an_output_that_is_full_or_knows_ascii_alone(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_commit_and_draw_at_the_command_line(tmp_path):
     told = well("init", "--sample", "--seed", 2**100, folder=tmp_path)
     assert "hash of the seed: " in told
@@ -486,6 +488,7 @@ print(hashlib.sha256(np.array(parts).tobytes()).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_without_a_place_to_keep_kernels_everything_runs(tmp_path):
     """And the compiling run, the cached one and the one without a cache give the same bits."""
 

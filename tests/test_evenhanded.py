@@ -218,6 +218,7 @@ def test_scores_are_gains_plus_bonuses(S):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("S", [2, 3])
 def test_law_of_the_counts_by_enumeration(S):
     """Every path of states and actions of every arm, T = 3."""
@@ -494,6 +495,7 @@ def test_every_policy_is_held_to_the_bound():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
 @pytest.mark.parametrize(("name", "share"), [("synthetic", 0.1), ("cpap", 0.25)])
 def test_no_policy_we_have_exceeds_the_bound(name, share, gamma):

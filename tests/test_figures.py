@@ -99,6 +99,7 @@ def test_more_curves_than_can_be_told_apart_are_refused_by_name():
     assert not ax.lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [0.0, 2.0, 15.0])
 def test_labels_of_a_frontier_do_not_collide(shift):
     figure, axes = new_figure(columns=2)

@@ -198,6 +198,7 @@ def test_a_correction_supersedes_and_both_are_kept(programme):
         )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

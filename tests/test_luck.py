@@ -407,6 +407,7 @@ def test_a_beacon_draws_what_is_committed(light, chain):
             draw_plan(light, genuine, chain=chain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "said"),
     [

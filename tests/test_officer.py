@@ -655,6 +655,7 @@ def rows_of(database):
         }
 
 
+@pytest.mark.slow
 def test_a_backup_is_the_whole_programme(programme, server, tmp_path):
     plan, _ = make_plan(programme, NAME)
     with programme.writing() as writing:  # another one is writing, and is not waited for
@@ -728,6 +729,7 @@ def test_worksheets(programme, tmp_path):
 # Help.
 
 
+@pytest.mark.slow
 def test_help_has_defaults_and_examples():
     """Every command ends with examples that are commands; every option has its default."""
     listed = re.findall(r"^│ (\w+) ", shell.run("--help", COLUMNS="120").stdout, re.M)

@@ -347,6 +347,7 @@ UNCOVERED = {  # what no list follows from
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "column"),
     [

@@ -178,6 +178,7 @@ def test_the_public_contract(name):
     sf.testing.check_policy(POLICIES[name](), [COHORTS[world]() for world in COHORTS], k, T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_saved_policy_comes_back(name, tmp_path):
     """To the last digit, with and without a memory, from a file that is the same again."""
@@ -780,6 +781,7 @@ def test_what_simulation_calls_agrees_with_what_a_caller_sees(name):
 # ---- statistics ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_draws_come_as_often_as_inclusion_says(name):
     """N = 4000 draws: a frequency of mean p has sd sqrt(p (1 - p) / N).

@@ -313,6 +313,7 @@ def test_a_group_target_between_the_ends(small):
     assert between.outlook.lowest.share >= 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "complaint"),
     [

@@ -48,6 +48,7 @@ def scheduler():
         yield running.scheduler_address
 
 
+@pytest.mark.slow
 def test_readme_runs():
     ran = run((ROOT / "README.md").read_text(encoding="utf-8"), "README.md")
     assert ran["python"] > 0
@@ -67,6 +68,7 @@ def test_links_lead_somewhere(page):
     assert broken((ROOT / page).read_text(encoding="utf-8"), ROOT) == []
 
 
+@pytest.mark.slow
 def test_examples_of_the_help_are_words_that_the_program_takes():
     group = typer.main.get_command(app)
     seen = 0

@@ -213,6 +213,7 @@ def test_a_single_arm_is_solved_exactly():
 # ---- the equations ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.9, 1.0])
 @pytest.mark.parametrize("S", [2, 3])
 @pytest.mark.parametrize("own", [True, False])

@@ -894,6 +894,7 @@ def patterns(n, rng):
     yield "half negligible", np.where(np.arange(n) % 2 == 0, z, z - 60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("n", [32768, 50001, 300000])
 def test_on_threads_as_on_one(n, design):

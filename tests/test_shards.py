@@ -110,6 +110,7 @@ def test_the_mean_field_reads_shards_too(tmp_path):
     assert_same(answers(policy, cohort), answers(policy, in_memory(people)))
 
 
+@pytest.mark.slow
 def test_three_states_and_eight_columns(tmp_path):
     rng = np.random.default_rng(1)
     for S in (2, 3):

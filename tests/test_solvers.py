@@ -212,6 +212,7 @@ def test_bound_without_help_is_the_passive_chain_and_with_all_help_the_best_of_e
 # ---- brute force: nobody beats the bound ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [None, "states"])
 @pytest.mark.parametrize(
     ("n", "S"), [(2, 2), (3, 2), (4, 2), (5, 2), (2, 3), (3, 3), (4, 3), (5, 3)]

@@ -506,7 +506,7 @@ def test_a_wrong_password_and_a_silent_server(server, tmp_path):
     assert "check user and password" in text
     assert "s3cret" not in text
     refused(
-        lambda: fit(Store(url.replace("/programme_", "/no_such_")), NAME),
+        lambda: fit(Store(url.replace("/postgres?", "/no_such_one?")), NAME),
         "does not exist",
         "check the name",
     )

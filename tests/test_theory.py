@@ -343,11 +343,13 @@ def test_no_weights_on_a_grid_are_below_the_floor(design, floor):
 # All together.
 
 
+@pytest.mark.slow
 def test_every_verdict_is_as_expected(all_verdicts):
     assert {v.claim: v.verdict for v in all_verdicts} == EXPECTED
     assert len(all_verdicts) == len(EXPECTED) >= 12
 
 
+@pytest.mark.slow
 def test_fields_are_valid(all_verdicts):
     for v in all_verdicts:
         assert v.statement.endswith(".")
@@ -379,6 +381,7 @@ def test_same_seed_same_verdicts_and_quick_ones_agree():
     assert first != other
 
 
+@pytest.mark.slow
 def test_a_claim_that_fails_has_a_correction_that_holds(all_verdicts):
     outcome = {v.claim: v.verdict for v in all_verdicts}
     for claim, v in zip(theory.CLAIMS, all_verdicts, strict=True):
@@ -392,6 +395,7 @@ def test_a_claim_that_fails_has_a_correction_that_holds(all_verdicts):
             assert v.corrected == ""
 
 
+@pytest.mark.slow
 def test_claims_have_names_of_their_own_and_can_be_asked_for_alone(all_verdicts):
     assert [claim.id for claim in theory.CLAIMS] == [v.claim for v in all_verdicts]
     assert len({claim.id for claim in theory.CLAIMS}) == len(theory.CLAIMS)
@@ -403,6 +407,7 @@ def test_claims_have_names_of_their_own_and_can_be_asked_for_alone(all_verdicts)
         theory.verdicts(claims=["lemma-9"])
 
 
+@pytest.mark.slow
 def test_table(all_verdicts):
     rows = theory.table(all_verdicts)
     assert [row.claim for row in rows] == [v.claim for v in all_verdicts]
@@ -417,10 +422,12 @@ def test_table(all_verdicts):
 # Witnesses.
 
 
+@pytest.mark.slow
 def test_witnesses_recheck(all_verdicts):
     assert [v.claim for v in all_verdicts if not recheck(v)] == []
 
 
+@pytest.mark.slow
 def test_recheck_catches_a_wrong_verdict_side_or_margin(all_verdicts):
     for v in all_verdicts:
         if v.witness.get("episodes"):
@@ -509,6 +516,7 @@ def test_recheck_notices_what_was_tampered_with(all_verdicts, claim):
     assert deceived == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lie", [{"mean": 16.0}, {"standard_error": 0.02}, {"mean": 12.5, "standard_error": 0.04}]
 )
@@ -521,6 +529,7 @@ def test_a_consistent_lie_about_a_mean_is_noticed(all_verdicts, lie):
     assert not recheck(replace(v, witness=w, margin=w["left"] - w["right"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", ["theorem-2", "theorem-2-priced", "asymptotically-optimal"])
 def test_gains_of_the_last_decision_are_known(all_verdicts, claim):
     """Scaled, they rank the arms as before and change no side; but they are not the next gains."""
@@ -530,6 +539,7 @@ def test_gains_of_the_last_decision_are_known(all_verdicts, claim):
     assert not recheck(replace(v, witness={**v.witness, "gains": [*earlier, scaled]}))
 
 
+@pytest.mark.slow
 def test_recheck_of_lemma_3_depends_on_the_arm(all_verdicts):
     (v,) = (v for v in all_verdicts if v.claim == "lemma-3")
     s = v.witness["s"]
@@ -556,6 +566,7 @@ def subsidy_advantage(w, m, h):
     return Q[1, w["s"]] - Q[0, w["s"]]
 
 
+@pytest.mark.slow
 def test_theorem_1_witness(witness):
     """Between the two indices acting is best with fewer decisions left, resting with more."""
     w = witness["theorem-1"]
@@ -570,6 +581,7 @@ def test_theorem_1_witness(witness):
     assert (alone.verdict, alone.witness["decisions_left"]) == ("fails", [2, 3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", ["theorem-2", "theorem-2-priced"])
 def test_theorem_2_witness(witness, claim):
     w, n = witness[claim], 4
@@ -590,6 +602,7 @@ def test_theorem_2_witness(witness, claim):
     assert w["right"] < 0.96
 
 
+@pytest.mark.slow
 def test_no_index_witness(witness):
     """With i and j in the same states, the states of others turn the best set from i to j."""
     w = witness["theorem-2-any-index"]
@@ -604,6 +617,7 @@ def test_no_index_witness(witness):
     assert i not in best_two
 
 
+@pytest.mark.slow
 def test_sets_witness(witness):
     w = witness["theorem-3-sets-successive"]
     q = np.exp(w["log_weights"]) / np.exp(w["log_weights"]).sum()
@@ -617,6 +631,7 @@ def test_sets_witness(witness):
     assert math.isclose(pair[low] - pair[high], w["left"] - w["right"], rel_tol=1e-9)
 
 
+@pytest.mark.slow
 def test_true_values_witness(witness):
     w = witness["theorem-3-true-values"]
     Q = exact(w)[w["t"]][:, at(w["s"])]
@@ -636,6 +651,7 @@ def test_appendix_product_of_a_few_arms_by_enumeration():
     assert total > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "claim",
     [
@@ -676,6 +692,7 @@ def test_conjecture_fails_in_a_single_decision_with_gaps_of_one():
     assert loss < eta_sharp(3, 2, c)
 
 
+@pytest.mark.slow
 def test_successive_arm_order_by_enumeration(witness):
     w = witness["theorem-3-arms-successive"]
     weight, chance = np.exp(w["log_weights"]), np.zeros(6)
@@ -701,6 +718,7 @@ def test_both_implementations_of_algorithm_1_agree_on_average():
     assert (error < 0.1).all()
 
 
+@pytest.mark.slow
 def test_algorithm_1_exceeds_the_optimum(witness):
     w = witness["theorem-4-above-algorithm-1"]
     assert np.allclose(w["p"], datasets.synthetic(4, seed=35).p)
@@ -717,6 +735,7 @@ def test_algorithm_1_exceeds_the_optimum(witness):
     assert np.mean(sums) > optimum + 3 * np.std(sums, ddof=1) / math.sqrt(20)
 
 
+@pytest.mark.slow
 def test_algorithm_1_is_less_fair_than_the_priced_solver(witness):
     """Shares of pairs at n = 5, k = 2, T = 6, c = 3: 3.4 % and 2.4 %."""
     shares = [
@@ -726,6 +745,7 @@ def test_algorithm_1_is_less_fair_than_the_priced_solver(witness):
     assert [round(100 * share, 1) for share in shares] == [3.4, 2.4]
 
 
+@pytest.mark.slow
 def test_larger_c_witness(witness):
     """The two policies of the witness, evaluated by the joint programme."""
     w = witness["larger-c-algorithm-1"]
@@ -738,6 +758,7 @@ def test_larger_c_witness(witness):
     assert values[1] < values[0] - 0.05
 
 
+@pytest.mark.slow
 def test_the_priced_policy_is_near_the_certificate_in_the_fluid(witness):
     w = witness["asymptotically-optimal"]
     cohort = Cohort.two_state(w["p"])

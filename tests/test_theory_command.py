@@ -209,6 +209,7 @@ def answer(verdict) -> str:
         return str(refusal)
 
 
+@pytest.mark.slow
 def test_every_entry_of_every_witness_can_be_missing_or_absurd_without_a_traceback():
     """Whatever is put in the place of an entry, the answer is yes, no or a refusal in one line."""
     quick = [claim for claim in theory.CLAIMS if not claim.id.endswith("algorithm-1")]

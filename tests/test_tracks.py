@@ -185,6 +185,7 @@ class Programme(RuleBasedStateMachine):
             self.database.engine.dispose()
 
 
+@pytest.mark.slow
 def test_after_any_sequence_of_imports_records_and_corrections(url, request, tmp_path):
     numbers = itertools.count()
     embedded = "://" not in url
