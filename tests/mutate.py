@@ -51,7 +51,27 @@ ROOMS = {
         "test_simulation",
     ],
     "estimate": ["test_estimate", "test_outlook"],
-    "programme": ["test_ingest", "test_programme", "test_commands", "test_audit", "test_store"],
+    "programme": [
+        "test_audit",
+        "test_chain",
+        "test_commands",
+        "test_doors",
+        "test_evenhanded_programme",
+        "test_ingest",
+        "test_luck",
+        "test_memory",
+        "test_officer",
+        "test_outlook",
+        "test_plans",
+        "test_programme",
+        "test_promise_programme",
+        "test_records",
+        "test_reserve_programme",
+        "test_several",
+        "test_store",
+        "test_tracks",
+        "test_trial",
+    ],
 }
 PATIENCE = 5  # a mutant that takes so many times as long as the sound code loops for ever
 #: Every run of the tests is a fork of one process that has loaded the libraries.

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import fields
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.optimize import minimize
 from worlds import cpap_people, recorded
 
 import softfair as sf
@@ -33,7 +36,7 @@ from softfair.estimate import (
 )
 from softfair.estimate.columns import design_of
 from softfair.estimate.constraint import project
-from softfair.estimate.histories import LONGEST_GAP
+from softfair.estimate.histories import LONGEST_GAP, Histories
 from softfair.estimate.persons import _quantile
 from softfair.estimate.population import Fit, Form, law_at, normal_points
 from softfair.kernels.threads import get_threads, set_threads
@@ -613,3 +616,80 @@ def test_bad_counts_are_refused(counts, options, said):
 @pytest.fixture
 def rng():
     return np.random.default_rng(20)
+
+
+# What the parts of the estimate do
+
+
+def test_histories_of_some_then_of_others_are_those_of_all():
+    rng = np.random.default_rng(11)
+    n, weeks = 12, 9
+    person, rounds = np.divmod(np.arange(n * weeks), weeks)
+    state, contacted = rng.integers(-1, 2, n * weeks), rng.integers(-1, 2, n * weeks)
+    whole = read_histories(person, rounds, state, contacted, n=n, S=2)
+    parts = []
+    for low, high in ((0, 5), (5, 6), (6, 12)):
+        here = (person >= low) & (person < high)
+        rows = (person[here] - low, rounds[here], state[here], contacted[here])
+        parts.append(read_histories(*rows, n=high - low, S=2))
+    joined = Histories.joined(parts)
+    for part in fields(Histories):
+        np.testing.assert_array_equal(getattr(joined, part.name), getattr(whole, part.name))
+
+
+def test_scales_are_the_likeliest_of_a_quadratic_likelihood():
+    """Against a search over the evidence written down with explicit determinants."""
+    rng = np.random.default_rng(12)
+    half, free, group = 2, 4, np.array([0, 1, 1])
+    others, size = 3, 3 + free * len(group)
+    where = np.arange(others, size)
+    root = rng.normal(size=(size, 2 * size))
+    z = rng.normal(size=size)
+    z[where[: half * 3]] *= 4  # of chances more than of effects
+    old = np.full(size, 0.3)
+    form = SimpleNamespace(
+        parts={"by_column": (where, (free, 3))}, half=half, free=free, prior=(0.0, old)
+    )
+    second = np.eye(size) + root @ root.T / size
+    mode = fitting._Mode(SimpleNamespace(form=form), z, second, None, None, 0.0)
+    found = np.array(mode.scales(group))  # [3, 2]
+
+    L = second - np.eye(size)
+    b = z + L @ z
+
+    def minus_evidence(log_sd):  # [4]: of chances by group, then of effects by group
+        s = np.ones(size)
+        for j in range(free):
+            for column, of_group in enumerate(group):
+                sd = math.exp(log_sd[2 * (j >= half) + of_group])
+                s[others + 3 * j + column] = sd / 0.3
+        A = L + np.diag(s**-2)
+        _, log_det = np.linalg.slogdet(A)
+        return -(b @ np.linalg.solve(A, b) - log_det) / 2 + np.log(s).sum()
+
+    low, high = math.log(fitting.LEAST_SCALE), math.log(fitting.MOST_SCALE)
+    best = minimize(
+        minus_evidence, np.full(4, -1.0), method="Nelder-Mead", bounds=[(low, high)] * 4,
+        options={"xatol": 1e-7, "fatol": 1e-12, "maxiter": 20_000, "maxfev": 20_000},
+    )  # fmt: skip
+    wanted = np.exp(best.x).reshape(2, 2)
+    assert len(set(np.round(wanted.ravel(), 6))) == 4  # a mix-up of two would show
+    np.testing.assert_allclose(found, wanted[:, group].T, rtol=1e-3)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_of_many_columns_those_that_tell_are_used(monkeypatch, sign):
+    """Whether they raise chances or lower them."""
+    monkeypatch.setattr(fitting, "MOST_NUMBERS", 1)
+    rng = np.random.default_rng(13)
+    n, weeks = 150, 6
+    x = rng.normal(size=n)
+    chance = 1 / (1 + np.exp(-sign * 2 * x))
+    state = (rng.random((n, weeks)) < chance[:, None]).astype(np.int64)
+    person, rounds = np.divmod(np.arange(n * weeks), weeks)
+    read = read_histories(person, rounds, state.ravel(), np.zeros(n * weeks, int), n=n, S=2)
+    columns = {"a": rng.normal(size=n), "x": x, "b": rng.normal(size=n)}
+    (told,) = estimate(read, columns=columns, classes=1).columns
+    assert told.column == "x"
+    assert sign * told.without.value > 0
+    assert told.without.told

@@ -17,7 +17,7 @@ __all__ = ["LONGEST_GAP", "Histories"]
 #: forgotten by then, for everybody who leaves each state once in a dozen rounds.
 LONGEST_GAP = 60
 DIGITS = 30  # contacts of a gap that one code holds
-NOTHING, OPEN = -2, -1
+NOTHING = -2
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Histories:
     gap_of : ndarray of int64, [n + 1]
         Gaps ``gap_of[i]`` to ``gap_of[i + 1] - 1`` are those of person i.
     gap_first, gap_last : ndarray of int64, [g]
-        The states before and after each gap; OPEN if none was seen.
+        The states before and after each gap; -1 if none was seen.
     act_of : ndarray of int64, [g + 1]
         Entries ``act_of[j]`` to ``act_of[j + 1] - 1`` of ``acts`` are those of gap j.
     acts : ndarray of int64

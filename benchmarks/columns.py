@@ -1,0 +1,157 @@
+"""How much of a plan's gain is kept when people are known by their columns and a short history.
+
+The law of the people, written down here: with x the standardised columns of a person (three
+numbers, and a village of four), z independent normal noise and r the share of the variance that
+columns tell,
+
+    logit of the good state next, not contacted, from state s:  u_s = U_s + .9 (sqrt(r) b_s . x
+                                                                     + sqrt(1 - r) z_s)
+    what a contact adds to it:                                  d_s = .8 + .8 (sqrt(r) e_s . x
+                                                                     + sqrt(1 - r) z_{2 + s})
+
+with U = (-1.2, 1.0) and directions b_s, e_s of length one, drawn once. People have lived thirty
+weeks without contacts before the first one on record; a tenth of them is contacted each week, at
+random. Of eight columns that the programme knows four have no meaning.
+
+A plan for T = 20 rounds and k = n / 10 is made from what is believed of the people, at the c at
+which it is as even as SoftFair(c=10) from the truth, and simulated on the true people. What it
+gains over contacting nobody is given as a share of what the plan from the truth gains: with
+columns, without them, and by the exact posterior mean, computed from the law above, its first
+states and the columns (which no programme knows), by weighting ATOMS draws of z for each person.
+
+    python -m benchmarks.columns [cohorts]
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from numpy.typing import NDArray
+
+import softfair as sf
+from softfair.estimate import estimate, read_histories
+
+from .estimation import STEEPER, outcome
+
+N, T, RUNS, ATOMS = 1000, 20, 100, 4000
+BASE, EFFECT, SPREAD, EFFECT_SPREAD = np.array([-1.2, 1.0]), 0.8, 0.9, 0.8
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class People:
+    """People of the law above."""
+
+    def __init__(self, share: float, seed: int) -> None:
+        rng = np.random.default_rng([21, seed])
+        directions = np.random.default_rng(20).normal(size=(4, 6))
+        village = rng.integers(0, 4, N)
+        numbers = rng.normal(size=(3, N))
+        dummies = (village == np.arange(1, 4)[:, None]) - 0.25
+        x = np.vstack([numbers, dummies / np.sqrt(0.25 * 0.75)])  # [6, N]
+        self.told = directions @ x
+        self.told /= self.told.std(axis=1, keepdims=True)  # [4, N]: u_0, u_1, d_0, d_1
+        self.share = share
+        self.columns = {
+            **{f"x{j}": one for j, one in enumerate(numbers)},
+            "village": np.array(["abcd"[v] for v in village]),
+            **{f"noise{j}": rng.normal(size=N) for j in range(3)},
+            "worker": np.array([f"w{v}" for v in rng.integers(0, 5, N)]),
+        }
+        self.p = self.chances(self.told, rng.normal(size=(4, N)))  # [N, 2, 2]
+
+    def chances(self, told: Floats, z: Floats) -> Floats:
+        """p [..., 2, 2] by action and state, from what columns tell and noise z, [4, ...]."""
+        mixed = np.sqrt(self.share) * told + np.sqrt(1 - self.share) * z
+        u = BASE.reshape(2, *[1] * (mixed.ndim - 1)) + SPREAD * mixed[:2]
+        logit = np.stack([u, u + EFFECT + EFFECT_SPREAD * mixed[2:]])  # [2, 2, ...]
+        return np.moveaxis(1 / (1 + np.exp(-logit)), (0, 1), (-2, -1))
+
+
+def settled(p: Floats) -> Floats:
+    """Chance of the good state after thirty weeks without a contact; p [..., 2, 2]."""
+    good = np.full(p.shape[:-2], 0.5)
+    for _ in range(30):
+        good = good * p[..., 0, 1] + (1 - good) * p[..., 0, 0]
+    return good
+
+
+def history(p: Floats, weeks: int, seed: int) -> tuple[Ints, Ints]:
+    """States [N, weeks + 1] and contacts [N, weeks]."""
+    rng = np.random.default_rng([22, seed, weeks])
+    state = np.empty((N, weeks + 1), np.int64)
+    contacted = (rng.random((N, weeks)) < 0.1).astype(np.int64)
+    state[:, 0] = rng.random(N) < settled(p)
+    for week in range(weeks):
+        chance = p[np.arange(N), contacted[:, week], state[:, week]]
+        state[:, week + 1] = rng.random(N) < chance
+    return state, contacted
+
+
+def exact_posterior(people: People, state: Ints, contacted: Ints) -> Floats:
+    """Posterior means p [N, 2, 2] under the law."""
+    z = np.random.default_rng(23).normal(size=(4, ATOMS))
+    weeks = contacted.shape[1]
+    moves = np.zeros((N, 2, 2, 2), np.int64)
+    person = np.repeat(np.arange(N), weeks)
+    np.add.at(moves, (person, contacted.ravel(), state[:, :-1].ravel(), state[:, 1:].ravel()), 1)
+    means = np.empty((N, 2, 2))
+
+    for i in range(N):
+        p = people.chances(people.told[:, i, None], z)  # [ATOMS, 2, 2]
+        good = settled(p)
+        log_weight = np.log(good if state[i, 0] else 1 - good)
+        log_weight += np.sum(moves[i, ..., 1] * np.log(p), axis=(1, 2))
+        log_weight += np.sum(moves[i, ..., 0] * np.log1p(-p), axis=(1, 2))
+        weight = np.exp(log_weight - log_weight.max())
+        means[i] = np.einsum("l,las->as", weight, p) / weight.sum()
+    return means
+
+
+def kept(people: People, weeks: int, seed: int) -> tuple[float, float, float]:
+    """Shares of the gain kept: with columns, without, by the exact posterior."""
+    state, contacted = history(people.p, weeks, seed)
+    person, round_ = np.divmod(np.arange(N * (weeks + 1)), weeks + 1)
+    unknown = np.full((N, 1), -1)
+    read = read_histories(
+        person, round_, state.ravel(), np.hstack([contacted, unknown]).ravel(), n=N, S=2
+    )
+    truth = sf.Cohort(full(people.p), start=state[:, -1])
+    k = N // 10
+    none = float(sf.simulate(sf.NoIntervention().fit(truth, k, T), RUNS, seed).totals.mean())
+    best, evenness = outcome(truth, truth, k, T, STEEPER[0], RUNS, seed)
+
+    def share(P: Floats) -> float:
+        believed = sf.Cohort(P, start=state[:, -1])
+        tried = [outcome(truth, believed, k, T, c, RUNS, seed) for c in STEEPER]
+        reward, entropy = np.array(tried[::-1]).T
+        return float((np.interp(evenness, entropy, reward) - none) / (best - none))
+
+    return (
+        share(estimate(read, columns=people.columns).P),
+        share(estimate(read).P),
+        share(full(exact_posterior(people, state, contacted))),
+    )
+
+
+def full(p: Floats) -> Floats:
+    """P [..., 2, 2, 2] from chances p [..., 2, 2] of the good state."""
+    return np.stack([1 - p, p], axis=-1)
+
+
+if __name__ == "__main__":
+    cohorts = int(sys.argv[1]) if len(sys.argv) > 1 else 4
+    print("share of the gain kept, %: with columns, without, exact posterior; short of it")
+    for share_told in (0.0, 0.5, 1.0):
+        for weeks_known in (4, 10, 30):
+            found = 100 * np.array(
+                [kept(People(share_told, seed), weeks_known, seed) for seed in range(cohorts)]
+            )
+            told, without, exact = found.mean(axis=0)
+            error = (found[:, 2] - found[:, 0]).std(ddof=1) / np.sqrt(cohorts)
+            print(
+                f"columns tell {share_told:4.0%}, {weeks_known:2d} weeks: {told:5.1f} "
+                f"{without:5.1f} {exact:5.1f}; {exact - told:4.1f} +- {2 * error:.1f} points",
+                flush=True,
+            )
