@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
+import itertools
 import multiprocessing
 import os
 import pickle
@@ -115,8 +116,8 @@ def annotated(source: str) -> set[tuple[int, int]]:
     return places
 
 
-def mutants(file: Path, luck: random.Random) -> Iterator[Mutant]:
-    """One mutant at each place of a file, in random order."""
+def places(file: Path, luck: random.Random) -> Iterator[tuple[Path, int, str, int]]:
+    """A file, a line, an operator and which of its occurrences it is, at each place of a file."""
     source = (ROOT / file).read_text(encoding="utf-8")
     silent = annotated(source)
     by_place: dict[tuple[int, int], list[tuple[str, int]]] = {}
@@ -129,13 +130,18 @@ def mutants(file: Path, luck: random.Random) -> Iterator[Mutant]:
         for occurrence, place in enumerate(starts):
             if place not in silent:
                 by_place.setdefault(place, []).append((name, occurrence))
-    places = sorted(by_place)
-    luck.shuffle(places)
-    for place in places:
-        name, occurrence = luck.choice(by_place[place])
+    for (line, _), operators in sorted(by_place.items()):
+        yield file, line, *luck.choice(operators)
+
+
+def mutant_at(file: Path, line: int, name: str, occurrence: int) -> Mutant | None:
+    """The mutant; None where the operator cannot make one."""
+    source = (ROOT / file).read_text(encoding="utf-8")
+    try:
         code = mutate_code(source.encode(), get_operator(name)(), occurrence)
-        if code is not None:
-            yield Mutant(file, place[0], name, code)
+    except AttributeError:  # Cosmic Ray knows no exceptions of another module: except a.b
+        return None
+    return None if code is None else Mutant(file, line, name, code)
 
 
 def files_of(room: str) -> list[Path]:
@@ -290,8 +296,10 @@ def main() -> None:
     os.environ["NUMBA_NUM_THREADS"] = "1"
     WARM.set_forkserver_preload(["__main__", *LIBRARIES])
     luck = random.Random(given.seed)
-    every = [mutant for file in files_of(given.room) for mutant in mutants(file, luck)]
-    chosen = luck.sample(every, min(given.sample, len(every)))
+    every = [place for file in files_of(given.room) for place in places(file, luck)]
+    luck.shuffle(every)
+    made = (mutant for place in every if (mutant := mutant_at(*place)) is not None)
+    chosen = list(itertools.islice(made, given.sample))
     with tempfile.TemporaryDirectory() as folder:
         copies: queue.Queue[Path] = queue.Queue()
         for worker in range(given.workers):
