@@ -693,3 +693,16 @@ def test_of_many_columns_those_that_tell_are_used(monkeypatch, sign):
     assert told.column == "x"
     assert sign * told.without.value > 0
     assert told.without.told
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_each_end_of_an_interval_leaves_out_half_of_the_rest(level):
+    """Of the joint draws: 39 of 200 people with four chances, within a fifth of the share."""
+    p = np.random.default_rng(14).beta(2, 2, size=(200, 2, 2))
+    read = read_histories(*recorded(p, 10, 0, contacted=0.5), n=200, S=2)
+    fitted = estimate(read, level=level, classes=1)
+    tail = (1 - level) / 2
+    above = np.mean(fitted.draws[..., 0] > fitted.high[..., 1])
+    below = np.mean(fitted.draws[..., 0] < fitted.low[..., 1])
+    assert above == pytest.approx(tail, rel=0.2)
+    assert below == pytest.approx(tail, rel=0.2)
