@@ -24,7 +24,7 @@ from .budget import Budget, Steps, balance, sample_of
 from .priced import hard_multiplier, learning_multiplier
 from .values import Info
 
-__all__ = ["PromisedValues", "promised_bound", "solve_promised"]
+__all__ = ["Pass", "PromisedValues", "promised_bound", "solve_promised"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,7 +34,7 @@ SURE, TINY = 700.0, 1e-300  # log-odds of what is certain; the least chance that
 
 
 @dataclass(frozen=True)
-class _Pass:
+class Pass:
     """One pass over arms that carry the promise, see :func:`softfair.solvers.budget.sweep`."""
 
     W: int  # 0: no deadline
@@ -159,7 +159,7 @@ def solve_promised(
         theta = _lottery(np.broadcast_to(begin, cohort.n), steps.k, W)
         info = Info("priced", multiplier, 0.0, TOLERANCE, 0)
         return PromisedValues(cohort, gamma, theta, 0.0, rule, W, floor, info)
-    one_pass = _Pass(W, floor, begin)
+    one_pass = Pass(W, floor, begin)
     solution = balance(cohort, k, horizon, gamma, multiplier, rule, TOLERANCE, one_pass)
     info = Info("priced", multiplier, solution.residual, TOLERANCE, solution.passes)
     if not info.converged:
@@ -212,7 +212,7 @@ def promised_bound(
     True
     """
     refuse_costs(cohort, "a promise")
-    one_pass = _Pass(W, floor, np.array([max(W, 1)]))
+    one_pass = Pass(W, floor, np.array([max(W, 1)]))
     sample, c = sample_of(cohort), hard_multiplier(cohort)
     steps, price = Steps.of(k, horizon, cohort.n, 0.0), np.zeros(horizon)
     if steps.open.any():
