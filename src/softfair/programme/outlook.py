@@ -315,7 +315,7 @@ class SiteCohort:
         assert isinstance(fitted.values, PriceValues | BonusValues)
         return Solved(fitted.values, fitted.bonus, fitted.mu)
 
-    def values(self, c: float) -> PriceValues | BonusValues | PromisedValues:
+    def values(self, c: float) -> PriceValues | BonusValues | PromisedValues | SharedValues:
         """Gains and prices at multiplier c, without evenness."""
         return self.solved(c).values
 

@@ -155,7 +155,8 @@ class Kept:
             Numbers of those in its draw, and of all who are in the programme there.
         """
         if not self.promise.wait:
-            k, groups = min(site.capacity, len(in_draw)), ()
+            k = min(site.capacity, len(in_draw))
+            groups: tuple[Quota, ...] = ()
             if self.promise.grouped and k:
                 groups = self.belonging.quotas(self.promise, in_draw, k)
             return Terms(floor=self.promise.chance, site=site.name, groups=groups)
