@@ -62,12 +62,7 @@ def relaxed(n: int, k: int, quotas: Sequence[Quota]) -> list[Relaxed]:
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
-    small = [quota.most == 1 and quota.least == 0 for quota in quotas]
-    times = np.zeros(n, np.int64)
-    for quota in itertools.compress(quotas, small):
-        times[np.asarray(quota.arms, np.int64)] += 1
-    if (times > 1).any():  # an arm in two of them: bounds like any other
-        small = [False] * len(quotas)
+    small = _households(n, quotas)
     single = list(itertools.compress(quotas, small))
     wide = [(j, quota) for j, quota in enumerate(quotas) if not small[j]]
     member = np.zeros((len(wide), n), bool)
@@ -122,3 +117,12 @@ def relaxed(n: int, k: int, quotas: Sequence[Quota]) -> list[Relaxed]:
             asked = int(quota.most or 0)
             out.append(Relaxed(j, name, asked, asked + int(short[G + g]), False))
     return out
+
+
+def _households(n: int, quotas: Sequence[Quota]) -> list[bool]:
+    """Which quotas are of sets of which at most one arm may be taken, no arm in two of them."""
+    small = [quota.most == 1 and quota.least == 0 for quota in quotas]
+    times = np.zeros(n, np.int64)
+    for quota in itertools.compress(quotas, small):
+        times[np.asarray(quota.arms, np.int64)] += 1
+    return [False] * len(quotas) if (times > 1).any() else small
