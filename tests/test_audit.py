@@ -1630,7 +1630,7 @@ def test_the_page_stands_alone_names_nobody_and_escapes(tmp_path):
 KEYS = {
     "rounds": "round version c in_draw capacity listed recorded contacted reached not_reached "
     "not_recorded off_list arranged opted_out_contacted no_site called called_reached overrides "
-    "wait least by_promise longest_off lowest",
+    "wait least by_promise longest_off lowest shares shares_broken",
     "lists": "from to in_draw expected low high listed z p reached_share reached_low reached_high "
     "off_list",
     "lists_test": "chi_square freedom p impossible",

@@ -186,6 +186,20 @@ def test_no_password_in_a_message_and_no_file_of_that_name(address, tmp_path, mo
     assert list(tmp_path.iterdir()) == []
 
 
+def test_no_password_in_a_complaint_about_arguments(tmp_path):
+    """An address that was split by the shell, or given where no address belongs."""
+    for words in (
+        ("check", "--db", "host=h", "password=s3cret"),
+        ("check", "postgresql://user:s3cret@host/name"),
+        ("export", "user:s3cret@host/name"),
+        ("postgresql://user:s3@cret@host/name",),
+    ):
+        done = run(*words, folder=tmp_path)
+        assert done.returncode == 2
+        assert "s3" not in done.stderr + done.stdout
+        assert "cret" not in done.stderr + done.stdout
+
+
 def test_paths_that_look_a_little_like_addresses(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("me@work.db", "a=b.sqlite", "plain", "north:south.db"):

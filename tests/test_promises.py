@@ -20,7 +20,13 @@ from softfair.errors import InvalidInput
 from softfair.kernels import waiting
 from softfair.kernels.rules import RuleCode
 from softfair.policies import promised
-from softfair.policies.promised import deadline_quotas, raised
+from softfair.policies.promised import (
+    check_promise,
+    deadline_quotas,
+    kept_chances,
+    places_for_deadlines,
+    raised,
+)
 from softfair.solvers import promised_bound, solve_priced, solve_promised, upper_bound
 
 
@@ -120,14 +126,76 @@ def test_prices_balance_a_large_cohort_whose_deadlines_differ():
     assert values.info.converged
 
 
-def test_deadlines_can_take_every_place():
-    """Why a wait and a floor are not promised together: at n = k W the others have no chance."""
+def test_deadlines_may_not_take_every_place_beside_a_floor():
+    """Without a floor the others can have no chance; with one, so many places are left to them.
+
+    n = 12, k = 4, floor 1/6: if m are due, 4 - m >= (12 - m) / 6 for m <= 2, so W >= 6 serves.
+    """
     cohort = sf.datasets.synthetic(n=4, seed=0)
     fitted = sf.SoftFair(c=1.0, max_wait=2).fit(cohort, k=2, horizon=4)
     left = np.array([[1, 1, 2, 2]])
     assert fitted.inclusion(1, [0] * 4, left).tolist() == [1, 1, 0, 0]
-    with pytest.raises(InvalidInput, match="every place of a decision"):
-        sf.SoftFair(max_wait=5, floor=0.01)
+    assert places_for_deadlines(12, 4, 1 / 6) == 2
+    check_promise(12, 4, 6, 1 / 6)
+    with pytest.raises(
+        sf.Infeasible, match="leaves 2 places a decision for deadlines, but 12 > 10"
+    ):
+        check_promise(12, 4, 5, 1 / 6)
+
+
+def test_the_best_law_with_deadlines_and_a_floor():
+    """Greatest expected gain plus entropy / c over laws on the sets that keep both, by enumeration.
+
+    Six arms, two places; one of {0, 1} is due within two, so at least one of them now. The law of
+    the 9 allowed pairs is found by a general solver, and its chances are those of the draw.
+    """
+    from scipy.optimize import minimize
+
+    gain, c, floor = np.array([0.1, 0.0, 0.9, 0.4, -0.2, -0.8]), 3.0, 0.15
+    sets = [H for H in itertools.combinations(range(6), 2) if set(H) & {0, 1}]
+    inside = np.array([[i in H for H in sets] for i in range(6)], float)
+    worth = gain @ inside
+
+    def loss(p):
+        return -(worth @ p) + (p * np.log(p)).sum() / c
+
+    found = minimize(
+        loss, np.full(len(sets), 1 / len(sets)), bounds=[(1e-12, 1)] * len(sets), method="SLSQP",
+        constraints=[
+            {"type": "eq", "fun": lambda p: p.sum() - 1},
+            {"type": "ineq", "fun": lambda p: inside @ p - floor},
+        ],
+        options={"ftol": 1e-14, "maxiter": 500},
+    )  # fmt: skip
+    must = np.zeros(6, bool), [sf.quotas.Quota([0, 1], 1)]
+    chance = kept_chances(gain, c, 2, floor, *must)
+    np.testing.assert_allclose(chance, inside @ found.x, atol=1e-5)
+    assert chance.min() >= floor
+    assert (chance < floor * 1.0001).any()  # it binds
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32))
+def test_a_wait_and_a_floor_are_kept_together(seed):
+    """Any gains at every decision; whoever is due is helped, and nobody's chance is below f."""
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(3, 9)), int(rng.integers(2, 4))
+    k = min(k, n - 1)
+    floor = float(rng.uniform(0, 0.9)) * (k - 1) / n
+    W = -(-n // places_for_deadlines(n, k, floor))
+    left = np.full(n, W)
+    for _ in range(3 * W):
+        now, more = deadline_quotas(left, places_for_deadlines(n, k, floor))
+        chance = kept_chances(rng.normal(size=n), 4.0, k, floor, now, more)
+        assert chance.min() >= floor
+        assert (chance[left == 1] == 1).all()
+        assert left.min() >= 1
+        others = np.flatnonzero(~now)
+        z = rng.normal(size=len(others)) * 5  # any set that keeps the quotas may be drawn
+        drawn = others[sf.quotas.draw(z, k - int(now.sum()), more, rng)]
+        left -= 1
+        left[now] = W
+        left[drawn] = W
 
 
 def test_a_deadline_after_the_end_changes_nothing():
@@ -318,7 +386,6 @@ def test_more_gain_and_less_time_never_lower_a_chance():
         (lambda: sf.SoftFair(max_wait=5, design="successive"), "need solver='priced'"),
         (lambda: sf.SoftFair(floor=0.1, solver="paper"), "need solver='priced'"),
         (lambda: sf.SoftFair(floor=1.5), "floor is 1.5; give a chance between 0 and 1"),
-        (lambda: sf.SoftFair(floor=0.1, max_wait=5), "promise one of them"),
         (
             lambda: sf.SoftFair(floor=0.3).fit(sf.datasets.synthetic(n=10, seed=0), 2, 5),
             "n floor <= k, but 10 * 0.3 > 2; take floor=0.2 or less, or k=3 or more",

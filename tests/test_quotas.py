@@ -204,7 +204,6 @@ def test_large_draws_agree_with_their_chances():
 @pytest.mark.parametrize(
     ("quotas", "says"),
     [
-        ([Quota([0, 1], 1, name="north"), Quota([1, 2], 1, name="old")], "north and old cross"),
         ([Quota([0, 0], 1)], "set 0 names an arm twice"),
         ([Quota([0, 9], 1)], "set 0[1] is 9 (1 of 2 entries are wrong)"),
         ([Quota([0, 1], -1)], "least of set 0 is -1"),
@@ -219,15 +218,165 @@ def test_what_cannot_be_used_is_refused(quotas, says):
 @pytest.mark.parametrize(
     ("quotas", "says"),
     [
-        ([Quota([0, 1], 3, name="north")], "north: it should have at least 3, but no more than 2"),
-        (
-            [Quota([0, 1], 2, name="a"), Quota([2, 3], 1, name="b")],
-            "all arms: its parts need at least 3, but it may have 2; allow 3, or ask for 1 fewer",
-        ),
-        ([Quota([0, 1, 2], 0, 0, name="a")], "all arms: it should have at least 2, but no more"),
+        ([Quota([0, 1], 3, name="north")], "north at least 2 instead of 3"),
+        ([Quota([0, 1], 2, name="a"), Quota([2, 3], 1, name="b")], "at least"),
+        ([Quota([0, 1, 2], 0, 0, name="a")], "a at most 1 instead of 0"),
+        ([Quota([0, 1], 2, name="a"), Quota([1, 2], 0, 0, name="b")], "no 2 of 4 arms keep all"),
+        ([Quota([0, 1, 2, 3], most=1)], "2 arms cannot be drawn with at most one of each of 1"),
     ],
 )
 def test_what_no_draw_can_keep_is_refused(quotas, says):
     with pytest.raises(Infeasible) as caught:
         sf.quotas.draw(np.zeros(4), 2, quotas, np.random.default_rng(0))
     assert says in str(caught.value)
+
+
+# ---- sets that cross ----
+
+
+@st.composite
+def crossing_problems(draw, most_arms=8):
+    """Log-weights, k, and bounds on any sets: columns that cross, and households."""
+    n = draw(st.integers(2, most_arms))
+    k = draw(st.integers(0, n))
+    z = np.array(draw(st.lists(st.floats(-30, 30), min_size=n, max_size=n)))
+    quotas = []
+    for _ in range(draw(st.integers(1, 3))):  # a column of up to three values
+        codes = np.array(draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
+        for value in range(draw(st.integers(1, 3))):
+            arms = np.flatnonzero(codes == value)
+            least = draw(st.integers(0, (len(arms) + 1) // 2))
+            most = draw(st.one_of(st.none(), st.integers(max(least, len(arms) // 2), n)))
+            quotas.append(Quota(arms, least, most, name=f"set {len(quotas)}"))
+    houses = np.array(draw(st.lists(st.integers(0, n), min_size=n, max_size=n)))
+    if draw(st.booleans()):
+        quotas += [Quota(np.flatnonzero(houses == h), most=1) for h in np.unique(houses)]
+    return z, k, quotas
+
+
+def test_two_columns_of_two():
+    """Four arms, one of each kind; one woman and one of the north among the two: 2 pairs of 6.
+
+    Arms are north/south times woman/man; pairs with one woman and one of the north are
+    {north woman, south man} and {north man, south woman}, of weights 1 * 4 and 2 * 3.
+    """
+    north, women = Quota([0, 1], 1, 1), Quota([0, 2], 1, 1)
+    chances = sf.quotas.inclusion(np.log([1.0, 2, 3, 4]), 2, [north, women])
+    np.testing.assert_allclose(chances, [0.4, 0.6, 0.6, 0.4], rtol=1e-12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(crossing_problems())
+def test_sets_may_cross(problem):
+    """Chances against enumeration; what no set keeps is refused with a relaxation that is kept."""
+    z, k, quotas = problem
+    law = law_of(z, k, quotas)
+    if not law:
+        with pytest.raises(Infeasible):
+            sf.quotas.inclusion(z, k, quotas)
+        return
+    chances = sf.quotas.inclusion(z, k, quotas)
+    np.testing.assert_allclose(chances, chances_of(law, len(z)), atol=1e-9)
+    assert chances.sum() == pytest.approx(k, abs=1e-9)
+    for seed in range(3):
+        arms = sf.quotas.draw(z, k, quotas, np.random.default_rng(seed))
+        assert tuple(arms.tolist()) in law
+
+
+def with_least(quota, least):
+    return Quota(quota.arms, least, quota.most, quota.name)
+
+
+def with_most(quota, most):
+    return Quota(quota.arms, quota.least, most, quota.name)
+
+
+@settings(max_examples=100, deadline=None)
+@given(crossing_problems(6))
+def test_the_smallest_relaxation_is_the_smallest(problem):
+    """Against all ways to give way by so many places or fewer, over all sets of k arms."""
+    z, k, quotas = problem
+    n = len(z)
+
+    def gives_way(chosen):
+        """Places by which bounds must give way for a set; None: a household has two."""
+        total = 0
+        for quota in quotas:
+            held = len(set(chosen) & set(np.asarray(quota.arms).tolist()))
+            most = n if quota.most is None else quota.most
+            if quota.most == 1 and quota.least == 0 and held > 1:
+                return math.inf
+            total += max(0, quota.least - held) + max(0, held - most)
+        return total
+
+    fewest = min(gives_way(one) for one in itertools.combinations(range(n), k))
+    if math.isinf(fewest):
+        return
+    found = sf.quotas.relaxed(n, k, quotas)
+    assert sum(abs(one.asked - one.possible) for one in found) == fewest
+    loosened = list(quotas)
+    for one in found:
+        change = with_least if one.least else with_most
+        loosened[one.quota] = change(loosened[one.quota], one.possible)
+    assert law_of(z, k, loosened)
+
+
+def test_draws_by_luck_have_the_law_where_sets_cross():
+    """Two columns and a household of two kinds: chi-square over all sets that are allowed."""
+    from scipy.stats import chi2
+
+    z = np.array([0.0, 1.0, -0.5, 0.3, 0.7, 0.2, -0.2])
+    quotas = [
+        Quota([0, 1, 2], 1, 2),
+        Quota([0, 3, 4], 1),
+        Quota([2, 3], most=1),
+        Quota([5, 6], most=1),
+    ]
+    law = law_of(z, 3, quotas)
+    rng, N, seen = np.random.default_rng(5), 1500, dict.fromkeys(law, 0)
+    for _ in range(N):
+        luck = rng.integers(0, 2**64, (7, 2), dtype=np.uint64)
+        coins = iter(lambda: float(rng.random()), None)
+        seen[tuple(sf.quotas.draw_by_luck(z, 3, quotas, luck, coins).tolist())] += 1
+    expected = N * np.array(list(law.values()))
+    statistic = sum((seen[H] - e) ** 2 / e for H, e in zip(law, expected, strict=True))
+    assert expected.min() > 5
+    assert statistic < chi2.isf(1e-5, len(law) - 1)
+
+
+def test_the_order_of_arms_does_not_matter_where_sets_cross():
+    rng = np.random.default_rng(6)
+    n, k = 60, 12
+    z, houses = rng.normal(size=n), rng.integers(0, 25, n)
+    north, women = rng.random(n) < 0.4, rng.random(n) < 0.5
+    luck, order = rng.integers(0, 2**64, (n, 2), dtype=np.uint64), rng.permutation(n)
+
+    def drawn(some):
+        quotas = [Quota(np.flatnonzero(north[some]), 6), Quota(np.flatnonzero(women[some]), 5, 7)]
+        sets = [np.flatnonzero(houses[some] == h) for h in range(25)]
+        quotas += [Quota(arms, most=1) for arms in sets if len(arms)]
+        coins = iter(np.random.default_rng(1).random(1000).tolist())
+        return set(some[sf.quotas.draw_by_luck(z[some], k, quotas, luck[some], coins)].tolist())
+
+    assert drawn(np.arange(n)) == drawn(order)
+
+
+@pytest.mark.parametrize(("n", "k"), [(3000, 60), (20_000, 1000)])
+def test_large_draws_with_crossing_sets(n, k):
+    """Two columns at once: counts within their bounds, chances that sum to k and to each bound."""
+    rng = np.random.default_rng(7)
+    z, region, women = rng.normal(size=n) * 2, rng.integers(0, 3, n), rng.random(n) < 0.3
+    quotas = [
+        Quota(np.flatnonzero(region == 0), 2 * k // 5, name="north"),
+        Quota(np.flatnonzero(region == 1), most=k // 5, name="south"),
+        Quota(np.flatnonzero(women), k // 2, k // 2, name="women"),
+    ]
+    chances = sf.quotas.inclusion(z, k, quotas)
+    assert chances.sum() == pytest.approx(k, abs=1e-7)
+    assert chances[women].sum() == pytest.approx(k // 2, abs=1e-7)
+    arms = sf.quotas.draw(z, k, quotas, rng)
+    assert keeps(arms.tolist(), quotas)
+    for code in range(3):  # of two arms in the same sets the heavier has the better chance
+        for sex in (True, False):
+            some = (region == code) & (women == sex)
+            assert (np.diff(chances[some][np.argsort(z[some])]) >= 0).all()

@@ -9,6 +9,7 @@ import errno
 import json
 import math
 import os
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -529,6 +530,12 @@ def _draw(
     print(path, file=sys.stderr)
 
 
+def _without_passwords(text: str) -> str:
+    """A complaint about arguments, which may be an address in a place where none belongs."""
+    text = re.sub(r"(?i)(pass\w*|pw)\s*=\s*[^\s()]+", r"\1=...", text)
+    return re.sub(r"[^\s()'\"]*@", "...@", text)
+
+
 def main() -> None:
     """Run; bad input is one line on stderr and exit code 2."""
     from .terminal import survive_any_encoding
@@ -568,6 +575,6 @@ def main() -> None:
     except Exception as error:
         # click's own complaints about arguments carry a message and an exit code
         if hasattr(error, "format_message"):
-            print(f"softfair: {error.format_message()}", file=sys.stderr)
+            print(f"softfair: {_without_passwords(error.format_message())}", file=sys.stderr)
             sys.exit(getattr(error, "exit_code", 2))
         raise

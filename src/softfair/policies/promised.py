@@ -1,4 +1,4 @@
-"""SoftFair with a promise: a longest wait, or a least chance, kept for certain.
+"""SoftFair with a promise: a longest wait, a least chance, or both, kept for certain.
 
 The longest wait W
     Every arm has d decisions left, this one included, in which it must be helped. Let A(d) be the
@@ -24,6 +24,14 @@ The least chance f
     and arms with the same chance have the same weight.
 
     In which sense it is fair: no arm has a lower chance than an arm with a smaller gain.
+
+Both
+    If m arms are helped because of deadlines, the k - m other places leave each of the n - m other
+    arms a chance of at least f if and only if k - m >= f (n - m), so if m <= k', the whole part of
+    (k - f n) / (1 - f). The promise of W is therefore kept with k' places a decision, as if there
+    were no more: both can be kept for ever if n <= k' W. Draws are of k arms all the same, within
+    the same nested sets, and the weight of each arm whose chance would be below f is raised until
+    it is f.
 """
 
 from __future__ import annotations
@@ -50,10 +58,12 @@ __all__ = [
     "check_promise",
     "deadline_quotas",
     "kept_chances",
+    "places_for_deadlines",
     "promised_weights",
     "raised",
 ]
 
+LOOSE, ROUNDS = 1e-6, 2000  # how near to the floor raised chances are beside quotas; tries
 MARGIN = 1e-9  # by which the floor is exceeded, as a part of it, so that rounding cannot break it
 DECIDED = 1e3  # log-weights that differ by as much leave nothing to chance
 
@@ -75,7 +85,8 @@ def check_promise(n: int, k: Budget, W: int, floor: float) -> None:
     Raises
     ------
     Infeasible
-        n > k W, or W consecutive decisions have fewer than n helps, or n floor > k.
+        n > k W, or W consecutive decisions have fewer than n helps, or n floor > k. If both are
+        promised, k is that of :func:`places_for_deadlines` in the first two.
     InvalidInput
         A wait is promised, and there are decisions without help.
 
@@ -89,23 +100,60 @@ def check_promise(n: int, k: Budget, W: int, floor: float) -> None:
     ...     print(str(error).split(";")[0])
     a wait of at most 9 for each of 100 arms needs n <= k max_wait, but 100 > 90
     """
+    fewest = int(np.min(k))  # the floor holds at every decision
+    if n * floor > fewest * (1 + 1e-12):  # 1e-12: floor=k/n is not refused for its rounding
+        raise Infeasible(
+            f"chances sum to k, so n floor <= k, but {n} * {floor:g} > {fewest}; "
+            f"take floor={fewest / n:g} or less, or k={math.ceil(n * floor)} or more"
+        )
+    k = places_for_deadlines(n, k, floor)
+    besides = f" beside a floor of {floor:g}" * bool(floor)
     if not isinstance(k, int):
-        _check_promise_by_decision(n, np.asarray(k), W)
-        k = int(np.min(k))  # the floor holds at every decision
+        _check_promise_by_decision(n, np.asarray(k), W, besides)
     elif W and n > k * W:
         longer = f", or max_wait={-(-n // k)} or more" if k else ""
         raise Infeasible(
-            f"a wait of at most {W} for each of {n} arms needs n <= k max_wait, "
+            f"a wait of at most {W} for each of {n} arms{besides} needs n <= k max_wait, "
             f"but {n} > {k * W}; take k={-(-n // W)} or more{longer}"
-        )
-    if n * floor > k * (1 + 1e-12):  # 1e-12: floor=k/n is not refused for its rounding
-        raise Infeasible(
-            f"chances sum to k, so n floor <= k, but {n} * {floor:g} > {k}; "
-            f"take floor={k / n:g} or less, or k={math.ceil(n * floor)} or more"
+            if not floor
+            else f"a wait of at most {W} for each of {n} arms{besides} leaves {k} places a "
+            f"decision for deadlines, but {n} > {k * W}; take a smaller floor, a larger k{longer}"
         )
 
 
-def _check_promise_by_decision(n: int, k: Ints, W: int) -> None:
+def places_for_deadlines(n: int, k: Budget, floor: float) -> Budget:
+    """Places that deadlines may take so that all other arms can have a chance of the floor.
+
+    Parameters
+    ----------
+    n : int
+        Arms.
+    k : int or ndarray
+        Arms helped at every decision, or at each.
+    floor : float
+        The least chance; 0 if none is promised.
+
+    Returns
+    -------
+    int or ndarray
+        The largest m with k - m >= floor (n - m); k without a floor.
+
+    Examples
+    --------
+    Ten of 100 with a floor of 5 %: if 5 are due, the 95 others share 5 places, which is enough.
+
+    >>> from softfair.policies.promised import places_for_deadlines
+    >>> places_for_deadlines(100, 10, 0.05)
+    5
+    """
+    if floor in (0, 1):
+        return k
+    free = np.floor((np.asarray(k) - floor * n) / (1 - floor) + 1e-9).astype(np.int64)
+    free = np.clip(free, 0, k)
+    return int(free) if free.ndim == 0 else free
+
+
+def _check_promise_by_decision(n: int, k: Ints, W: int, besides: str) -> None:
     """Refuse a longest wait that cannot be kept with k [T] arms helped."""
     if not W:
         return
@@ -118,7 +166,8 @@ def _check_promise_by_decision(n: int, k: Ints, W: int) -> None:
     helps = np.convolve(k, np.ones(W, np.int64), "valid") if len(k) >= W else np.array([n])
     if helps.min() < n:
         raise Infeasible(
-            f"a wait of at most {W} for each of {n} arms needs {n} helps in any {W} consecutive "
+            f"a wait of at most {W} for each of {n} arms{besides} needs {n} helps in any {W} "
+            "consecutive "
             f"decisions, but there are {helps.min()} from decision {int(np.argmin(helps))} on; "
             "take a larger max_wait, or a larger k there"
         )
@@ -189,7 +238,7 @@ def deadline_quotas(
     return now, more
 
 
-def raised(log_weights: Floats, k: int, floor: float) -> Floats:
+def raised(log_weights: Floats, k: int, floor: float, more: Sequence[Quota] = ()) -> Floats:
     """Log-weights with which nobody's chance in the joint design is below the floor.
 
     Parameters
@@ -200,11 +249,19 @@ def raised(log_weights: Floats, k: int, floor: float) -> Floats:
         Arms drawn, n floor <= k.
     floor : float
         The least chance.
+    more : sequence of Quota
+        What else the draw keeps.
 
     Returns
     -------
     ndarray [n]
-        max(log-weight, level); the level is the lowest at which the floor holds.
+        max(log-weight, level); the level is the lowest at which the floor holds. Beside quotas
+        every arm has a level of its own, at which its chance is the floor.
+
+    Raises
+    ------
+    Infeasible
+        No law that keeps the quotas gives everybody that chance.
 
     Examples
     --------
@@ -224,14 +281,42 @@ def raised(log_weights: Floats, k: int, floor: float) -> Floats:
         return float(inclusion(up, k, "joint")[np.argmin(up)]) - aim
 
     low, high = float(log_weights.min()), float(log_weights.max())
-    if excess(low) >= 0:
-        return log_weights
-    # At the highest level all are alike: k / n is the most that can be promised.
-    level = high if excess(high) <= 0 else brentq(excess, low, high, xtol=1e-12)
-    return np.maximum(log_weights, level)
+    level = low
+    if excess(low) < 0:  # at the highest level all are alike: k / n is the most
+        level = high if excess(high) <= 0 else brentq(excess, low, high, xtol=1e-12)
+    up = np.maximum(log_weights, level)
+    return _raised_within(log_weights, up, k, floor, more) if more else up
 
 
-def promised_weights(scores: Floats, c: float, k: int, floor: float) -> Floats:
+def _raised_within(
+    log_weights: Floats, up: Floats, k: int, floor: float, more: Sequence[Quota]
+) -> Floats:
+    """As `raised` beside quotas, from log-weights ``up`` that are nearly high enough.
+
+    The odds of an arm that is raised or too low are set right one after another, all at once: the
+    dual of the best law that keeps all is concave, and each arm's chance moves most by its own.
+    """
+    aim = floor * (1 + LOOSE)
+    for _ in range(ROUNDS):
+        chance = np.clip(quotas.inclusion(up, k, more), 1e-300, 1 - 1e-16)
+        low, lifted = chance < aim, up > log_weights
+        if chance.min() >= floor * (1 + MARGIN) and chance[lifted].max(initial=0) <= aim * (
+            1 + LOOSE
+        ):
+            return up
+        move = np.log(aim / (1 - aim)) - np.log(chance) + np.log1p(-chance)
+        up = np.where(low | lifted, np.maximum(log_weights, up + move), up)
+    if chance.min() >= floor * (1 + MARGIN):
+        return up
+    raise Infeasible(
+        f"nobody's chance can be {floor:g} or more beside the other promises: somebody's would be "
+        f"{chance.min():.3g}; promise a smaller chance, or less of the others"
+    )
+
+
+def promised_weights(
+    scores: Floats, c: float, k: int, floor: float, more: Sequence[Quota] = ()
+) -> Floats:
     """Log-weights of the joint design: by rank for c = inf, raised to the floor.
 
     Parameters
@@ -244,6 +329,8 @@ def promised_weights(scores: Floats, c: float, k: int, floor: float) -> Floats:
         Arms drawn.
     floor : float
         The least chance; 0 if none is promised.
+    more : sequence of Quota
+        What else the draw keeps.
 
     Returns
     -------
@@ -262,7 +349,7 @@ def promised_weights(scores: Floats, c: float, k: int, floor: float) -> Floats:
         z: Floats = DECIDED * np.unique(scores, return_inverse=True)[1].astype(np.float64)
     else:
         z = c * scores
-    return raised(z, k, floor) if floor > 0 else z
+    return raised(z, k, floor, more) if floor > 0 else z
 
 
 def kept_chances(
@@ -298,7 +385,7 @@ def kept_chances(
     chance = np.ones(len(scores))
     if not now.all():
         places = k - int(now.sum())
-        z = promised_weights(scores[~now], c, places, floor)
+        z = promised_weights(scores[~now], c, places, floor, more)
         chance[~now] = quotas.inclusion(z, places, more)
     if math.isinf(multiplier(c)):  # what is below e^-1000 is nothing
         chance[chance < 1e-200] = 0.0
@@ -391,8 +478,9 @@ class FittedPromise(FittedSoftFair):
         return left
 
     def _coming(self, t: int) -> Budget:
-        """The arms helped at every decision, or at t and each after it."""
-        return self.k if isinstance(self.k, int) else self.k[t:]
+        """The arms that deadlines may take at every decision, or at t and each after it."""
+        k = self.k if isinstance(self.k, int) else self.k[t:]
+        return places_for_deadlines(self.cohort.n, k, self._promise.floor)
 
     def _draw(self, t: int, scores: Floats, left: Ints, rng: np.random.Generator) -> Ints:
         now, more = deadline_quotas(left, self._coming(t))
@@ -400,6 +488,6 @@ class FittedPromise(FittedSoftFair):
         if not len(others):
             return sure
         places = self.places(t) - len(sure)
-        z = promised_weights(scores[others], self.rule.c, places, self._promise.floor)
+        z = promised_weights(scores[others], self.rule.c, places, self._promise.floor, more)
         arms = quotas.draw(z, places, more, rng)
         return np.sort(np.concatenate([sure, others[arms]]))

@@ -55,7 +55,8 @@ class SoftFair(Policy):
         certain. It can be kept if and only if n <= k W.
     floor : float, optional
         A promise: at every decision every arm has at least this chance, for certain. It can be kept
-        if and only if n floor <= k.
+        if and only if n floor <= k; with ``max_wait`` as well, if the places that it leaves for
+        deadlines are enough (:func:`softfair.policies.promised.places_for_deadlines`).
 
     Notes
     -----
@@ -126,11 +127,6 @@ class SoftFair(Policy):
             raise InvalidInput(
                 f"a promise with solver={self.solver!r} and design={self.design!r}; "
                 "max_wait and floor need solver='priced' and design='joint'"
-            )
-        if self.max_wait is not None and self.floor > 0:
-            raise InvalidInput(
-                f"max_wait is {self.max_wait} and floor is {self.floor:g}, but deadlines can take "
-                "every place of a decision, which leaves the others no chance; promise one of them"
             )
 
     @property

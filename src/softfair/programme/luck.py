@@ -19,9 +19,11 @@ in the draw (`plans.drawing.drawn_by_position`).
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -252,8 +254,8 @@ class Luck:
         return f"Drawn with public luck: {self.text}."
 
 
-def coins(key: str, site: str, many: int) -> list[float]:
-    """Luck of a draw that is nobody's own: numbers between 0 and 1.
+def coins(key: str, site: str) -> Iterator[float]:
+    """Luck of a draw that is nobody's own: numbers between 0 and 1, without end.
 
     Parameters
     ----------
@@ -261,17 +263,13 @@ def coins(key: str, site: str, many: int) -> list[float]:
         Of the draw, hexadecimal.
     site
         Whose draw it is.
-    many
-        How many to make.
     """
     base = hashlib.blake2b(key=bytes.fromhex(key), digest_size=8, person=b"softfair coins")
     base.update(site.encode("utf-8", "surrogatepass"))
-    found = []
-    for number in range(many):
+    for number in itertools.count():
         one = base.copy()
         one.update(b"\n%d" % number)
-        found.append(((int.from_bytes(one.digest(), "little") >> 12) + 0.5) * 2.0**-52)
-    return found
+        yield ((int.from_bytes(one.digest(), "little") >> 12) + 0.5) * 2.0**-52
 
 
 def further(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:

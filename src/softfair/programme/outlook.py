@@ -39,7 +39,13 @@ from ..estimate import Interval
 from ..kernels.threads import map_parts
 from ..kernels.worth import plan_worth
 from ..progress import say, track
-from ..solvers import PromisedValues, solve_priced, solve_promised
+from ..solvers import (
+    PromisedValues,
+    SharedValues,
+    solve_priced,
+    solve_promised,
+    solve_shared,
+)
 from ..solvers.evenhanded import BonusValues
 from ..solvers.priced import hard_multiplier
 from ..solvers.values import PriceValues
@@ -56,6 +62,7 @@ __all__ = [
     "Outlook",
     "Prospects",
     "Reach",
+    "Shares",
     "SiteCohort",
     "Worth",
     "choose_c",
@@ -159,7 +166,7 @@ class Outlook:
             mu=tuple(fields.get("mu", ())),
             binds=fields.get("binds", True),
             sites_cost=fields.get("sites_cost"),
-            promise=Promise(**fields.get("promise", {})),
+            promise=Promise.from_json(fields.get("promise", {})),
             promise_cost=fields.get("promise_cost"),
         )
 
@@ -184,12 +191,21 @@ class Followed(NamedTuple):
     contacts: Floats  # [n] of each person
 
 
+class Shares(NamedTuple):
+    """Between which numbers of contacts a round some groups of a site have."""
+
+    inside: NDArray[np.bool_]  # [groups, n] who belongs to each
+    least: Floats  # [groups]
+    most: Floats
+
+
 class Keeping(NamedTuple):
     """What is promised to the people of a site."""
 
     W: int = 0  # lists within which they are on the next, after one they are on; 0: not promised
     floor: float = 0.0  # the least chance; 0: none is promised
     left: Ints = np.ones(1, np.int64)  # [n] lists within which each must be on one now
+    shares: Shares | None = None
 
 
 NOTHING = Keeping()
@@ -198,12 +214,17 @@ NOTHING = Keeping()
 class Solved(NamedTuple):
     """Gains and prices of a site at one multiplier."""
 
-    values: PriceValues | BonusValues | PromisedValues  # whose rows are gains plus bonuses
+    # Whose rows are gains plus bonuses.
+    values: PriceValues | BonusValues | PromisedValues | SharedValues
     bonus: Floats  # [n] what evenness adds to each person's gain
     mu: float  # the weight of evenness
 
-    def part(self, cohort: Cohort, which: Ints) -> PriceValues | BonusValues | PromisedValues:
+    def part(
+        self, cohort: Cohort, which: Ints
+    ) -> PriceValues | BonusValues | PromisedValues | SharedValues:
         """The values of some of the people."""
+        if isinstance(self.values, SharedValues):
+            return replace(self.values, cohort=cohort, cell=self.values.cell[which])
         if isinstance(self.values, BonusValues):
             return replace(self.values, cohort=cohort, bonus=self.bonus[which])
         return replace(self.values, cohort=cohort)
@@ -240,7 +261,7 @@ class SiteCohort:
         self.cohort, self.k, self.horizon, self.who, self.arm = cohort, k, horizon, who, arm
         # A deadline after the last round binds nobody.
         W, left = min(keeping.W, horizon + 1), np.minimum(keeping.left, horizon + 1)
-        self.keeping = Keeping(W, min(keeping.floor, k / cohort.n), left)
+        self.keeping = Keeping(W, min(keeping.floor, k / cohort.n), left, keeping.shares)
         self._solved: tuple[tuple[float, Evenness], Solved] | None = None  # the last solution
 
     @property
@@ -251,7 +272,7 @@ class SiteCohort:
     @property
     def promised(self) -> bool:
         """Whether anything is promised."""
-        return self.keeping.W > 0 or self.keeping.floor > 0
+        return self.keeping.W > 0 or self.keeping.floor > 0 or self.keeping.shares is not None
 
     @cached_property
     def freely(self) -> SiteCohort:
@@ -281,8 +302,11 @@ class SiteCohort:
 
     def _solve(self, c: float, evenness: Evenness) -> Solved:
         given = (self.cohort, self.k, self.horizon, 1.0)
+        W, floor, _, shares = self.keeping
+        if shares is not None and 0 < self.k < self.cohort.n:
+            shared = solve_shared(*given, c, *shares, floor)
+            return Solved(shared, np.zeros(self.cohort.n), 0.0)
         if self.promised:
-            W, floor, _ = self.keeping
             found = solve_promised(*given, c, W, floor, self.left if W else None)
             return Solved(found, np.zeros(self.cohort.n), 0.0)
         if evenness.is_softfair or self.k in (0, self.cohort.n) or c == 0:  # or chances are equal
@@ -291,7 +315,7 @@ class SiteCohort:
         assert isinstance(fitted.values, PriceValues | BonusValues)
         return Solved(fitted.values, fitted.bonus, fitted.mu)
 
-    def values(self, c: float) -> PriceValues | BonusValues | PromisedValues:
+    def values(self, c: float) -> PriceValues | BonusValues | PromisedValues | SharedValues:
         """Gains and prices at multiplier c, without evenness."""
         return self.solved(c).values
 
@@ -350,7 +374,7 @@ class SiteCohort:
             never = np.full((part.n, self.layers * part.S), np.inf)
             yield from (never for _ in range(self.horizon))
             return
-        W, floor, _ = self.keeping
+        W, floor, *_ = self.keeping
         values = self.solved(c, evenness).part(part, which)
         gains = values.rows(0, self.horizon)  # lambda_t(s), with the bonus [T, n, layers S]
         for theta, gain in zip(values.theta, gains, strict=True):

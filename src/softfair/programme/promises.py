@@ -3,108 +3,253 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ..errors import InvalidInput
 from .words import percent
 
-__all__ = ["NO_PROMISE", "Promise"]
+__all__ = ["NO_PROMISE", "Promise", "Share"]
 
 LONGEST = 10_000  # lists: as far as a plan may look ahead
-SAY = "say wait=8, wait=8,from=21 (count from round 21 on) or chance=0.5%"
+MOST = 1_000_000_000  # places on a list
+SAY = (
+    "say wait=8, wait=8,from=21 (count from round 21 on), chance=0.5%, "
+    "share region=north>=30% (or <=30%, ==30%, ==6 places), one household (at most one of each), "
+    "or several with a semicolon between them"
+)
+SHARE = re.compile(r"share\s+(?P<column>[^=<>]+)=(?P<value>.+?)(?P<sign>>=|<=|==)(?P<number>.+)")
+BOUNDS = {">=": "at least", "<=": "at most", "==": "exactly"}
 
 
 @dataclass(frozen=True)
-class Promise:
-    """What everybody in the draw is promised.
+class Share:
+    """Bounds on the places of every list that go to those with a value of a group column.
 
     Parameters
     ----------
-    goal
-        ``wait`` or ``chance``.
-    value
-        For ``wait`` a number of lists: of any so many lists in a row that a person could be on,
-        they are on at least one. For ``chance`` the least chance that anybody has in any draw; 0
-        promises nothing.
-    since
-        The first round whose list counts, for ``wait``.
+    column, value
+        Whose places are meant; an empty value is for those who have none.
+    sign
+        ``>=``, ``<=`` or ``==``.
+    number
+        A share of the places of a list, or, if ``whole``, so many of them.
+    whole
+        Whether the number counts places.
 
     Raises
     ------
     InvalidInput
-        If the goal is not known, or the value is out of its range.
+        If the sign is not known, or the number is out of its range.
     """
 
-    goal: str = "chance"
-    value: float = 0.0
-    since: int = 0
+    column: str
+    value: str
+    sign: str
+    number: float
+    whole: bool = False
 
     def __post_init__(self) -> None:
-        if self.goal not in ("wait", "chance"):
-            raise InvalidInput(f"the promise is {self.goal!r}; {SAY}")
-        if self.goal == "wait" and not (
-            1 <= self.value <= LONGEST and float(self.value).is_integer()
-        ):
+        top = MOST if self.whole else 1
+        integral = not self.whole or float(self.number).is_integer()
+        if self.sign not in BOUNDS or not 0 <= self.number <= top or not integral:
             raise InvalidInput(
-                f"the promised wait is {self.value:g}; give a whole number of lists from 1 to "
-                f"{LONGEST}"
+                f"the promised share is {self.sign}{self.number:g}; give a share from 0% to 100%, "
+                "or a whole number of places"
             )
-        if self.goal == "chance" and not 0 <= self.value <= 1:
-            raise InvalidInput(
-                f"the promised chance is {self.value:g}; give one between 0 and 1, such as 0.5%"
-            )
-        if self.since and (self.goal != "wait" or self.since < 0):
-            raise InvalidInput(f"the promise counts from round {self.since}; {SAY}")
 
     @classmethod
-    def parse(cls, text: str) -> Promise:
-        """The promise in a text such as ``wait=8``, ``wait=8,from=21``, ``chance=0.5%`` or none.
+    def parse(cls, text: str) -> Share:
+        """The bound in a text such as ``share region=north>=30%``.
 
         Examples
         --------
-        >>> Promise.parse("chance=0.5%")
-        Promise(goal='chance', value=0.005, since=0)
+        >>> Share.parse("share region=north>=30%")
+        Share(column='region', value='north', sign='>=', number=0.3, whole=False)
+        """
+        found = SHARE.fullmatch(text)
+        if found is None:
+            raise ValueError
+        number = found["number"].strip()
+        share = number.endswith("%")
+        value = float(number.removesuffix("%")) / (100 if share else 1)
+        return cls(found["column"].strip(), found["value"].strip(), found["sign"], value, not share)
+
+    def bounds(self, k: int) -> tuple[int, int]:
+        """At least and at most so many of k places.
+
+        A share that is no whole number of places is rounded so that it is kept; exactly a share is
+        to either side.
+
+        Examples
+        --------
+        >>> Share("region", "north", ">=", 0.3).bounds(31), Share("sex", "f", "==", 0.5).bounds(31)
+        ((10, 31), (15, 16))
+        """
+        exact = self.number if self.whole else self.number * k
+        up, down = math.ceil(exact - 1e-9), math.floor(exact + 1e-9)
+        if self.sign == ">=":
+            return up, max(k, up)
+        return (0, down) if self.sign == "<=" else (down, up)
+
+    def with_places(self, places: int) -> Share:
+        """The same bound on a number of places."""
+        return replace(self, number=float(places), whole=True)
+
+    @property
+    def said(self) -> str:
+        """As `parse` reads it."""
+        number = f"{self.number:g}" if self.whole else f"{100 * self.number:.6g}%"
+        return f"share {self.column}={self.value}{self.sign}{number}"
+
+    def __str__(self) -> str:
+        number = f"{self.number:g} places" if self.whole else f"{100 * self.number:.6g}% of places"
+        value = self.value or "(none given)"
+        return f"{BOUNDS[self.sign]} {number} of every list for {self.column} {value}"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What everybody in the draw is promised; all of it holds at once.
+
+    Parameters
+    ----------
+    wait
+        A number of lists: of any so many lists in a row that a person could be on, they are on at
+        least one. 0 promises none.
+    since
+        The first round whose list counts, for ``wait``.
+    chance
+        The least chance that anybody has in any draw; 0 promises none.
+    shares
+        Bounds on the places of groups.
+    one
+        A group column, such as household, of each of whose values at most one person is on a list;
+        empty: none.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is out of its range, or what is promised cannot be kept together.
+    """
+
+    wait: int = 0
+    since: int = 0
+    chance: float = 0.0
+    shares: tuple[Share, ...] = ()
+    one: str = ""
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.wait <= LONGEST and float(self.wait).is_integer()):
+            raise InvalidInput(
+                f"the promised wait is {self.wait:g}; give a whole number of lists from 1 to "
+                f"{LONGEST}"
+            )
+        if not 0 <= self.chance <= 1:
+            raise InvalidInput(
+                f"the promised chance is {self.chance:g}; give one between 0 and 1, such as 0.5%"
+            )
+        if self.since and (not self.wait or self.since < 0):
+            raise InvalidInput(f"the promise counts from round {self.since}; {SAY}")
+        if self.wait and self.grouped:
+            raise InvalidInput(
+                "a wait cannot be promised beside shares of groups: deadlines could need more "
+                "places than a group may have; promise the shares without a wait, or give each "
+                "group a capacity of its own, such as --by region --capacity north=10,south=20"
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Promise:
+        """The promise in a text such as ``wait=8``, ``chance=0.5%; share region=north>=30%``.
+
+        Examples
+        --------
+        >>> Promise.parse("wait=8; chance=0.5%")
+        Promise(wait=8, since=0, chance=0.005, shares=(), one='')
         """
         if text.strip() == "none":
             return NO_PROMISE
-        first, *others = [part.partition("=") for part in text.split(",")]
-        goal, number = first[0].strip(), first[2].strip()
-        try:
-            value = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
-            since = [int(many) for name, _, many in others if name.strip() == "from"]
-            if len(since) != len(others) or len(since) > 1:
-                raise ValueError
-        except ValueError:
-            raise InvalidInput(f"the promise is {text!r}; {SAY}") from None
-        if goal == "chance" and not value > 0:
-            raise InvalidInput(f"the promise is {text!r}, which promises nothing; say none")
-        return cls(goal, value, *since)
+        fields: dict[str, Any] = {}
+        shares: list[Share] = []
+        for part in (part.strip() for part in text.split(";")):
+            try:
+                if part.startswith("share "):
+                    shares.append(Share.parse(part))
+                    continue
+                found = _part(part)
+                if fields.keys() & found.keys():
+                    raise ValueError
+                fields |= found
+            except InvalidInput:
+                raise
+            except (ValueError, OverflowError):
+                raise InvalidInput(f"the promise is {text!r}; {SAY}") from None
+        return cls(**fields, shares=tuple(shares))
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Promise:
+        """From what `dataclasses.asdict` gives, also as it was before there were shares."""
+        if "goal" in fields:
+            value, since = fields["value"], fields.get("since", 0)
+            return cls(int(value), since) if fields["goal"] == "wait" else cls(chance=value)
+        shares = tuple(Share(**one) for one in fields.get("shares", ()))
+        return cls(**{**fields, "shares": shares})
 
     @property
     def is_none(self) -> bool:
         """Whether nothing is promised."""
-        return self.goal == "chance" and self.value == 0
+        return self == NO_PROMISE
 
     @property
-    def W(self) -> int:
-        """Of how many lists in a row everybody is on one; 0: that is not promised."""
-        return int(self.value) if self.goal == "wait" else 0
+    def grouped(self) -> bool:
+        """Whether anything is promised of groups."""
+        return bool(self.shares or self.one)
 
     @property
-    def floor(self) -> float:
-        """The least chance; 0: none is promised."""
-        return self.value if self.goal == "chance" else 0.0
+    def columns(self) -> tuple[str, ...]:
+        """The group columns that it is about, each once."""
+        named = [share.column for share in self.shares] + [self.one] * bool(self.one)
+        return tuple(dict.fromkeys(named))
 
     def __str__(self) -> str:
-        if self.is_none:
-            return "none"
-        if self.goal == "chance":
-            return f"nobody in a draw has a chance below {percent(self.value)}"
-        since = f", from round {self.since} on" if self.since else ""
-        return f"everybody is on one of any {self.W} lists in a row that they could be on{since}"
+        parts = [str(share) for share in self.shares]
+        if self.one:
+            parts.append(f"at most one of each {self.one} on every list")
+        if self.chance:
+            parts.append(f"nobody in a draw has a chance below {percent(self.chance)}")
+        if self.wait:
+            since = f", from round {self.since} on" if self.since else ""
+            lists = f"any {self.wait} lists in a row that they could be on"
+            parts.append(f"everybody is on one of {lists}{since}")
+        return "; ".join(parts) or "none"
 
 
 NO_PROMISE = Promise()
+
+
+def _part(text: str) -> dict[str, Any]:
+    """One of several promises, as fields; ValueError: it is none."""
+    if text.startswith("one "):
+        return {"one": text.removeprefix("one ").strip()}
+    first, *others = [part.partition("=") for part in text.split(",")]
+    goal, number = first[0].strip(), first[2].strip()
+    value = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    since = [int(many) for name, _, many in others if name.strip() == "from"]
+    if len(since) != len(others) or len(since) > 1:
+        raise ValueError
+    if goal == "chance" and not since:
+        if value == 0:
+            raise InvalidInput("a promised chance of 0 promises nothing; say none")
+        return {"chance": value}
+    if goal != "wait" or number.endswith("%"):
+        raise ValueError
+    if not value >= 1 or not float(value).is_integer():
+        raise InvalidInput(
+            f"the promised wait is {value:g}; give a whole number of lists from 1 to {LONGEST}"
+        )
+    return {"wait": int(value), **({"since": since[0]} if since else {})}
 
 
 def rounded_down(chance: float) -> str:

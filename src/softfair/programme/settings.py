@@ -355,7 +355,7 @@ class Settings:
         stored["protected"] = tuple(stored.get("protected", ()))
         stored["target"] = stored["target"] and Target(**stored["target"])
         stored["evenness"] = Evenness(**stored.get("evenness", {}))
-        stored["promise"] = Promise(**stored.get("promise", {}))
+        stored["promise"] = Promise.from_json(stored.get("promise", {}))
         exceptions = stored.get("exceptions", {})
         stored["exceptions"] = {int(at): k for at, k in exceptions.items()}
         return cls(**stored)

@@ -1,7 +1,7 @@
 """From a cohort to what each arm would gain from help, lambda_t(s).
 
-Four solvers: the priced dual, the same with a bonus for evenness, the mean field of Algorithm 1,
-and Algorithm 1 itself.
+Solvers: the priced dual, the same with a bonus for evenness, with promises, with shares of groups;
+the mean field of Algorithm 1, and Algorithm 1 itself.
 """
 
 from .evenhanded import EvenHandedValues, solve_evenhanded
@@ -10,6 +10,7 @@ from .paper import solve_paper
 from .priced import solve_priced, upper_bound
 from .promised import PromisedValues, promised_bound, solve_promised
 from .realised import solve_for
+from .shared import SharedValues, solve_shared
 from .tradeoff import TradeoffBound, tradeoff_bound
 from .values import Info, Values
 
@@ -17,6 +18,7 @@ __all__ = [
     "EvenHandedValues",
     "Info",
     "PromisedValues",
+    "SharedValues",
     "TradeoffBound",
     "Values",
     "promised_bound",
@@ -26,6 +28,7 @@ __all__ = [
     "solve_paper",
     "solve_priced",
     "solve_promised",
+    "solve_shared",
     "tradeoff_bound",
     "upper_bound",
 ]

@@ -377,6 +377,7 @@ def balance(
     one_pass: Sweep | None = None,
     gentler: int = 20,
     crew: Crew | None = None,
+    size: int = SAMPLE,
 ) -> Balance:
     """Find theta such that k arms are expected to be active at every step.
 
@@ -401,6 +402,8 @@ def balance(
     crew : Crew, optional
         Who works on the shards of the cohort; None means this process. The sample is worked on
         here.
+    size : int
+        Arms of the sample at most.
 
     Returns
     -------
@@ -421,7 +424,7 @@ def balance(
     open_, allowed = steps.open, steps.k[steps.open]
     if not len(allowed):
         return Balance(steps.every([], c), 0.0, 0)
-    sample = sample_of(cohort, crew, n if n < SAMPLED else min(SAMPLE, n // 8))
+    sample = sample_of(cohort, crew, n if n < SAMPLED else min(size, n // 8))
     share, whole = sample.n / n, sample.n == n
     on_sample = sweep if one_pass is None else one_pass
 

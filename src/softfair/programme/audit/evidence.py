@@ -448,12 +448,14 @@ def _readable_model(connection: Connection, number: int, S: int) -> Model | None
         return None
 
 
-def _kept(outlook: str) -> Kept | None:
-    """What a plan kept of a promise, as far as it can be read: the check tells of what cannot."""
+def _kept(outlook: str, n: int) -> Kept | None:
+    """What a plan of n people kept of a promise, as far as it can be read: the check tells."""
     try:
-        return Kept.from_json(json.loads(outlook))
+        kept = Kept.from_json(json.loads(outlook))
     except (ValueError, TypeError, KeyError):
         return None
+    fits = kept is None or not kept.promise.grouped or len(kept.belonging.house) == n
+    return kept if fits else None
 
 
 def _called(connection: Connection, plan: int, person: Ints) -> Ints:
@@ -511,7 +513,7 @@ def plans_in_force(connection: Connection, people: People, history: History) -> 
                 contacted=contacted[person],
                 after=after[person],
                 called=_called(connection, row.id, person),
-                kept=_kept(row.outlook),
+                kept=_kept(row.outlook, len(person)),
             )
         )
     return planned

@@ -262,6 +262,18 @@ def promises(audit: Audit) -> Iterator[str]:
             )
     if floors and all(row.lowest >= row.least * (1 - ROUNDING) for row in floors):
         yield f"The promised least chance was kept in all {len(floors)} rounds that had one."
+    grouped = [row for row in audit.rounds if row.shares]
+    for row in grouped:
+        if row.shares_broken:
+            yield (
+                f"{LOOK} round {audit.at(row.round)}: {row.shares_broken} of {row.shares} bounds "
+                "on the places of groups that were promised are broken."
+            )
+    if grouped and not any(row.shares_broken for row in grouped):
+        yield (
+            "What was promised of the places of groups was kept on every list of all "
+            f"{len(grouped)} rounds that had such a promise."
+        )
 
 
 def soft_fairness(audit: Audit) -> Iterator[str]:
@@ -278,10 +290,13 @@ def soft_fairness(audit: Audit) -> Iterator[str]:
             "for evenness: EvenHanded is fair in that sense, and not in that of gain alone."
         )
     elif earlier := [row.for_promise for row in audit.fairness if row.for_promise is not None]:
+        grouped = any(row.shares for row in audit.rounds)
+        alike = "had as many lists left" + " and the same promised groups" * grouped
+        other = "another number of lists left" + " or other promised groups" * grouped
         yield (
-            "Nobody had a lower probability than someone who would gain less and had as many lists "
-            f"left. In {sum(earlier)} pairs who would gain less had the higher probability, and "
-            "another number of lists left: a promised wait is fair in that sense."
+            f"Nobody had a lower probability than someone who would gain less and {alike}. "
+            f"In {sum(earlier)} pairs who would gain less had the higher probability, and "
+            f"{other}: a promise is fair in that sense."
         )
     elif any(row.pairs for row in audit.fairness):
         across = sum(row.unfair_across for row in audit.fairness)

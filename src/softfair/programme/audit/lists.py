@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,8 @@ class RoundRow:
     by_promise: int = 0  # listed because it was the last list that their time allowed
     longest_off: int = 0  # lists in a row that somebody in the draw has been left off, if promised
     lowest: float = 1.0  # chance of anybody in the draw
+    shares: int = 0  # bounds on the places of groups that were promised, over all sites
+    shares_broken: int = 0  # of these
 
 
 def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
@@ -83,11 +85,12 @@ def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
         clocks[one.round] = clock
         promise = NO_PROMISE if one.kept is None else one.kept.promise
         off = np.zeros(len(one.person), np.int64)
-        if promise.W:
+        if promise.wait:
             counted = [clocks[at] for at in reversed(clocks) if at >= promise.since]
             off = left_off_lists(counted, len(one.person))
         listed, known, contacted = one.listed == 1, one.contacted >= 0, one.contacted == 1
         called = (one.called > 0) & ~listed
+        shares, broken = _shares_of(one)
         rows.append(
             RoundRow(
                 round=one.round,
@@ -108,14 +111,29 @@ def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
                 called=int(called.sum()),
                 called_reached=int((called & contacted).sum()),
                 overrides=int((called & (one.called == 2)).sum()),
-                wait=promise.W,
-                least=promise.floor,
+                wait=promise.wait,
+                least=promise.chance,
                 by_promise=int((listed & (one.due == 1)).sum()),
                 longest_off=int(off[one.in_draw].max(initial=0)),
                 lowest=float(one.probability[one.in_draw].min(initial=1.0)),
+                shares=shares,
+                shares_broken=broken,
             )
         )
     return tuple(rows)
+
+
+def _shares_of(one: Planned) -> tuple[int, int]:
+    """How many bounds on the places of groups a plan promised, and how many its lists break."""
+    if one.kept is None or not one.kept.promise.grouped:
+        return 0, 0
+    found = broken = 0
+    for draw, k, _ in one.site_draws():
+        for quota in one.kept.belonging.quotas(one.kept.promise, draw, k):
+            many = int(one.listed[draw[np.asarray(quota.arms, np.int64)]].sum())
+            found += 1
+            broken += not quota.least <= many <= (k if quota.most is None else quota.most)
+    return found, broken
 
 
 @dataclass(frozen=True)
@@ -262,7 +280,7 @@ def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
             score, p = one.drawn_by[draw], one.probability[draw]
             less_gain += int(metrics.unfair_pairs(p, one.score[draw]))
             pairs += len(draw) * (len(draw) - 1) // 2
-            for alike in _with_as_many_left(one.due[draw]):
+            for alike in _alike(one, draw):
                 unfair_here = int(metrics.unfair_pairs(p[alike], score[alike]))
                 unfair += unfair_here
                 if unfair_here:
@@ -271,7 +289,8 @@ def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
                     ordered = p[alike][np.lexsort((p[alike], score[alike]))]
                     largest = max(largest, float(np.max(np.maximum.accumulate(ordered) - ordered)))
         for_evenness = less_gain if one.bonus.any() else None
-        for_promise = less_gain - unfair if one.due.any() else None
+        grouped = one.kept is not None and one.kept.promise.grouped
+        for_promise = less_gain - unfair if grouped or one.due.any() else None
         sites = sum(1 for _ in one.site_draws())
         across = 0
         if sites > 1 and for_promise is None:
@@ -283,6 +302,18 @@ def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
     return tuple(rows)
 
 
-def _with_as_many_left(due: Ints) -> list[Ints]:
-    """Places of those who have the same number of lists left, for each number."""
-    return [np.flatnonzero(due == left) for left in np.unique(due)]
+def _alike(one: Planned, draw: Ints) -> list[Ints]:
+    """Places in a draw of those whom a promise treats alike, class by class.
+
+    They have as many lists left, belong to the same promised groups, and to the same household if
+    others of it are in the draw.
+    """
+    kind = one.due[draw]
+    if one.kept is not None and one.kept.promise.grouped:
+        house = one.kept.belonging.house[draw]
+        _, place, many = np.unique(house, return_inverse=True, return_counts=True)
+        alone = (many[place.ravel()] == 1) | (house < 0)
+        groups = replace(one.kept.belonging, inside=one.kept.belonging.inside[:, draw])
+        kind = replace(groups, house=np.where(alone, -1, house)).alike()
+    order = np.argsort(kind, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(kind[order])) + 1)

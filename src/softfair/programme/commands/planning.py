@@ -50,7 +50,8 @@ PromiseOfPlan = Annotated[
     typer.Option(
         "--promise",
         help="For this plan, for certain: wait=8 (lists; on one of any 8 in a row), chance=0.5% "
-        "(nobody's below), or none.",
+        "(nobody's below), 'share region=north>=30%' (or <=, ==), 'one household' (at most one of "
+        "each), several with ; between them, or none.",
         show_default="the programme's",
     ),
 ]
@@ -78,6 +79,7 @@ BeaconFile = Annotated[
         "softfair plan",
         "softfair plan --target wait=8",
         "softfair plan --promise wait=12",
+        "softfair plan --promise 'share region=north>=30%; one household'",
         "softfair plan --replan 'two opted out'",
         "softfair plan --commit",
         "softfair plan --luck 'dice: 4 2 6 1 3'",
@@ -327,7 +329,7 @@ def outlook_lines(plan: Plan, settings: Settings) -> list[str]:
     if not outlook.promise.is_none:
         lines.append(_promise_line(plan))
     lines.append(_gain(plan))
-    if not outlook.promise.W:  # what is promised needs no average
+    if not outlook.promise.wait:  # what is promised needs no average
         lines.append(_wait(plan))
     if outlook.gain is None or outlook.gain.told:
         lines.append(
@@ -359,7 +361,7 @@ def _promise_line(plan: Plan) -> str:
     """What a plan promises, whom that puts on the list, and what it costs."""
     promise, cost = plan.outlook.promise, plan.outlook.promise_cost
     by_it = ""
-    if promise.W:
+    if promise.wait:
         many = int(((plan.due == 1) & (plan.listed == 1)).sum())
         by_it = f" {many} are on this list because it is the last that their time allows."
     if cost is None:

@@ -115,8 +115,9 @@ PromiseOfAll = Annotated[
     typer.Option(
         "--promise",
         help="What every draw keeps for certain: wait=8 (everybody is on one of any 8 lists in a "
-        "row that they could be on; wait=8,from=21 counts from round 21 on), or chance=0.5% "
-        "(nobody's is below); none to undo.",
+        "row that they could be on; wait=8,from=21 counts from round 21 on), chance=0.5% "
+        "(nobody's is below), 'share region=north>=30%' (of the places; or <=, ==), "
+        "'one household' (at most one of each), several with ; between them; none to undo.",
         show_default="none",
     ),
 ]

@@ -8,6 +8,7 @@ anew, so that whoever enters or leaves the list does so by the changes.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import sqlalchemy as sa
@@ -23,7 +24,7 @@ from ..snapshot import Snapshot, load_people
 from ..store import Connection, names_of
 from ..tracks import AsOf, counted_anew
 from .drawing import drawn_by_luck
-from .keeping import Kept, left_off, terms_of
+from .keeping import Kept, belonging_of, left_off, terms_of
 from .making import cohorts_of, undrawn
 from .stored import Header, load_header, plan_rows
 
@@ -74,9 +75,11 @@ def _drawn(connection: Connection, header: Header, at: AsOf) -> Ints:
     )
     model, fields = load_model(connection, header.model), json.loads(header.outlook)
     outlook, kept = Outlook.from_json(fields), Kept.from_json(fields)
-    if kept is not None and kept.promise.W:
+    if kept is not None and kept.promise.wait:
         off = left_off(connection, kept.promise, header.round, now.people.n)
-        kept = Kept(kept.promise, np.maximum(kept.promise.W - off, 1), kept.coming)
+        kept = Kept(kept.promise, np.maximum(kept.promise.wait - off, 1), kept.coming)
+    elif kept is not None and kept.promise.grouped:
+        kept = replace(kept, belonging=belonging_of(kept.promise, now.people))
     eligibility = eligibility_of(now, header.round)
     cohorts = cohorts_of(now, model, header.round, header.horizon, eligibility, kept)
     state, _ = now.history.of(header.round, now.people.n)

@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 
 from ... import quotas, reserves
 from ...policies.base import Rule
-from ...policies.promised import deadline_quotas, kept_chances, promised_weights
+from ...policies.promised import (
+    deadline_quotas,
+    kept_chances,
+    places_for_deadlines,
+    promised_weights,
+)
 from ...quotas import Quota
 from ...sampling import Design, draw_by_luck, inclusion_of_top, race_by_luck, top_by_luck
 from .. import luck
@@ -42,17 +47,20 @@ class Terms(NamedTuple):
     away: Ints | None = None  # the same of those at the site who are not in the draw
     coming: Ints | None = None  # places on this list, the next, and so on
     site: str = ""  # whose coins are its own
+    groups: tuple[Quota, ...] = ()  # bounds on places in the draw
 
     @property
     def free(self) -> bool:
         """Whether nothing is promised."""
-        return self.left is None and self.floor == 0
+        return self.left is None and self.floor == 0 and not self.groups
 
     def must(self, m: int) -> tuple[NDArray[np.bool_], list[Quota]]:
         """Who is on the list whatever the others do, and what else keeps the promise possible."""
         if self.left is None or self.coming is None:
-            return np.zeros(m, bool), []
-        return deadline_quotas(self.left, self.coming, self.away)
+            return np.zeros(m, bool), list(self.groups)
+        people = m + (0 if self.away is None else len(self.away))
+        places = places_for_deadlines(people, self.coming, self.floor)
+        return deadline_quotas(self.left, places, self.away)
 
 
 FREE = Terms()
@@ -86,9 +94,9 @@ def drawn_by_luck(
     if not terms.free and k < m:
         now, more = terms.must(m)
         sure, others = np.flatnonzero(now), np.flatnonzero(~now)
-        z = promised_weights(score[others], c, k - len(sure), terms.floor)
-        coins = luck.coins(key, terms.site, 2 * len(more) + 2)
-        drawn = quotas.draw_by_luck(z, k - len(sure), more, numbers[others], iter(coins))
+        z = promised_weights(score[others], c, k - len(sure), terms.floor, more)
+        coins = luck.coins(key, terms.site)
+        drawn = quotas.draw_by_luck(z, k - len(sure), more, numbers[others], coins)
         return np.sort(np.concatenate([sure, others[drawn]]))
     if rule == Rule.top():
         return top_by_luck(score, k, numbers)

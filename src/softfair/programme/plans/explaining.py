@@ -69,7 +69,7 @@ def _sentence(plan: Plan, i: int, below: float) -> str:
     )
     chance, due = percent(plan.probability[i]), int(plan.due[i])
     if due == 1 and plan.listed[i]:
-        W = plan.outlook.promise.W
+        W = plan.outlook.promise.wait
         return (
             f"On the list by the promise: left off {W - 1} lists in a row, and of any {W} "
             "everybody is on at least one."

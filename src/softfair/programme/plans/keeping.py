@@ -10,7 +10,11 @@ With W promised, who was left off w lists has d = W - w left, this one included.
 kept if at every site, for every d, no more people in the draw have at most d left than the next d
 lists have places, and if all people of the site are no more than the places of any W lists in a row
 (:mod:`softfair.policies.promised`). The draw leaves it so for the next list. Who is away counts
-with their d, since they may be back any time.
+with their d, since they may be back any time. If a least chance is promised as well, fewer places
+may go by deadlines.
+
+Shares of groups, and at most one of each household, are kept by the law of the draw
+(:mod:`softfair.quotas`). Who belonged to which group is stored with the plan.
 """
 
 from __future__ import annotations
@@ -26,19 +30,109 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ...errors import Infeasible, InvalidInput
+from ...policies.promised import places_for_deadlines
+from ...quotas import Quota, relaxed
 from .. import store
 from ..eligibility import WAITING, Eligibility, Site, Status, sites_of
 from ..promises import LONGEST, Promise, rounded_down
-from ..snapshot import Snapshot
+from ..snapshot import People, Snapshot
 from ..store import Connection, fetch
 from .drawing import FREE, Terms
 
-__all__ = ["Kept", "clock_of", "kept_by", "left_off", "left_off_lists", "terms_of"]
+__all__ = [
+    "Belonging",
+    "Kept",
+    "belonging_of",
+    "clock_of",
+    "kept_by",
+    "left_off",
+    "left_off_lists",
+    "terms_of",
+]
 
+Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 ANEW, STILL, ON = -1, 0, 1  # what a list does to the count of a person
 GONE = (Status.NOT_YET, Status.LEFT, Status.OPTED_OUT, Status.UNNAMED)
+
+
+@dataclass(frozen=True, eq=False)
+class Belonging:
+    """Who belongs to the groups that a promise is about."""
+
+    inside: Bools  # [shares, n] whether each person has the value of each promised share
+    house: Ints  # [n] the household of each, of which at most one is listed; -1: none
+
+    def quotas(self, promise: Promise, who: Ints, k: int) -> tuple[Quota, ...]:
+        """Bounds on the k places of a draw of some people, numbered as they stand."""
+        found = []
+        for share, inside in zip(promise.shares, self.inside, strict=True):
+            least, most = share.bounds(k)
+            found.append(Quota(np.flatnonzero(inside[who]), least, most, share.said))
+        house = self.house[who]
+        order = np.argsort(house, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(house[order])) + 1)
+        found += [Quota(part, most=1) for part in parts if len(part) > 1 and house[part[0]] >= 0]
+        return tuple(found)
+
+    def alike(self) -> Ints:
+        """A number for each person [n], the same for those whom the promise treats alike."""
+        kinds = np.vstack([self.inside.astype(np.int64), self.house])
+        found: Ints = np.unique(kinds.T, axis=0, return_inverse=True)[1].ravel()
+        return found
+
+    def to_json(self) -> dict[str, str]:
+        """As it is stored: the inside packed into bits, households as numbers."""
+        return {"inside": _packed(np.packbits(self.inside)), "house": _packed(self.house, "<i4")}
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any], shares: int) -> Belonging:
+        """The inverse of `to_json`."""
+        house = np.frombuffer(_unpacked(fields["house"]), "<i4").astype(np.int64)
+        bits = np.unpackbits(np.frombuffer(_unpacked(fields["inside"]), np.uint8))
+        inside = bits[: shares * len(house)].astype(bool).reshape(shares, len(house))
+        return cls(inside, house)
+
+
+NOBODY = Belonging(np.empty((0, 0), bool), np.empty(0, np.int64))
+
+
+def belonging_of(promise: Promise, people: People) -> Belonging:
+    """Who belongs to the groups that a promise is about.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such column, or nobody has such a value.
+    """
+    if not promise.grouped:
+        return NOBODY
+    inside = np.zeros((len(promise.shares), people.n), bool)
+    for row, share in zip(inside, promise.shares, strict=True):
+        values, codes = people.group(share.column)
+        if share.value not in values:
+            raise InvalidInput(
+                f"the promise is about {share.column} {share.value!r}, which nobody has; "
+                f"known: {', '.join(filter(None, values[:20]))}"
+            )
+        row[:] = codes == values.index(share.value)
+    house = np.full(people.n, -1)
+    if promise.one:
+        values, codes = people.group(promise.one)
+        house = np.where(codes == values.index(""), -1, codes) if "" in values else codes
+    return Belonging(inside, house)
+
+
+def _packed(array: NDArray[Any], kind: str = "|u1") -> str:
+    return base64.b64encode(zlib.compress(array.astype(kind).tobytes())).decode()
+
+
+def _unpacked(text: str) -> bytes:
+    try:
+        return zlib.decompress(base64.b64decode(text))
+    except zlib.error as error:
+        raise ValueError(f"what a promise kept cannot be read: {error}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +142,7 @@ class Kept:
     promise: Promise
     due: Ints  # [n] lists within which each must be on one, this one included; 0: not promised
     coming: tuple[tuple[int, ...], ...]  # places of each site: this list, the next, ...
+    belonging: Belonging = NOBODY
 
     def terms(self, site: Site, j: int, in_draw: Ints, waiting: Ints) -> Terms:
         """What the draw of site j keeps.
@@ -59,33 +154,35 @@ class Kept:
         in_draw, waiting
             Numbers of those in its draw, and of all who are in the programme there.
         """
-        if not self.promise.W:
-            return Terms(floor=self.promise.floor, site=site.name)
+        if not self.promise.wait:
+            k = min(site.capacity, len(in_draw))
+            groups: tuple[Quota, ...] = ()
+            if self.promise.grouped and k:
+                groups = self.belonging.quotas(self.promise, in_draw, k)
+            return Terms(floor=self.promise.chance, site=site.name, groups=groups)
         away = np.setdiff1d(waiting, in_draw)
         left = self.due[in_draw], self.due[away], np.array(self.coming[j], np.int64)
-        return Terms(0.0, *left, site=site.name)
+        return Terms(self.promise.chance, *left, site=site.name)
 
     def to_json(self) -> dict[str, Any]:
         """As it is stored beside the outlook; the promise itself is part of that."""
-        if not self.promise.W:
-            return {}
-        content = zlib.compress(self.due.astype("<i4").tobytes())
-        return {"due": base64.b64encode(content).decode(), "coming": self.coming}
+        if self.promise.grouped:
+            return {"belonging": self.belonging.to_json()}
+        return {"due": _packed(self.due, "<i4"), "coming": self.coming} if self.promise.wait else {}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Kept | None:
         """From the outlook of a plan as it is stored; None: nothing was promised."""
         if "promise" not in fields:
             return None
-        due = np.empty(0, np.int64)
+        due, belonging = np.empty(0, np.int64), NOBODY
+        promise = Promise.from_json(fields["promise"])
         if "due" in fields:
-            try:
-                content = zlib.decompress(base64.b64decode(fields["due"]))
-            except zlib.error as error:
-                raise ValueError(f"the lists left cannot be read: {error}") from None
-            due = np.frombuffer(content, "<i4").astype(np.int64)
+            due = np.frombuffer(_unpacked(fields["due"]), "<i4").astype(np.int64)
+        if promise.grouped:
+            belonging = Belonging.from_json(fields["belonging"], len(promise.shares))
         coming = tuple(tuple(places) for places in fields.get("coming", ()))
-        return cls(Promise(**fields["promise"]), due, coming)
+        return cls(promise, due, coming, belonging)
 
 
 def terms_of(kept: Kept | None, site: Site, j: int, status: Ints, sites: Ints) -> Terms:
@@ -184,9 +281,12 @@ def kept_by(
             "a promise cannot be kept in a trial: its arms must differ in the rule of the draw "
             "alone, and the usual arm has no list; plan with --promise none, or end the trial"
         )
-    if not promise.W:
+    if promise.chance:
         _refuse_chance(promise, eligibility)
-        return Kept(promise, np.empty(0, np.int64), ())
+    if not promise.wait:
+        belonging = belonging_of(promise, now.people)
+        _refuse_groups(promise, now, eligibility, belonging)
+        return Kept(promise, np.empty(0, np.int64), (), belonging)
     if later := [one for one in now.rounds.planned if one > at]:
         raise InvalidInput(
             f"round {later[0]} is planned already and counts on the list of round {at}, so that a "
@@ -196,8 +296,10 @@ def kept_by(
     waiting = np.isin(eligibility.status, WAITING) & (eligibility.site >= 0)
     cases = [_Case.of(now, at, eligibility, j, off) for j in range(len(eligibility.sites))]
     _refuse_wait(promise, cases, eligibility.sites, at)
-    coming = tuple(tuple(case.lists(promise.W + 1).tolist()) for case in cases)
-    return Kept(promise, np.where(waiting, np.maximum(promise.W - off, 1), 0), coming)
+    coming = tuple(
+        tuple(replace(case, floor=0.0).lists(promise.wait + 1).tolist()) for case in cases
+    )
+    return Kept(promise, np.where(waiting, np.maximum(promise.wait - off, 1), 0), coming)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +311,7 @@ class _Case:
     places: Ints  # on this list, the next, ...; lists without any are left out
     usual: int  # places on all lists after these
     ends: bool  # there are no lists after these
+    floor: float = 0.0  # the least chance that is promised too
 
     @classmethod
     def of(cls, now: Snapshot, at: int, eligibility: Eligibility, j: int, off: Ints) -> _Case:
@@ -219,12 +322,14 @@ class _Case:
         rounds = range(at, min(last or at, farthest) + 1)
         places = np.array([settings.capacity_in(one, usual) for one in rounds], np.int64)
         people = len(eligibility.waiting(j))
-        return cls(off[eligibility.in_draw(j)], people, places[places > 0], usual, ends)
+        floor = settings.promise.chance
+        return cls(off[eligibility.in_draw(j)], people, places[places > 0], usual, ends, floor)
 
     def lists(self, more: int) -> Ints:
-        """Places on each list: those that are known one by one, then so many usual ones."""
+        """Places that deadlines may take on each list: those known one by one, then usual ones."""
         later = 0 if self.ends else more
-        return np.concatenate([self.places, np.full(later, self.usual, np.int64)])
+        places = np.concatenate([self.places, np.full(later, self.usual, np.int64)])
+        return np.asarray(places_for_deadlines(self.n, places, self.floor), np.int64)
 
     def fault(self, W: int) -> str | None:
         """The inequality that fails if a wait of W is promised; None: it can be kept."""
@@ -251,7 +356,8 @@ class _Case:
         """The shortest wait from W on that can be promised; None: none can."""
         # With this one all lists that are unlike the usual ones, and then one list after another
         # until everybody had a place, come before anybody's time ends.
-        enough = len(self.places) + -(-self.n // max(self.usual, 1))
+        usual = int(np.min(replace(self, ends=False).lists(1)[-1:]))
+        enough = len(self.places) + -(-self.n // max(usual, 1))
         low, high = W, max(W, int(self.off.max(initial=0)) + enough + 1)
         if self.fault(high) is not None:
             return None
@@ -266,13 +372,13 @@ class _Case:
 
 def _refuse_wait(promise: Promise, cases: Sequence[_Case], sites: Sequence[Site], at: int) -> None:
     """Raise if a promised wait cannot be kept at some site, with the shortest that can at all."""
-    faults = [case.fault(promise.W) if case.n else None for case in cases]
+    faults = [case.fault(promise.wait) if case.n else None for case in cases]
     faulty = [j for j, fault in enumerate(faults) if fault is not None]
     if not faulty:
         return
     fault, name = faults[faulty[0]], sites[faulty[0]].name
     at_site = f" at {name}" if name else ""
-    waits = [cases[j].shortest(promise.W) for j in faulty]
+    waits = [cases[j].shortest(promise.wait) for j in faulty]
     known = [wait for wait in waits if wait is not None]
     if len(known) < len(waits):
         remedy = "no wait can be promised without places on lists; raise the capacity"
@@ -280,9 +386,46 @@ def _refuse_wait(promise: Promise, cases: Sequence[_Case], sites: Sequence[Site]
         remedy = f"the shortest that can be kept is wait={max(known)}"
         remedy += f",from={promise.since}" * bool(promise.since)
         remedy += "; promise that, raise the capacity"
-        if all(replace(one, off=0 * one.off).fault(promise.W) is None for one in cases if one.n):
-            remedy += f", or let lists count from this one on: wait={promise.W},from={at}"
+        if all(replace(one, off=0 * one.off).fault(promise.wait) is None for one in cases if one.n):
+            remedy += f", or let lists count from this one on: wait={promise.wait},from={at}"
     raise Infeasible(f"the promise cannot be kept{at_site}: {promise}; {fault}; {remedy}")
+
+
+def _refuse_groups(
+    promise: Promise, now: Snapshot, eligibility: Eligibility, belonging: Belonging
+) -> None:
+    """Raise if shares of groups cannot be kept, with the smallest relaxation."""
+    if not promise.grouped:
+        return
+    if now.settings.by in promise.columns:
+        raise InvalidInput(
+            f"the promise is about {now.settings.by}, and capacities go by it already; "
+            "set its capacities instead"
+        )
+    for j, one in enumerate(eligibility.sites):
+        who = eligibility.in_draw(j)
+        k = min(one.capacity, len(who))
+        at_site = f" at {one.name}" if one.name else ""
+        refused = f"the promise cannot be kept{at_site}: {promise}; {k} places on the list"
+        quotas = belonging.quotas(promise, who, k) if k else ()
+        house = belonging.house[who] if promise.one else np.empty(0, np.int64)
+        different = len(np.unique(house[house >= 0])) + int((house < 0).sum())
+        if promise.one and k > different:
+            raise Infeasible(
+                f"{refused}, and {different} in the draw who are not of the same {promise.one}; "
+                f"lower the capacity to {different}, or promise less"
+            )
+        if found := relaxed(len(who), k, quotas):
+            of = [promise.shares[each.quota] for each in found]
+            there = np.size(quotas[found[0].quota].arms)
+            less = "; ".join(
+                share.with_places(each.possible).said for share, each in zip(of, found, strict=True)
+            )
+            raise Infeasible(
+                f"{refused}, and {there} people of {of[0].column} {of[0].value or '(none given)'} "
+                f"in the draw; the smallest relaxation that can be kept is: {less}; promise that, "
+                "or change the capacity"
+            )
 
 
 def _refuse_chance(promise: Promise, eligibility: Eligibility) -> None:
@@ -293,10 +436,10 @@ def _refuse_chance(promise: Promise, eligibility: Eligibility) -> None:
         share = min(1.0, one.capacity / size) if size else 1.0
         if share < largest:
             largest, name, k, m = share, one.name, one.capacity, size
-    if promise.floor > largest * (1 + 1e-12):
+    if promise.chance > largest * (1 + 1e-12):
         at_site = f" at {name}" if name else ""
         raise Infeasible(
             f"the promise cannot be kept{at_site}: {promise}; chances sum to the places, and "
-            f"{m} people share {k}: {m} * {promise.floor:g} > {k}; the largest that can be kept is "
-            f"chance={rounded_down(largest)}; promise that, or raise the capacity"
+            f"{m} people share {k}: {m} * {promise.chance:g} > {k}; the largest that can be kept "
+            f"is chance={rounded_down(largest)}; promise that, or raise the capacity"
         )

@@ -30,7 +30,16 @@ from ..eligibility import (
 )
 from ..luck import QUICKNET, Beacon, Chain, Luck, Source
 from ..models import Model, fit_in, load_model
-from ..outlook import NOTHING, Keeping, Outlook, Reach, SiteCohort, choose_c, weigh
+from ..outlook import (
+    NOTHING,
+    Keeping,
+    Outlook,
+    Reach,
+    Shares,
+    SiteCohort,
+    choose_c,
+    weigh,
+)
 from ..promises import Promise
 from ..settings import SOFTFAIR, Evenness, Settings, Target, current_settings
 from ..snapshot import Snapshot, take_snapshot
@@ -429,11 +438,11 @@ def _refuse_other_lists(
 ) -> None:
     """Raise if a promised wait was counted from other lists than those that are in force now."""
     kept, status = Kept.from_json(json.loads(parts["outlook"])), frozen_rows(commitment).status
-    if kept is None or not kept.promise.W:
+    if kept is None or not kept.promise.wait:
         return
     drawn = status == Status.IN_DRAW
     off = left_off(connection, kept.promise, commitment.round, len(status))
-    if not np.array_equal(kept.due[drawn], kept.promise.W - off[drawn]):
+    if not np.array_equal(kept.due[drawn], kept.promise.wait - off[drawn]):
         raise InvalidInput(
             f"an earlier list was made anew since round {commitment.round} was committed, and its "
             "promise counts lists; commit it anew with --commit --replan REASON"
@@ -687,9 +696,13 @@ def cohorts_of(
         keeping = NOTHING
         if kept is not None:
             # Who was on a list and contacted rests before lists count again.
-            W = kept.promise.W + now.settings.cooldown * bool(kept.promise.W)
+            W = kept.promise.wait + now.settings.cooldown * bool(kept.promise.wait)
             left = kept.due[who] if W else NOTHING.left
-            keeping = Keeping(W, kept.promise.floor, left)
+            keeping = Keeping(W, kept.promise.chance, left)
+            if kept.promise.shares:
+                bounds = np.array([share.bounds(k) for share in kept.promise.shares], float)
+                inside = kept.belonging.inside[:, who]
+                keeping = keeping._replace(shares=Shares(inside, *bounds.T))
         cohorts.append(SiteCohort(cohort, k, horizon, who, arm, keeping))
     return cohorts
 

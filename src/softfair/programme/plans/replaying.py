@@ -20,13 +20,17 @@ from ..eligibility import Status, sites_of
 from ..luck import QUICKNET, TRIAL, Chain, Luck, Source
 from ..models import is_intact
 from ..settings import Settings
+from ..snapshot import load_people
 from ..store import Connection, Store, names_of
+from ..tracks import AsOf
 from .drawing import chances, drawn_by_luck, drawn_by_position, seed_by_position
-from .keeping import Kept, clock_of, left_off_lists, terms_of
+from .keeping import Kept, belonging_of, clock_of, left_off_lists, terms_of
 from .making import OPEN_HEADER, OPEN_ROWS, frozen_rows, load_commitment, reserve_of
 from .stored import Header, Rows, digest_of, load_header, plan_reserve, plan_rows
 
 __all__ = ["Verdict", "trial_faults", "verify"]
+
+Ints = NDArray[np.int64]
 
 UNREADABLE = (ValueError, TypeError, KeyError, IndexError, OverflowError, OSError, BadZipFile)
 REPLAYED = 1e-9  # absolute error of a probability within which a replay agrees
@@ -93,6 +97,7 @@ def verify_in(
                 wrong += _reserve_faults(connection, number, header, rows, names)
                 wrong += _arm_faults(trial, header, rows)
                 wrong += _wait_faults(header, rows, clocks)
+                wrong += _group_faults(connection, header, rows)
         except (ValueError, TypeError, KeyError, IndexError, OverflowError):
             wrong.append("what is stored of it cannot be read")
         verdicts.append(Verdict(header.round, header.version, wrong))
@@ -229,7 +234,7 @@ def _wait_faults(header: Header, rows: Rows, clocks: dict[int, NDArray[np.int8]]
     What this list does to everybody's count is added to the clocks.
     """
     kept, wrong = Kept.from_json(json.loads(header.outlook)), []
-    if kept is not None and kept.promise.W:
+    if kept is not None and kept.promise.wait:
         earlier = sorted(
             (at for at in clocks if kept.promise.since <= at < header.round), reverse=True
         )
@@ -238,13 +243,43 @@ def _wait_faults(header: Header, rows: Rows, clocks: dict[int, NDArray[np.int8]]
         places = [site.capacity for site in sites_of(header.sites)]
         if any(k and coming[:1] != (k,) for k, coming in zip(places, kept.coming, strict=True)):
             wrong.append("the places that the promise counted on are not those of the lists")
-        if not np.array_equal(kept.due[drawn], kept.promise.W - off[drawn]):
+        if not np.array_equal(kept.due[drawn], kept.promise.wait - off[drawn]):
             wrong.append("the lists that people had left do not follow from the lists before")
     clock = clock_of(rows.status, rows.site, rows.listed, sites_of(header.sites))
     clocks[header.round] = clock
-    if kept is not None and kept.promise.W and ((clock == 1) & (kept.due == 1)).any():
+    if kept is not None and kept.promise.wait and ((clock == 1) & (kept.due == 1)).any():
         wrong.append("somebody is not on the list whom the promise puts there")
     return wrong
+
+
+def _group_faults(connection: Connection, header: Header, rows: Rows) -> list[str]:
+    """Whether who belonged to which promised group follows from what was known, and lists do."""
+    kept = Kept.from_json(json.loads(header.outlook))
+    if kept is None or not kept.promise.grouped:
+        return []
+    known = load_people(connection, AsOf(header.batch, header.batch))
+    drawn, wrong = rows.status == Status.IN_DRAW, []
+    there, held = belonging_of(kept.promise, known), kept.belonging
+    n = len(rows.person)
+    same = np.array_equal(there.inside[:, :n][:, drawn], held.inside[:, drawn])
+    # Households are numbered by the values that anybody has: who is together is what counts.
+    same_house = _together(there.house[:n][drawn]) == _together(held.house[drawn])
+    if not same or not same_house:
+        wrong.append("the groups that the promise counted are not those that were known")
+    for j, site in enumerate(sites_of(header.sites)):
+        who = rows.in_draw(j)
+        k = min(site.capacity, len(who))
+        for quota in held.quotas(kept.promise, who, k) if k else ():
+            many = int(rows.listed[who[np.asarray(quota.arms, np.int64)]].sum())
+            if not quota.least <= many <= (k if quota.most is None else quota.most):
+                wrong.append("a group has another number of places than was promised")
+    return wrong
+
+
+def _together(house: Ints) -> list[int]:
+    """Households renumbered as they come; -1: none."""
+    first: dict[int, int] = {-1: -1}
+    return [first.setdefault(one, len(first)) for one in house.tolist()]
 
 
 def _replayed(header: Header, rows: Rows, names: list[str]) -> list[str]:

@@ -130,7 +130,7 @@ class Plan(Rows):
     @property
     def due(self) -> Ints:
         """Lists within which each must be on one, this one included [m]; 0: not promised."""
-        if self.kept is None or not self.kept.promise.W:
+        if self.kept is None or not self.kept.promise.wait:
             return np.zeros(len(self.person), np.int64)
         return self.kept.due
 

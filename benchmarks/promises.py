@@ -1,0 +1,69 @@
+"""A promised wait against FaWT: benefit and entropy at every W, and the cost of the promised solve.
+
+    python -m benchmarks.promises [RUNS]
+
+FaWT takes, of the sets of k arms that keep the promise, the one with the greatest sum of Whittle
+indices. SoftFair with ``max_wait`` keeps the same promise by a draw. Both are simulated with the
+same random numbers. For each W the multipliers c are tried in turn.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+import warnings
+
+import softfair as sf
+from softfair.solvers import solve_priced, solve_promised
+
+WAITS = (15, 20, 25, 30, 40)
+MULTIPLIERS = (20.0, 50.0, 200.0, math.inf)
+
+
+def against_fawt(cohort: sf.Cohort, k: int, T: int, runs: int) -> list[str]:
+    """Rows: W, then benefit / entropy of FaWT and of SoftFair at each c."""
+    lines = []
+    for W in WAITS:
+        policies: list[sf.Policy] = [sf.FaWT(window=W)]
+        policies += [sf.SoftFair(c=c, max_wait=W) for c in MULTIPLIERS]
+        table = sf.compare(policies, cohort, k=k, horizon=T, runs=runs, seed=0)
+        pairs = zip(table["benefit"], table["entropy"], strict=True)
+        lines.append(f"W={W:2}  " + "  ".join(f"{b:5.1f} / {e:.3f}" for b, e in pairs))
+    return lines
+
+
+def passes(n: int, W: int) -> str:
+    """The promised solve in plain passes, in processor seconds."""
+    cohort, T = sf.datasets.synthetic(n, seed=0), 26
+    spent = []
+    for solve in (
+        lambda: solve_priced(cohort, n // 10, T, 1.0, 10.0),
+        lambda: solve_promised(cohort, n // 10, T, 1.0, 10.0, W, 0.0),
+    ):
+        begun = time.process_time()
+        solve()
+        spent.append(time.process_time() - begun)
+    return (
+        f"n={n:,}, W={W}: {spent[0]:.2f} s without a promise, {spent[1]:.2f} s with one, "
+        f"{spent[1] / spent[0]:.1f} times as much"
+    )
+
+
+def main() -> None:
+    """Print both tables."""
+    warnings.simplefilter("ignore", sf.NotConverged)
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    named = "  ".join(f"c={c:g}" for c in MULTIPLIERS)
+    for name, cohort, T in (
+        ("synthetic(100, seed=0), k=10, T=50", sf.datasets.synthetic(100, seed=0), 50),
+        ("cpap(100, seed=0), k=10, T=80", sf.datasets.cpap(100, seed=0), 80),
+    ):
+        print(f"{name}: benefit % / entropy of FaWT(W), then SoftFair(max_wait=W) at {named}")
+        print("\n".join(against_fawt(cohort, 10, T, runs)), flush=True)
+    for W in (12, 20):
+        print(passes(100_000, W), flush=True)
+
+
+if __name__ == "__main__":
+    main()

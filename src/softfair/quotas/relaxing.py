@@ -1,0 +1,128 @@
+"""Bounds that no draw can keep: the smallest change with which one can."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import Infeasible
+from .tree import Quota
+
+__all__ = ["Relaxed", "relaxed"]
+
+
+class Relaxed(NamedTuple):
+    """A bound that has to give way."""
+
+    quota: int  # which of the quotas
+    name: str
+    asked: int
+    possible: int
+    least: bool  # whether it is the lower bound
+
+    def __str__(self) -> str:
+        bound = "at least" if self.least else "at most"
+        return f"{self.name} {bound} {self.possible} instead of {self.asked}"
+
+
+def relaxed(n: int, k: int, quotas: Sequence[Quota]) -> list[Relaxed]:
+    """The fewest places by which bounds must give way so that k of n arms keep all of them.
+
+    Parameters
+    ----------
+    n, k : int
+        Arms, and how many of them are drawn.
+    quotas : sequence of Quota
+        Bounds on sets of arms. Sets of which at most one arm may be taken do not give way.
+
+    Returns
+    -------
+    list of Relaxed
+        Empty: all bounds can be kept.
+
+    Raises
+    ------
+    Infeasible
+        No k arms are left where at most one may be taken from some sets.
+
+    Notes
+    -----
+    Arms in the same sets are alike, so that whole numbers of them are asked for: an integer
+    programme with a variable for each kind of arm, and for each kind of household.
+
+    Examples
+    --------
+    >>> from softfair.quotas import Quota, relaxed
+    >>> [str(one) for one in relaxed(4, 2, [Quota([0, 1], 2, name="a"), Quota([2], 1, name="b")])]
+    ['b at least 0 instead of 1']
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    small = _households(n, quotas)
+    single = list(itertools.compress(quotas, small))
+    wide = [(j, quota) for j, quota in enumerate(quotas) if not small[j]]
+    member = np.zeros((len(wide), n), bool)
+    for row, (_, quota) in zip(member, wide, strict=True):
+        row[np.asarray(quota.arms, np.int64)] = True
+    kinds, kind = np.unique(member.T, axis=0, return_inverse=True)
+    kind = kind.ravel()
+    free = np.ones(n, bool)
+    houses: Counter[tuple[int, ...]] = Counter()
+    for quota in single:
+        arms = np.asarray(quota.arms, np.int64)
+        free[arms] = False
+        houses[tuple(np.unique(kind[arms]).tolist())] += 1
+    # Variables: arms of each kind that are in no household; of each kind of household those of whom
+    # an arm of each of its kinds is taken; then by how much each bound gives way.
+    columns = [(j, -1) for j in range(len(kinds))]
+    columns += [(j, h) for h, of in enumerate(houses) for j in of]
+    most = [int(np.count_nonzero(free & (kind == j))) for j in range(len(kinds))]
+    most += [houses[of] for of in houses for _ in of]
+    taken = np.array([kinds[j] for j, _ in columns], float).reshape(len(columns), -1).T
+    G = len(wide)
+    give = np.eye(G)
+    rows = [np.concatenate([np.ones(len(columns)), np.zeros(2 * G)])[None]]
+    low, high = [float(k)], [float(k)]
+    rows += [np.hstack([taken, give, 0 * give]), np.hstack([taken, 0 * give, -give])]
+    low += [*(float(quota.least) for _, quota in wide), *[-np.inf] * G]
+    high += [*[np.inf] * G, *(float(n if q.most is None else q.most) for _, q in wide)]
+    for h, of in enumerate(houses):
+        inside = [float(house == h) for _, house in columns]
+        rows.append(np.concatenate([inside, np.zeros(2 * G)])[None])
+        low.append(-np.inf)
+        high.append(float(houses[of]))
+    found = milp(
+        np.concatenate([np.zeros(len(columns)), np.ones(2 * G)]),
+        integrality=np.ones(len(columns) + 2 * G),
+        bounds=Bounds(0, np.concatenate([most, np.full(2 * G, n + k)])),
+        constraints=LinearConstraint(np.vstack(rows), low, high),
+    )
+    if found.x is None:
+        most_drawn = int(free.sum()) + len(single)
+        raise Infeasible(
+            f"{k} arms cannot be drawn with at most one of each of {len(single)} sets: "
+            f"draw {most_drawn} or fewer"
+        )
+    short = np.rint(found.x[len(columns) :]).astype(int)
+    out = []
+    for g, (j, quota) in enumerate(wide):
+        name = quota.name or f"set {j}"
+        if short[g]:
+            out.append(Relaxed(j, name, quota.least, quota.least - int(short[g]), True))
+        if short[G + g]:
+            asked = int(quota.most or 0)
+            out.append(Relaxed(j, name, asked, asked + int(short[G + g]), False))
+    return out
+
+
+def _households(n: int, quotas: Sequence[Quota]) -> list[bool]:
+    """Which quotas are of sets of which at most one arm may be taken, no arm in two of them."""
+    small = [quota.most == 1 and quota.least == 0 for quota in quotas]
+    times = np.zeros(n, np.int64)
+    for quota in itertools.compress(quotas, small):
+        times[np.asarray(quota.arms, np.int64)] += 1
+    return [False] * len(quotas) if (times > 1).any() else small

@@ -1,0 +1,233 @@
+"""Gains of arms where groups have shares of the places, and prices at which these are kept.
+
+A bound on how many arms of a group are active adds to the dual of `priced` one price a step for
+each of its ends, zero where it is slack:
+
+    D(m, a, b) = sum_i V_i(m + sum over its groups g of (a_g - b_g))
+                 + sum_t gamma^t (k m_t + sum_g (most_g a_gt - least_g b_gt)),    a, b >= 0.
+
+It is convex; its gradient is what is allowed less what is expected. Arms in the same groups pay the
+same prices, so that a pass goes over one cell of such arms after another. There are T prices for k
+and T for each end of a bound: L-BFGS-B finds them, with the bounds a, b >= 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cohort import Cohort, refuse_costs
+from ..kernels.rules import RuleCode
+from .priced import learning_multiplier
+from .promised import Pass, PromisedValues
+from .values import Info
+
+__all__ = ["SharedValues", "solve_shared"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+TOLERANCE = 1e-3  # of expected active arms, all and of each group, as a part of k
+PASSES = 400
+
+
+@dataclass(frozen=True, eq=False)
+class SharedValues:
+    """Gains lambda_t(s) that follow from one number a step for each cell of arms.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    gamma : float
+        Discount.
+    cell : ndarray [n]
+        The cell of each arm: those in the same groups.
+    prices : ndarray [cells, T]
+        theta of each cell and step, see :mod:`softfair.kernels.waiting`.
+    c : float
+        Multiplier of the gains.
+    rule : RuleCode
+        PRICED or JOINT.
+    floor : float
+        The least chance.
+    info : Info
+        How the solver fared.
+    """
+
+    cohort: Cohort
+    gamma: float
+    cell: Ints
+    prices: Floats
+    c: float
+    rule: RuleCode
+    floor: float
+    info: Info
+
+    @property
+    def theta(self) -> Floats:
+        """theta of every step and arm [T, n, 1]."""
+        return self.prices.T[:, self.cell, None]
+
+    def rows(self, first: int, count: int) -> Floats:
+        """lambda_t(s) [count, n, S] for t = first, ..., first + count - 1."""
+        out = np.empty((count, self.cohort.n, self.cohort.S))
+        for j, theta in enumerate(self.prices):
+            arms = np.flatnonzero(self.cell == j)
+            if len(arms):
+                some, rule = self.cohort.subset(arms), (theta, self.c, self.rule)
+                given = PromisedValues(some, self.gamma, *rule, 0, self.floor, self.info)
+                out[:, arms] = given.rows(first, count).reshape(count, len(arms), -1)
+        return out
+
+
+def solve_shared(
+    cohort: Cohort,
+    k: int,
+    horizon: int,
+    gamma: float,
+    c: float,
+    inside: NDArray[np.bool_],
+    least: Floats,
+    most: Floats,
+    floor: float = 0.0,
+) -> SharedValues:
+    """Gains at the prices for which k arms, and of each group so many, are expected to be active.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The arms.
+    k : int
+        Arms helped at every decision, 0 < k < n.
+    horizon : int
+        Number of decisions T.
+    gamma : float
+        Discount.
+    c : float
+        Multiplier; values are learnt at :func:`softfair.solvers.priced.learning_multiplier`.
+    inside : ndarray [groups, n] of bool
+        Whether each arm is in each group.
+    least, most : ndarray [groups]
+        Between which the active arms of each group are, in expectation.
+    floor : float
+        The least chance, 0 if none is promised.
+
+    Returns
+    -------
+    SharedValues
+        ``info.residual`` is the largest gap, as a part of k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import softfair as sf
+    >>> from softfair.solvers import solve_shared
+    >>> cohort = sf.datasets.synthetic(n=20, seed=0)
+    >>> north = np.arange(20)[None] < 10
+    >>> solved = solve_shared(cohort, 4, 6, 1.0, 5.0, north, np.array([3.0]), np.array([4.0]))
+    >>> solved.info.converged, solved.prices.shape
+    (True, (2, 6))
+    """
+    refuse_costs(cohort, "shares of groups")
+    multiplier = learning_multiplier(cohort, c)
+    kinds, cell = np.unique(inside.T, axis=0, return_inverse=True)
+    cell = np.asarray(cell, np.int64).ravel()
+    problem = _Problem(
+        [cohort.subset(np.flatnonzero(cell == j)) for j in range(len(kinds))],
+        kinds.astype(np.float64),
+        float(k),
+        np.asarray(least, np.float64),
+        np.asarray(most, np.float64),
+        gamma,
+        floor,
+    )
+    flat = problem.solved(np.zeros((1, problem.unknowns)), 0.0)
+    start = np.repeat(flat, horizon, axis=0)
+    found = start if multiplier == 0 else problem.solved(start, multiplier)
+    rule = RuleCode.PRICED if multiplier > 0 else RuleCode.JOINT
+    residual, passes = problem.residual(found, multiplier), problem.passes
+    info = Info("priced", multiplier, residual, TOLERANCE, passes)
+    return SharedValues(cohort, gamma, cell, problem.theta(found), multiplier, rule, floor, info)
+
+
+def _entropy(chance: float) -> float:
+    """Of a coin."""
+    if chance in (0, 1):
+        return 0.0
+    return -chance * math.log(chance) - (1 - chance) * math.log1p(-chance)
+
+
+@dataclass(eq=False)
+class _Problem:
+    """The dual; its unknowns [T, 1 + 2 groups] are m, the a of each group, the b, times c."""
+
+    cells: list[Cohort]
+    kinds: Floats  # [cells, groups]
+    k: float
+    least: Floats
+    most: Floats
+    gamma: float
+    floor: float
+    passes: int = 0
+
+    @property
+    def unknowns(self) -> int:
+        """For each step."""
+        return 1 + 2 * len(self.least)
+
+    def theta(self, x: Floats) -> Floats:
+        """[cells, T]"""
+        G = len(self.least)
+        return x[:, 0] + self.kinds @ (x[:, 1 : 1 + G] - x[:, 1 + G :]).T
+
+    def expected(self, x: Floats, c: float) -> tuple[Floats, float]:
+        """Active arms of each cell at each step [cells, T], and c times the sum of values."""
+        self.passes += 1
+        active, value = np.empty((len(self.cells), len(x))), 0.0
+        for j, (cohort, theta) in enumerate(zip(self.cells, self.theta(x), strict=True)):
+            if c == 0:  # a lottery: chances follow theta alone
+                chance = np.maximum(1 / (1 + np.exp(theta)), self.floor)
+                active[j] = cohort.n * chance
+                held = chance > self.floor
+                spread = _entropy(self.floor)
+                worth = np.where(held, np.logaddexp(0, -theta), spread - self.floor * theta)
+                value += cohort.n * float(worth.sum())
+                continue
+            out = Pass(0, self.floor, np.array([1]))(cohort, theta, c, self.gamma, RuleCode.PRICED)
+            active[j], value = out[0, :-1], value + c * float(out[0, -1])
+        return active, value
+
+    def allowed(self, active: Floats) -> Floats:
+        """Gradient [T, unknowns]: k, most, least against what is expected."""
+        of_groups = active.T @ self.kinds  # [T, groups]
+        return np.hstack(
+            [self.k - active.sum(axis=0)[:, None], self.most - of_groups, of_groups - self.least]
+        )
+
+    def residual(self, x: Floats, c: float) -> float:
+        """The largest gap, as a part of k."""
+        gaps = self.allowed(self.expected(x, c)[0])
+        return float(max(np.abs(gaps[:, 0]).max(), -gaps[:, 1:].min(initial=0.0)) / self.k)
+
+    def solved(self, start: Floats, c: float) -> Floats:
+        """The unknowns with the least dual, from a start."""
+        from scipy.optimize import minimize
+
+        T, many = start.shape
+        later = (self.gamma if c else 1.0) ** np.arange(T)[:, None]
+        linear = np.hstack([[self.k], self.most, -self.least])
+
+        def dual(flat: Floats) -> tuple[float, Floats]:
+            x = flat.reshape(T, many)
+            active, value = self.expected(x, c)
+            slope = later * self.allowed(active) / self.k
+            return (value + float((later * (x @ linear)[:, None]).sum())) / self.k, slope.ravel()
+
+        bounds = ([(None, None)] + [(0.0, None)] * (many - 1)) * T
+        settings = {"maxiter": PASSES, "maxfun": PASSES, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-5}
+        found = minimize(dual, start.ravel(), jac=True, bounds=bounds, options=settings)
+        return np.asarray(found.x).reshape(T, many)
