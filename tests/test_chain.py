@@ -194,6 +194,7 @@ def test_rows_at_hand_are_digested_as_they_are_read_back(url, monkeypatch):
     assert check(filled(url)).wrong == ()
 
 
+@pytest.mark.slow
 def test_everything_recomputed_by_an_insider(url):
     """On both databases: contacts altered, the log written anew; an old checkpoint tells."""
     database = filled(url)

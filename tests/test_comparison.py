@@ -534,6 +534,7 @@ def test_a_reference_must_be_known(cohort):
         sf.compare([sf.Random()], cohort, **SETTING, runs=2, against="Orakel")
 
 
+@pytest.mark.slow
 def test_the_bound_is_exceeded_within_the_interval_only():
     """The best policies on 60 cohorts of 20 arms: an interval misses below with probability .025 at
     most, 1.5 of 60 expected; 7 or more have probability 1e-3 (binomial)."""

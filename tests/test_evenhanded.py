@@ -518,6 +518,7 @@ def test_no_policy_we_have_exceeds_the_bound(name, share, gamma):
     assert closest < share * headroom  # a bound far above everything would pass as well
 
 
+@pytest.mark.slow
 def test_the_bound_of_other_welfares_and_of_groups():
     """The expected welfare of an EvenHanded policy against its own bound, relaxed arms included."""
     n, k, T, c = 30, 3, 10, 60.0

@@ -187,6 +187,7 @@ def test_policies_are_parsed_or_refused():
     assert Settings.from_json(old) == Settings()
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path):
     db = tmp_path / "programme.db"
 

@@ -74,6 +74,7 @@ def best(P, reward, start, mu, welfare):
     raise AssertionError("the cutting planes did not close")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("welfare", WELFARE)
 @pytest.mark.parametrize("mu", [0.3, 2.0, 10.0])
 def test_solution_and_bound_enclose_the_optimum(welfare, mu):

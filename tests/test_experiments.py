@@ -467,6 +467,7 @@ def test_bars_of_values_that_had_not_settled_are_hatched() -> None:
         assert hatched == [to_rgba(drawings.STYLE[PAPER][0])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "draw", [drawings.draw_figure_3a, drawings.draw_figure_3b, drawings.draw_frontiers]
 )

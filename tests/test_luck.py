@@ -66,6 +66,7 @@ def law(w, k, design):
     return sets, chance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", ["joint", "successive"])
 @pytest.mark.parametrize(("n", "k"), [(5, 2), (6, 3), (4, 1)])
 def test_the_law_over_all_sets(design, n, k):

@@ -103,6 +103,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", WORLDS.values(), ids=WORLDS)
 def test_people_who_differ_do_not_pass_for_memory(how):
     """Alarms at 5 % in at most 5 % of 200 programmes, within 3.7 standard deviations: once in

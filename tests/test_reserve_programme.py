@@ -27,6 +27,7 @@ NAME = "softfair test"
 KEYS = 5_000
 
 
+@pytest.mark.slow
 def test_list_and_reserves_have_the_law_that_is_stated():
     """Over keys, the list and the first two in reserve, against enumeration.
 

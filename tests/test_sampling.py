@@ -1271,6 +1271,7 @@ SIZES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize(("n", "k", "draws"), SIZES)
 def test_frequencies_are_the_inclusion(design, n, k, draws):
@@ -1281,6 +1282,7 @@ def test_frequencies_are_the_inclusion(design, n, k, draws):
         assert_frequencies(times, inclusion(z, k, design), draws // 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "k", "first"),
     [
@@ -1316,6 +1318,7 @@ def meetings(scores, rule, k, seed, draws, lag):
     return together
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lag", [1, 64])
 @pytest.mark.parametrize(("n", "k"), [(300, 100), (1000, 300)])
 def test_joint_draws_pairs_by_their_law(n, k, lag):

@@ -194,6 +194,7 @@ MINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("claim", "sound", "broken"),
     [(claim, *pair) for claim, pairs in MINDS.items() for pair in pairs],
