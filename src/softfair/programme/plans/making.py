@@ -198,8 +198,34 @@ class Draft(NamedTuple):
 
     now: Snapshot
     model: Model
-    cohorts: list[SiteCohort]  # those whom it is about, site by site
+    cohorts: list[SiteCohort]  # those whom it is about, site by site, without a promise
     reach: Reach
+    eligibility: Eligibility
+
+    def promising(self, database: Store, promise: Promise) -> list[SiteCohort]:
+        """The same people, site by site, where every draw keeps a promise.
+
+        Parameters
+        ----------
+        database
+            The programme, for the lists that each was left off.
+        promise
+            What is promised.
+
+        Raises
+        ------
+        InvalidInput
+            In a trial.
+        Infeasible
+            If the promise cannot be kept.
+        """
+        settings = replace(self.now.settings, promise=promise)
+        now, at = replace(self.now, settings=settings), self.now.next_round()
+        _refuse_unserved(replace(now, settings=replace(settings, target=None)), self.eligibility)
+        with database.reading() as connection:
+            kept = kept_by(connection, now, at, self.eligibility)
+        horizon = _rounds_left(settings, at)
+        return cohorts_of(now, self.model, at, horizon, self.eligibility, kept)
 
 
 def to_be_planned(database: Store, software: str) -> Draft:
@@ -223,7 +249,7 @@ def to_be_planned(database: Store, software: str) -> Draft:
         model, _ = fit_in(connection, now, software)
         eligibility = eligibility_of(now, at)
         cohorts = cohorts_of(now, model, at, _rounds_left(now.settings, at), eligibility)
-        return Draft(now, model, cohorts, reach_of(connection, now, at))
+        return Draft(now, model, cohorts, reach_of(connection, now, at), eligibility)
 
 
 def commit_plan(

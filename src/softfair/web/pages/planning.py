@@ -21,6 +21,7 @@ from ...programme.commands.planning import commitment_json, outlook_lines
 from ...programme.commands.shared import settings_of, software
 from ...programme.luck import QUICKNET, Source, read_beacon
 from ...programme.plans import Commitment, Plan, commit_plan, draw_plan, make_plan, open_commitment
+from ...programme.promises import Promise
 from ...programme.settings import Evenness, Target
 from ...programme.store import Store
 from ..access import Changes, Form
@@ -46,6 +47,7 @@ class Asked:
     policy: str = ""
     replan: str = ""
     sure: bool = False
+    promise: str = ""
 
     def made(self, make: Callable[..., Made], database: Store) -> Made:
         """What `make_plan` or `commit_plan` makes of it."""
@@ -56,6 +58,7 @@ class Asked:
             target=Target.parse(self.target) if self.target else None,
             evenness=Evenness.parse(self.policy) if self.policy else None,
             sure=self.sure,
+            promise=Promise.parse(self.promise) if self.promise else None,
         )
 
 
@@ -130,9 +133,10 @@ def plan_page(
     policy: str = "",
     replan: str = "",
     sure: bool = False,
+    promise: str = "",
 ) -> Response:
     """What will be committed: who is in the draw, the chances, what is expected."""
-    database, asked = visitor.database, Asked(target, policy, replan, sure)
+    database, asked = visitor.database, Asked(target, policy, replan, sure, promise)
     waits = open_commitment(database)
     preview = None
     if waits is None or replan:
@@ -156,7 +160,7 @@ def draw(request: Request, visitor: Changes, form: Form) -> Response:
     """Draw the list, or commit it, or draw what is committed."""
     database, do = visitor.database, text(form, "do")
     words = (text(form, "target"), text(form, "policy"), text(form, "replan"))
-    asked = Asked(*words, sure=text(form, "sure") == "True")
+    asked = Asked(*words, text(form, "sure") == "True", text(form, "promise"))
     if do == "commit":
         return begin(
             request, visitor, "/plan", lambda: _committed(*asked.made(commit_plan, database))
