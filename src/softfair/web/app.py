@@ -33,7 +33,7 @@ from .work import PATIENCE, Jobs, StillWorking
 __all__ = ["application", "from_environment"]
 
 LARGEST = 64 * 2**20  # bytes of a request: 100,000 people with a year of history are some 40 MiB
-LARGE, SMALL = 16, 1024  # results that are kept: of everybody, and figures
+LARGE, SMALL = 16, 512  # results that are kept: of everybody, and figures or a page of rows
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"

@@ -114,6 +114,7 @@ class Tradeoff:
         self._lock = threading.RLock()  # a cohort remembers its last solution
         self._promising: OrderedDict[Promise, list[SiteCohort]] = OrderedDict()
         self._seen: OrderedDict[Place, tuple[Point, Floats]] = OrderedDict()
+        self._shown: dict[tuple[int, int], list[dict[str, float]]] = {}  # by runs
         self._prospects = Prospects(self._cohorts, self.people)
         self._who = np.concatenate([cohort.who for cohort in self._cohorts])
         self.columns = [name for name in self.people.columns() if self._has_few(name)]
@@ -233,28 +234,32 @@ class Tradeoff:
         def met(even: int) -> bool:
             return all(goal.excess(figure) >= 0 for figure in figures(even))
 
-        if met(0):
-            return 0
-        if not met(EVENEST):
+        even = _between(-1, EVENEST + 1, met)
+        if even > EVENEST:
             furthest = min(figures(EVENEST), key=goal.excess)
             raise Infeasible(
                 f"{wanted} cannot be reached at c = {self.c_at(position):.3g}: with all evenness "
                 f"that the slider has it is {furthest:.3g}; ask for that, or choose a smaller c"
             )
-        return _between(0, EVENEST, met)
+        return even
 
     def _runs(self, position: int, even: int) -> list[dict[str, float]]:
         """What runs of a place show, site by site."""
         c, mu = self.c_at(position), self.mu_at(even)
-        found = []
         with self._lock:
-            self._approach(position, even)
-            for cohort in self._cohorts:
-                values = cohort.solved(c, Evenness("mu", mu)).values
-                assert not isinstance(values, PromisedValues)
-                if cohort.leaves_a_choice:
-                    found.append(run_figures(values, cohort.k, c, ARM_STEPS))
-        return found
+            if (position, even) not in self._shown:
+                self._approach(position, even)
+                solved = [
+                    (cohort.solved(c, Evenness("mu", mu)).values, cohort.k)
+                    for cohort in self._cohorts
+                    if cohort.leaves_a_choice
+                ]
+                self._shown[position, even] = [
+                    run_figures(values, k, c, ARM_STEPS)
+                    for values, k in solved
+                    if not isinstance(values, PromisedValues)
+                ]
+            return self._shown[position, even]
 
     # ---- what is expected ----
 

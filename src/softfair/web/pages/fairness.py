@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import HTMLResponse, Response
 
 from ...errors import InvalidInput, SoftFairError
 from ...programme.promises import NO_PROMISE, Promise
 from ...programme.settings import Evenness, Target
-from ..access import Sees, Visitor
+from ..access import CHANGES, Sees, Visitor
 from ..tradeoff import EVENEST, POSITIONS, Place, Tradeoff
 from ..words import capitalised, on_page
 from .shared import remembered, render, see
@@ -277,6 +277,13 @@ def part(
             raise
         place, refused = Place(position, even), _refusal(why)
         figures = _figures_at(request, visitor, found, place, by)
-    return render(
-        request, visitor, "fairness_part.html", figures=figures, answer=said, refused=refused
+    shown = {"answer": said, "refused": refused, "may_change": visitor.may(CHANGES)}
+    template = request.app.state.templates.get_template("fairness_part.html")
+    return HTMLResponse(
+        remembered(
+            *(request, visitor, "the figures", lambda: template.render(figures=figures, **shown)),
+            *("as a part of the page", place, figures["column"], *shown.values()),
+            late=True,
+            small=True,
+        )
     )
