@@ -167,15 +167,16 @@ def close(visitor: Changes, at: Round) -> Told:
 
 
 @api.post("/plan")
-def plan(visitor: Changes, body: Wish) -> dict[str, Any]:
+def plan(request: Request, visitor: Changes, body: Wish) -> dict[str, Any]:
     """Draw the list of the next round, preview or commit it, or draw what is committed."""
     database = visitor.database.rehearsal() if body.preview else visitor.database
+    chain = request.app.state.chain
     asked = Asked(body.target, body.policy, body.replan, body.sure, body.promise)
     if body.commit:
-        committed, new = asked.made(commit_plan, database)
+        committed, new = asked.made(commit_plan, database, chain=chain)
         return {**commitment_json(committed), "new": new}
     if body.luck:
-        made, new = drawn_with(database, body.luck, body.source), True
+        made, new = drawn_with(database, body.luck, body.source, chain), True
     else:
         made, new = asked.made(make_plan, database)
     found = plan_json(made, body.preview, head(visitor.database))
