@@ -23,10 +23,12 @@ from softfair.programme.promises import Promise
 from softfair.programme.records import close_round
 from softfair.programme.settings import Evenness, Target, initialise
 from softfair.programme.store import Store
+from softfair.progress import heard_by
 from softfair.web.anchors import Anchors
 from softfair.web.app import application
 from softfair.web.pages.round import WORD
 from softfair.web.tradeoff import EVENEST, POSITIONS, Place, Tradeoff
+from softfair.web.work import StillWorking
 
 LONG = 600.0  # seconds that work is waited for
 
@@ -218,6 +220,19 @@ def test_a_preview_names_no_option(programme, tmp_path):
     page = officer.get("/plan?target=benefit%3D100%25").text
     assert "expected to wait longer than these" in page
     assert "--" not in re.sub("<!--|-->", "", page)
+
+
+def test_a_plan_tells_how_far_it_is(programme):
+    """Its two longest parts, the estimate and the weighing, as a share that a bar can show."""
+    close_round(programme, village.NAME, AT)
+    heard = []
+    with heard_by(heard.append):
+        make_plan(programme.rehearsal(), village.NAME)
+    for what in ("comparing populations", "weighing the plan by what may be true"):
+        shares = [StillWorking(line, 0).share for line in heard if line.startswith(what)]
+        assert len(shares) > 1
+        assert shares == sorted(shares)
+        assert shares[-1] <= 1
 
 
 # What is kept for all.

@@ -457,7 +457,7 @@ def weigh(
             some, left = cohort.cohort.subset(part), cohort.left[part]
             chance = by_layer.reshape(len(by_layer), len(part), cohort.layers, -1)
             gained, now = np.empty(len(who)), np.empty((L, len(who)))
-            for number in range(L):
+            for number in track(range(L), "weighing the plan by what may be true"):
                 P = model.drawn(number, who)
                 map_parts(
                     plan_worth,

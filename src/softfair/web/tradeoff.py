@@ -417,7 +417,9 @@ def _between(off: int, met: int, meets: Callable[[int], bool]) -> int:
 
 def _never(cohort: SiteCohort, c: float, evenness: Evenness) -> Floats:
     """Everybody's chance never to be contacted [n]."""
-    never = np.empty(cohort.cohort.n)
+    never = np.zeros(cohort.cohort.n)
+    if cohort.keeping.W and cohort.left.max() <= cohort.horizon:
+        return never  # everybody's deadline is before the end
     for part, chance in cohort.chances(c, evenness):
         some = cohort.cohort.subset(part)
         y = np.zeros((some.n, cohort.layers, some.S))
