@@ -218,6 +218,7 @@ def test_what_is_wished_for_has_a_slider(chromium, village_url):
     with visiting(chromium, address, database, "officer") as page:
         page.goto("/fairness")
         page.locator("[data-chart=rates][data-drawn] canvas").wait_for()
+        page.get_by_text("Choose by what you want").click()
         what, slide = page.locator("select[name=goal]"), page.get_by_label("Slide")
         over_c, even = page.get_by_label("c: from a lottery"), page.get_by_label("Evenness: from")
         what.select_option("benefit")

@@ -53,7 +53,7 @@ FEW = 100  # values of a group column that a picture has room for
 RUNS = 20  # of the Whittle index, whose selections are averaged
 BARS = 20
 KEPT = 64  # places whose figures are kept
-ARM_STEPS = 500_000  # of the runs in which a guarantee is looked for, one step of evenness each
+ARM_STEPS = 300_000  # of the runs in which a guarantee is looked for, one step of evenness each
 
 
 class Place(NamedTuple):
