@@ -250,6 +250,24 @@ def test_what_is_wished_for_has_a_slider(chromium, village_url):
         assert even.is_enabled()
 
 
+def test_wishes_without_scripts(chromium, village_url):
+    database, address = village_url
+    with visiting(chromium, address, database, "officer", java_script_enabled=False) as page:
+        page.goto("/fairness?position=70")
+        page.get_by_text("Choose by what you want").click()
+        assert not page.locator("[data-for=value]").is_visible()  # it would do nothing
+        page.locator("select[name=goal]").select_option("promised-wait")
+        page.get_by_label("How much").fill("3")
+        page.get_by_role("button", name="Find it").click()
+        assert "40 > 24" in page.get_by_role("alert").inner_text()
+        page.get_by_label("How much").fill("8")
+        page.get_by_role("button", name="Find it").click()
+        assert "That promise costs" in page.inner_text("#part")
+        page.get_by_label("with the promise").uncheck()
+        page.get_by_role("button", name="Show").click()
+        assert "That promise costs" not in page.inner_text("#part")
+
+
 def test_the_list_fits_a_phone(chromium, village_url):
     """No page is wider than 320 pixels, and the marks are as high as a finger."""
     database, address = village_url

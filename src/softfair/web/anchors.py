@@ -13,6 +13,7 @@ import math
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from ..errors import NotConverged
 from ..programme.outlook import ROUGH, SiteCohort
@@ -112,9 +113,10 @@ class Anchors:
         order = sorted(PLACES, key=lambda place: abs(place - position))
 
         def fill() -> None:
-            for place in order:
-                for site, one in enumerate(self._sites):
-                    if one.leaves_a_choice:
-                        self._row(site, place).at(len(self._weights) - 1)
+            with suppress(RuntimeError):  # the server has ended, and begins no work any more
+                for place in order:
+                    for site, one in enumerate(self._sites):
+                        if one.leaves_a_choice:
+                            self._row(site, place).at(len(self._weights) - 1)
 
         threading.Thread(target=fill, daemon=True).start()

@@ -30,7 +30,7 @@ from ..metrics import action_entropy
 from ..policies import Whittle
 from ..programme.commands.shared import software
 from ..programme.outlook import ROUNDING, Prospects, SiteCohort, choose_c, weigh
-from ..programme.plans import to_be_planned
+from ..programme.plans import promising, to_be_planned
 from ..programme.promises import NO_PROMISE, Promise
 from ..programme.settings import Evenness, Settings, Target
 from ..programme.store import Store, c_to_json
@@ -105,7 +105,8 @@ class Tradeoff:
 
     def __init__(self, database: Store) -> None:
         self._database = database
-        self._draft = draft = to_be_planned(database.rehearsal(), software())
+        draft = to_be_planned(database.rehearsal(), software())
+        self._now, self._eligibility = draft.now, draft.eligibility
         self.settings: Settings = draft.now.settings
         self.round = draft.now.next_round()
         self.nothing_learnt = draft.now.nothing_learnt()
@@ -320,7 +321,8 @@ class Tradeoff:
     def _keeping(self, promise: Promise) -> list[SiteCohort]:
         """The people where every draw keeps a promise; Infeasible if it cannot be kept."""
         if promise not in self._promising:
-            self._promising[promise] = self._draft.promising(self._database, promise)
+            given = (self._now, self._eligibility, self._cohorts)
+            self._promising[promise] = promising(self._database, *given, promise)
             if len(self._promising) > KEPT:
                 self._promising.popitem(last=False)
         return self._promising[promise]

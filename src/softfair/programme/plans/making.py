@@ -50,6 +50,7 @@ __all__ = [
     "load_commitment",
     "make_plan",
     "open_commitment",
+    "promising",
     "reserve_of",
     "to_be_planned",
     "undrawn",
@@ -202,30 +203,43 @@ class Draft(NamedTuple):
     reach: Reach
     eligibility: Eligibility
 
-    def promising(self, database: Store, promise: Promise) -> list[SiteCohort]:
-        """The same people, site by site, where every draw keeps a promise.
 
-        Parameters
-        ----------
-        database
-            The programme, for the lists that each was left off.
-        promise
-            What is promised.
+def promising(
+    database: Store,
+    now: Snapshot,
+    eligibility: Eligibility,
+    cohorts: list[SiteCohort],
+    promise: Promise,
+) -> list[SiteCohort]:
+    """The people of the next round's plan, site by site, where every draw keeps a promise.
 
-        Raises
-        ------
-        InvalidInput
-            In a trial.
-        Infeasible
-            If the promise cannot be kept.
-        """
-        settings = replace(self.now.settings, promise=promise)
-        now, at = replace(self.now, settings=settings), self.now.next_round()
-        _refuse_unserved(replace(now, settings=replace(settings, target=None)), self.eligibility)
-        with database.reading() as connection:
-            kept = kept_by(connection, now, at, self.eligibility)
-        horizon = _rounds_left(settings, at)
-        return cohorts_of(now, self.model, at, horizon, self.eligibility, kept)
+    Parameters
+    ----------
+    database
+        The programme, for the lists that each was left off.
+    now, eligibility, cohorts
+        Of a `Draft`.
+    promise
+        What is promised.
+
+    Raises
+    ------
+    InvalidInput
+        In a trial, or with evenness.
+    Infeasible
+        If the promise cannot be kept.
+    """
+    now = replace(now, settings=replace(now.settings, promise=promise, target=None))
+    _refuse_unserved(now, eligibility)
+    with database.reading() as connection:
+        kept = kept_by(connection, now, now.next_round(), eligibility)
+    return [
+        SiteCohort(
+            *(one.cohort, one.k, one.horizon, one.who, one.arm),
+            _keeping_of(kept, now.settings, one.who),
+        )
+        for one in cohorts
+    ]
 
 
 def to_be_planned(database: Store, software: str) -> Draft:
@@ -710,14 +724,18 @@ def cohorts_of(
         # 1 / (r + 1) of the people can be contacted a round.
         k = min(capacity, max(1, len(who) // (now.settings.cooldown + 1)))
         arm, cohort = eligibility.sites[j].arm, Cohort(model.P[who], start=belief[who])
-        keeping = NOTHING
-        if kept is not None:
-            # Who was on a list and contacted rests before lists count again.
-            W = kept.promise.W + now.settings.cooldown * bool(kept.promise.W)
-            left = kept.due[who] if W else NOTHING.left
-            keeping = Keeping(W, kept.promise.floor, left)
+        keeping = _keeping_of(kept, now.settings, who)
         cohorts.append(SiteCohort(cohort, k, horizon, who, arm, keeping))
     return cohorts
+
+
+def _keeping_of(kept: Kept | None, settings: Settings, who: Ints) -> Keeping:
+    """What is promised to some people."""
+    if kept is None:
+        return NOTHING
+    # Who was on a list and contacted rests before lists count again.
+    W = kept.promise.W + settings.cooldown * bool(kept.promise.W)
+    return Keeping(W, kept.promise.floor, kept.due[who] if W else NOTHING.left)
 
 
 def _last_version(connection: Connection, at: int) -> int:
