@@ -119,8 +119,15 @@ class _Crowd:
 
 
 # Moves a slider to each of some places in turn; the milliseconds until the last picture is drawn.
-MOVES = """async ([name, places]) => {
-  const slider = document.querySelector(`input[name=${name}]`);
+# The slider is that of a name, or that of something to be wished for.
+MOVES = """async ([name, wish, places]) => {
+  const form = document.getElementById("goal");
+  if (wish) {
+    form.elements.goal.value = wish;
+    form.elements.goal.dispatchEvent(new Event("change"));
+  }
+  const own = `input[type=range][name=${name}]`;
+  const slider = wish ? form.querySelector("input[type=range]") : document.querySelector(own);
   const last = document.querySelector("[data-chart=rates]");
   const times = [];
   for (const place of places) {
@@ -132,6 +139,15 @@ MOVES = """async ([name, places]) => {
   }
   return times;
 }"""
+SLIDERS = {  # what is moved: name of the slider, what is wished for, and places
+    "c": ("position", "", range(3, 98, 3)),
+    "evenness at the last of these": ("even", "", range(1, 24, 3)),
+    "the benefit as a target": ("", "benefit", range(50, 99, 7)),
+    "the wait as a target": ("", "wait", range(12, 40, 4)),
+    "who is never contacted, guaranteed": ("", "never", range(12, 40, 4)),
+    "a promised chance": ("", "promised-chance", range(1, 9)),
+    "a promised wait": ("", "promised-wait", range(12, 26, 2)),
+}
 
 
 def slider(small: bool) -> list[Row]:
@@ -153,7 +169,7 @@ def slider(small: bool) -> list[Row]:
     if path is None:
         print("no Chromium, so no move of a slider is timed; see: make browser", file=sys.stderr)
         return []
-    places = {"position": [*range(3, 98, 20 if small else 3)], "even": [*range(1, 24, 3)]}
+    times: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         database, _ = _programme(Path(folder), SLIDER)
         key = begin_visit(database, new_account(database, "viewer", "viewer", None))
@@ -165,18 +181,19 @@ def slider(small: bool) -> list[Row]:
             tab.set_default_timeout(300_000)
             tab.goto("/fairness")
             tab.locator("[data-chart=rates][data-drawn]").wait_for()
-            times = {name: tab.evaluate(MOVES, [name, some]) for name, some in places.items()}
+            for what, (name, wish, places) in SLIDERS.items():
+                some = [*places][:: 3 if small else 1]
+                times[what] = tab.evaluate(MOVES, [name, wish, some])
         browser.close()
-    what = {"position": "c", "even": "evenness"}
     return [
         (
-            f"slider over {what[name]} to pictures, {SLIDER:,} people, {len(some)} moves, "
+            f"slider over {what} to pictures, {SLIDER:,} people, {len(some)} moves, "
             f"95th percentile (median {np.median(some):.0f})",
             float(np.quantile(some, 0.95)),
             "ms",
             300,
         )
-        for name, some in times.items()
+        for what, some in times.items()
     ]
 
 

@@ -212,6 +212,62 @@ def test_the_slider_redraws(chromium, village_url):
         assert int(drawn.get_attribute("data-drawn")) >= 3
 
 
+def test_what_is_wished_for_has_a_slider(chromium, village_url):
+    """A target, a guarantee and a promise move the sliders or say why not, by keyboard."""
+    database, address = village_url
+    with visiting(chromium, address, database, "officer") as page:
+        page.goto("/fairness")
+        page.locator("[data-chart=rates][data-drawn] canvas").wait_for()
+        page.get_by_text("Choose by what you want").click()
+        what, slide = page.locator("select[name=goal]"), page.get_by_label("Slide")
+        over_c, even = page.get_by_label("c: from a lottery"), page.get_by_label("Evenness: from")
+        what.select_option("benefit")
+        slide.focus()
+        page.keyboard.press("End")
+        page.get_by_text("keep at least 100 % of the benefit").wait_for()
+        assert int(over_c.input_value()) >= 99
+        what.select_option("never")
+        slide.focus()
+        page.keyboard.press("Home")
+        page.get_by_text("cannot be reached at c =").wait_for()
+        page.get_by_label("How much").fill("10%")
+        page.get_by_text("The first step of evenness at this c").wait_for()
+        assert int(even.input_value()) > 0
+        what.select_option("promised-wait")
+        slide.focus()
+        page.keyboard.press("Home")
+        page.get_by_role("alert").get_by_text("40 > 8").wait_for()  # in one list there are 8 places
+        assert even.is_enabled()
+        page.get_by_label("How much").fill("8")
+        page.get_by_text("That promise costs").wait_for()
+        assert even.is_disabled()
+        over_c.focus()
+        page.keyboard.press("Home")  # c moves, and the promise stays
+        page.get_by_text("With c = 0 the plan").wait_for()
+        page.get_by_text("That promise costs").wait_for()
+        page.get_by_label("with the promise").uncheck()
+        page.get_by_text("That promise costs").wait_for(state="detached")
+        assert even.is_enabled()
+
+
+def test_wishes_without_scripts(chromium, village_url):
+    database, address = village_url
+    with visiting(chromium, address, database, "officer", java_script_enabled=False) as page:
+        page.goto("/fairness?position=70")
+        page.get_by_text("Choose by what you want").click()
+        assert not page.locator("[data-for=value]").is_visible()  # it would do nothing
+        page.locator("select[name=goal]").select_option("promised-wait")
+        page.get_by_label("How much").fill("3")
+        page.get_by_role("button", name="Find it").click()
+        assert "40 > 24" in page.get_by_role("alert").inner_text()
+        page.get_by_label("How much").fill("8")
+        page.get_by_role("button", name="Find it").click()
+        assert "That promise costs" in page.inner_text("#part")
+        page.get_by_label("with the promise").uncheck()
+        page.get_by_role("button", name="Show").click()
+        assert "That promise costs" not in page.inner_text("#part")
+
+
 def test_the_list_fits_a_phone(chromium, village_url):
     """No page is wider than 320 pixels, and the marks are as high as a finger."""
     database, address = village_url
@@ -257,6 +313,7 @@ def test_paper(chromium, village_url):
         "/people",
         "/person?id=v01",
         "/fairness",
+        "/fairness?position=70&promise=wait%3D8",
         "/plan",
         "/audit",
         "/import",

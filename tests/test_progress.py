@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from softfair.progress import say, track
+from softfair.progress import heard_by, say, track
 
 pty = pytest.importorskip("pty")  # not on Windows
 
@@ -169,3 +169,13 @@ def test_no_stderr_at_all(monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)  # a program without a console
     say("nobody hears this")
     assert list(track(range(3), "x")) == [0, 1, 2]
+
+
+def test_a_listener_is_told_how_far_a_loop_is_but_not_that_one_item_is_all():
+    """A loop over one item would say that all is done, and go on for a minute."""
+    heard = []
+    with heard_by(heard.append):
+        assert list(track([5], "a pass")) == [5]
+        assert heard == []
+        assert list(track([5, 6], "adding")) == [5, 6]
+    assert heard == ["adding: 1 of 2", "adding: 2 of 2"]

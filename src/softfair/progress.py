@@ -85,7 +85,8 @@ def track(items: Iterable[Item], description: str, total: int | None = None) -> 
     if listener is not None:
         for done, item in enumerate(rest, 1):
             yield item
-            listener(f"{description}: {done}" + (f" of {total}" if total else ""))
+            if total != 1:  # one item tells nothing of how far the work is
+                listener(f"{description}: {done}" + (f" of {total}" if total else ""))
         return
     begun = monotonic()
     done = 0

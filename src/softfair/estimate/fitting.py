@@ -17,6 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import norm
 
+from ..progress import track
 from .border import Floats, Ints
 from .columns import Design
 from .histories import Histories
@@ -149,7 +150,10 @@ def fit_population(
     told = int(people @ (histories.moves.any(axis=(1, 2, 3)) | (histories.first >= 0)))
     most = min(MOST_CLASSES, max(1, told // LEAST_PEOPLE))
 
+    tries = track(range(2 * most if wanted is None else 2), "comparing populations")
+
     def mode(form: Form, guess: Floats) -> _Mode:
+        next(tries, None)  # fewer may do
         points = normal_points(form.D, ATOMS, 0)
         return _mode(Fit(form, histories, people, alone, share, points), guess)
 

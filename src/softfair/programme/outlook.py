@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -42,11 +43,12 @@ from ..progress import say, track
 from ..solvers import (
     PromisedValues,
     SharedValues,
+    solve_evenhanded,
     solve_priced,
     solve_promised,
     solve_shared,
 )
-from ..solvers.evenhanded import BonusValues
+from ..solvers.evenhanded import BonusValues, Near
 from ..solvers.priced import hard_multiplier
 from ..solvers.values import PriceValues
 from .assignment import Arm
@@ -79,6 +81,7 @@ SPAN = 1e6  # ... between this fraction of the hardest multiplier and the hardes
 SCAN = 13  # multipliers that are tried for a group target that neither end meets
 SCANNED = 1e4  # ... between this fraction of the hardest multiplier and the hardest multiplier
 ROUNDING = 1e-9  # relative error within which a target counts as met
+ROUGH = 1e-4  # relative gap of a budget or a rate where a figure is looked at, not drawn with
 NEVER = 1e-9  # contacts a round, below which a person counts as never contacted
 
 
@@ -270,6 +273,11 @@ class SiteCohort:
         return max(1, self.keeping.W)
 
     @property
+    def leaves_a_choice(self) -> bool:
+        """Whether some are contacted in a round and others are not, and not by lottery alone."""
+        return self.k not in (0, self.cohort.n) and self.arm != Arm.LOTTERY
+
+    @property
     def promised(self) -> bool:
         """Whether anything is promised."""
         return self.keeping.W > 0 or self.keeping.floor > 0 or self.keeping.shares is not None
@@ -309,11 +317,25 @@ class SiteCohort:
         if self.promised:
             found = solve_promised(*given, c, W, floor, self.left if W else None)
             return Solved(found, np.zeros(self.cohort.n), 0.0)
-        if evenness.is_softfair or self.k in (0, self.cohort.n) or c == 0:  # or chances are equal
+        if evenness.is_softfair or not self.leaves_a_choice or c == 0:  # or chances are equal
             return Solved(solve_priced(*given, c), np.zeros(self.cohort.n), 0.0)
         fitted = evenness.policy(c).fit(*given)
         assert isinstance(fitted.values, PriceValues | BonusValues)
         return Solved(fitted.values, fitted.bonus, fitted.mu)
+
+    def approach(self, c: float, mu: float, near: Near) -> Solved:
+        """As `solved` with a weight of evenness, from prices nearby and up to ROUGH.
+
+        It is remembered too: what is asked for next with this weight is of this solution.
+        """
+        given = (self.cohort, self.k, self.horizon, 1.0, c, mu)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConverged)  # the outlook has the residual
+            found = solve_evenhanded(*given, tolerance=ROUGH, near=near)
+        assert isinstance(found.values, PriceValues | BonusValues)
+        solved = Solved(found.values, found.bonus, mu)
+        self._solved = (c, Evenness("mu", mu)), solved
+        return solved
 
     def values(self, c: float) -> PriceValues | BonusValues | PromisedValues | SharedValues:
         """Gains and prices at multiplier c, without evenness."""
@@ -460,7 +482,7 @@ def weigh(
             some, left = cohort.cohort.subset(part), cohort.left[part]
             chance = by_layer.reshape(len(by_layer), len(part), cohort.layers, -1)
             gained, now = np.empty(len(who)), np.empty((L, len(who)))
-            for number in range(L):
+            for number in track(range(L), "weighing the plan by what may be true"):
                 P = model.drawn(number, who)
                 map_parts(
                     plan_worth,
@@ -516,13 +538,22 @@ class Prospects:
         most = sum(cohort.follow(math.inf).reward for cohort in freely)
         self.most_effective_gained = most - self._without
 
+    def of(self, cohorts: Sequence[SiteCohort]) -> Prospects:
+        """The same of the same people, to whom something else is promised."""
+        other = copy(self)
+        other._cohorts = cohorts
+        return other
+
     def at(self, c: float) -> Outlook:
         """What the plan with multiplier c is expected to bring."""
         return self.judge(c, [cohort.follow(c, self._evenness) for cohort in self._cohorts])
 
-    def judge(self, c: float, followed: Sequence[Followed]) -> Outlook:
-        """As `at`, of everybody as they were followed site by site."""
-        solved = [cohort.solved(c, self._evenness) for cohort in self._cohorts]
+    def judge(
+        self, c: float, followed: Sequence[Followed], evenness: Evenness | None = None
+    ) -> Outlook:
+        """As `at`, of everybody as they were followed site by site, with another evenness."""
+        evenness = self._evenness if evenness is None else evenness
+        solved = [cohort.solved(c, evenness) for cohort in self._cohorts]
         gained = sum(one.reward for one in followed) - self._without
         rates = np.concatenate([one.contacts for one in followed]) / self._horizon
         most, slowest = self.most_effective_gained, rates.min()
@@ -533,8 +564,8 @@ class Prospects:
             wait=float(1 / slowest) if slowest > NEVER else math.inf,
             residual=max(one.values.info.residual for one in solved),
             lowest=self._lowest(rates),
-            evenness=self._evenness,
-            mu=() if self._evenness.is_softfair else tuple(one.mu for one in solved),
+            evenness=evenness,
+            mu=() if evenness.is_softfair else tuple(one.mu for one in solved),
         )
 
     def _lowest(self, rates: Floats) -> LowestGroup | None:

@@ -213,6 +213,22 @@ class Promise:
         named = [share.column for share in self.shares] + [self.one] * bool(self.one)
         return tuple(dict.fromkeys(named))
 
+    @property
+    def said(self) -> str:
+        """As `parse` reads it.
+
+        Examples
+        --------
+        >>> Promise.parse("chance=0.5%; wait=8,from=21").said
+        'wait=8,from=21; chance=0.5%'
+        """
+        since = f",from={self.since}" if self.since else ""
+        parts = [f"wait={self.wait}{since}"] * bool(self.wait)
+        parts += [f"chance={100 * self.chance:.10g}%"] * bool(self.chance)
+        parts += [share.said for share in self.shares]
+        parts += [f"one {self.one}"] * bool(self.one)
+        return "; ".join(parts) or "none"
+
     def __str__(self) -> str:
         parts = [str(share) for share in self.shares]
         if self.one:

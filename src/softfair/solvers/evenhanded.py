@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ from .priced import learning_multiplier, solve_priced
 from .values import Info, Values
 from .welfare import WELFARES
 
-__all__ = ["BonusValues", "EvenHandedValues", "solve_evenhanded"]
+__all__ = ["BonusValues", "EvenHandedValues", "Near", "solve_evenhanded"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -133,6 +134,13 @@ class EvenHandedValues:
         return -n * float(law @ xlogy(share, share))
 
 
+class Near(NamedTuple):
+    """Prices and bonuses of a problem nearby, from which a search begins."""
+
+    price: Floats  # [T] m_t, of help at each step
+    u: Floats | None = None  # [n] bonuses in units of the welfare; None: those of even rates
+
+
 def solve_evenhanded(
     cohort: Cohort,
     k: Budget,
@@ -143,6 +151,7 @@ def solve_evenhanded(
     welfare: str = "entropy",
     group: Ints | None = None,
     tolerance: float = 1e-8,
+    near: Near | None = None,
 ) -> EvenHandedValues:
     """Gains and bonuses that maximise reward plus mu times welfare.
 
@@ -167,6 +176,8 @@ def solve_evenhanded(
     tolerance : float
         Relative gap between expected and allowed active arms, and between the rates of help and
         those that belong to the bonuses, that is accepted.
+    near : Near, optional
+        Where the search begins; up to the tolerance it changes nothing of what is found.
 
     Returns
     -------
@@ -196,7 +207,8 @@ def solve_evenhanded(
         bonuses = Bonuses(replace(problem, welfare=WELFARES["entropy"]))
         bonuses.sweep(prices.theta)
         return _evenhanded(problem, bonuses, prices.theta, prices.info)
-    solution = solve(problem, tolerance)
+    theta = None if near is None else near.price * multiplier
+    solution = solve(problem, tolerance, theta, None if near is None else near.u)
     info = Info("evenhanded", multiplier, solution.residual, tolerance, math.ceil(solution.passes))
     if not info.converged:
         warn(

@@ -26,10 +26,10 @@ from .bonuses import Problem, solve
 from .budget import SAMPLE, Budget, Steps, balance, reward_range
 from .evenhanded import BonusValues, EvenHandedValues, solve_evenhanded
 from .priced import learning_multiplier
-from .values import Info
+from .values import Info, PriceValues
 from .welfare import TINY, WELFARES
 
-__all__ = ["GOALS", "Goal", "solve_for"]
+__all__ = ["GOALS", "Goal", "run_figures", "solve_for"]
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int32]
@@ -222,10 +222,45 @@ class _Search:
         return BonusValues(problem.cohort, problem.gamma, theta, b, problem.c, info)
 
 
-def _keys(n: int, horizon: int, seed: int) -> NDArray[Any]:
+def run_figures(
+    values: BonusValues | PriceValues, k: int, c: float, arm_steps: int = ARM_STEPS
+) -> dict[str, float]:
+    """The figure of each of `GOALS`, its mean over simulated runs that draw exactly k arms.
+
+    Parameters
+    ----------
+    values : BonusValues or PriceValues
+        Of a solution.
+    k : int
+        Arms helped at every decision.
+    c : float
+        Multiplier of the draws.
+    arm_steps : int
+        That the runs may take together, beyond the fewest runs.
+
+    Returns
+    -------
+    dict
+        By name of the goal. Beyond 16,384 arms the runs are those of a sample of that many.
+    """
+    n, T = values.cohort.n, len(values.theta)
+    if n > SAMPLE:
+        which = np.arange(SAMPLE) * n // SAMPLE
+        arms = values.cohort.subset(which)
+        if isinstance(values, BonusValues):
+            values = replace(values, cohort=arms, bonus=values.bonus[which])
+        else:
+            values = replace(values, cohort=arms)
+    m = values.cohort.n
+    keys = _keys(m, T, 0, arm_steps)
+    counts, waits = _runs(values, np.full(T, k * m / n), multiplier(c), keys)
+    return {name: Goal(name, 0.0).figure(counts, waits, n, k * T) for name in GOALS}
+
+
+def _keys(n: int, horizon: int, seed: int, arm_steps: int = ARM_STEPS) -> NDArray[Any]:
     """The key of each simulated run of n arms."""
     seeds = np.random.SeedSequence([seed, RUNS])  # apart from those of `simulate`
-    runs = max(FEWEST_RUNS, min(RUNS, ARM_STEPS // (n * horizon)))
+    runs = max(FEWEST_RUNS, min(RUNS, arm_steps // (n * horizon)))
     return seeds.generate_state(runs, np.uint64)
 
 
@@ -249,7 +284,9 @@ def _rounded(goal: Goal, figure: float) -> float:
     return math.ceil(1e4 * figure) / 1e4
 
 
-def _runs(values: BonusValues, k: Floats, c: float, keys: NDArray[Any]) -> tuple[Counts, Counts]:
+def _runs(
+    values: BonusValues | PriceValues, k: Floats, c: float, keys: NDArray[Any]
+) -> tuple[Counts, Counts]:
     """Counts and longest waits [runs, n] of one run for each key, with k [T] arms helped."""
     cohort, T, runs = values.cohort, len(values.theta), len(keys)
     states, chosen = np.empty((runs, cohort.n), np.int32), np.empty((runs, cohort.n), np.uint8)

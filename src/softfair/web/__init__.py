@@ -9,7 +9,8 @@ Pages and the API call the functions that the commands call; there is no logic o
     memory     what was worked out for one moment of the database, kept until it changes
     lists      the list of a round as rows that can be sorted, filtered and grouped
     deeds      what a tap or a form does: marks, corrections, opting out, imports
-    tradeoff   what fairness costs, for any c and weight of evenness
+    anchors    solutions at some places of the sliders, from which all others are found fast
+    tradeoff   what fairness costs, for any c, weight of evenness and promise
     pages      the pages
     api        the same verbs in JSON
     app        the application

@@ -12,7 +12,7 @@ import hmac
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 import sqlalchemy as sa
 from fastapi import Depends, Request
@@ -22,7 +22,8 @@ from starlette.datastructures import FormData
 from ..programme import store
 from ..programme.settings import current_settings
 from ..programme.store import Connection, Store
-from .accounts import ADMIN, OFFICER, VIEWER, WORKER, Account, account_of_token, visitor_of
+from .accounts import ADMIN, OFFICER, VIEWER, WORKER, Account, account_of_token, visitor_in
+from .memory import moment_of
 
 __all__ = [
     "COOKIE",
@@ -62,6 +63,7 @@ class Visitor:
     account: Account
     database: Store  # where what they write is signed by them
     key: str = ""  # of their visit
+    moment: tuple[Any, ...] | None = None  # of the programme, where nothing is written
 
     @property
     def word(self) -> str:
@@ -115,10 +117,11 @@ class Needs(Guard):
         """
         database: Store = request.app.state.database
         key = request.cookies.get(COOKIE, "")
-        account = await run_in_threadpool(visitor_of, database, key) if key else None
+        account, moment = await run_in_threadpool(_met, database, key) if key else (None, ())
         if account is None:
             raise NotSignedIn
-        visitor = Visitor(account, database.signed(account.name), key)
+        now = moment if request.method in HARMLESS else None
+        visitor = Visitor(account, database.signed(account.name), key, now)
         if account.role not in (self.roles or ()):
             raise Forbidden
         if request.method not in HARMLESS:
@@ -127,6 +130,12 @@ class Needs(Guard):
                 raise Forbidden
         request.state.visitor = visitor
         return visitor
+
+
+def _met(database: Store, key: str) -> tuple[Account | None, tuple[Any, ...]]:
+    """Who visits with a key, and the moment of the programme that they see."""
+    with database.reading() as connection:
+        return visitor_in(connection, key), moment_of(connection)
 
 
 class NeedsToken(Needs):

@@ -40,6 +40,7 @@ __all__ = [
     "new_account",
     "new_token",
     "use_link",
+    "visitor_in",
     "visitor_of",
 ]
 
@@ -302,7 +303,12 @@ def use_link(database: Store, key: str) -> str | None:
 def visitor_of(database: Store, key: str) -> Account | None:
     """Who has signed in with a key; None: nobody, or no longer."""
     with database.reading() as connection:
-        return _found(connection, key, "begin", VISIT)
+        return visitor_in(connection, key)
+
+
+def visitor_in(connection: Connection, key: str) -> Account | None:
+    """As `visitor_of`, within a transaction."""
+    return _found(connection, key, "begin", VISIT)
 
 
 def _note(connection: Connection, account: Account, kind: str, key: str) -> str:

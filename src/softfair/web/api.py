@@ -75,6 +75,7 @@ class Wish(BaseModel):
     model_config = ConfigDict(extra="forbid")
     target: Text = ""
     policy: Text = ""
+    promise: Text = ""
     replan: Text = ""
     sure: bool = False
     preview: bool = Field(False, description="Nothing is written, and nobody is listed.")
@@ -166,15 +167,16 @@ def close(visitor: Changes, at: Round) -> Told:
 
 
 @api.post("/plan")
-def plan(visitor: Changes, body: Wish) -> dict[str, Any]:
+def plan(request: Request, visitor: Changes, body: Wish) -> dict[str, Any]:
     """Draw the list of the next round, preview or commit it, or draw what is committed."""
     database = visitor.database.rehearsal() if body.preview else visitor.database
-    asked = Asked(body.target, body.policy, body.replan, body.sure)
+    chain = request.app.state.chain
+    asked = Asked(body.target, body.policy, body.replan, body.sure, body.promise)
     if body.commit:
-        committed, new = asked.made(commit_plan, database)
+        committed, new = asked.made(commit_plan, database, chain=chain)
         return {**commitment_json(committed), "new": new}
     if body.luck:
-        made, new = drawn_with(database, body.luck, body.source), True
+        made, new = drawn_with(database, body.luck, body.source, chain), True
     else:
         made, new = asked.made(make_plan, database)
     found = plan_json(made, body.preview, head(visitor.database))
@@ -213,10 +215,11 @@ def fairness(
     visitor: Sees,
     position: Annotated[int, Query(ge=0, le=POSITIONS)] = 50,
     even: Annotated[int, Query(ge=0, le=EVENEST)] = 0,
+    promise: Annotated[Text, Query(description="wait=8, chance=0.5% or none")] = "",
     by: Annotated[Text, Query()] = "",
 ) -> dict[str, Any]:
-    """What fairness costs, at positions of the sliders over c and of evenness."""
-    return figures_of(request, visitor, position, even, by)
+    """What fairness costs, at positions of the sliders over c and of evenness, with a promise."""
+    return figures_of(request, visitor, position, even, promise, by)
 
 
 @api.get("/audit")

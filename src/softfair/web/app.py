@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from ..errors import SoftFairError
+from ..programme.luck import QUICKNET, Chain
 from ..programme.store import Store
 from ..programme.words import percent
 from . import pages
@@ -33,7 +34,7 @@ from .work import PATIENCE, Jobs, StillWorking
 __all__ = ["application", "from_environment"]
 
 LARGEST = 64 * 2**20  # bytes of a request: 100,000 people with a year of history are some 40 MiB
-LARGE, SMALL = 16, 1024  # results that are kept: of everybody, and figures
+LARGE, SMALL = 16, 512  # results that are kept: of everybody, and figures or a page of rows
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -106,6 +107,7 @@ def application(
     spool: Path | None = None,
     largest: int = LARGEST,
     patience: float = PATIENCE,
+    chain: Chain = QUICKNET,
 ) -> FastAPI:
     """The pages and the API of a programme.
 
@@ -119,6 +121,8 @@ def application(
         Bytes of a request.
     patience
         Seconds that a request waits for its work, before a page tells how far it is.
+    chain
+        The chain of beacons that may be the luck of a draw.
 
     Returns
     -------
@@ -133,6 +137,7 @@ def application(
     app.state.attempts = Attempts(database)
     app.state.spool = spool or Path(tempfile.mkdtemp(prefix="softfair-"))
     app.state.patience = patience
+    app.state.chain = chain
     app.state.jobs = Jobs(app.state.spool)
     app.state.templates = _templates()
     app.include_router(pages.router)

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from ..programme import store
-from ..programme.store import Store
+from ..programme.store import Connection, Store
 from .work import StillWorking, Task
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "moment_of"]
 
 Result = TypeVar("Result")
 
@@ -52,6 +52,7 @@ class Memory:
         *about: Any,
         patience: float | None = None,
         late: bool = False,
+        moment: tuple[Any, ...] | None = None,
     ) -> Result:
         """The result of a function, as of what the database holds now.
 
@@ -70,13 +71,18 @@ class Memory:
         late
             Whether a result that was still being worked out while the database changed will do.
             Who asks again and again would otherwise never get one while others write.
+        moment
+            Of the database, if it is known.
 
         Raises
         ------
         StillWorking
             If it takes longer.
         """
-        moment, key = _moment(database), (what, about)
+        if moment is None:
+            with database.reading() as connection:
+                moment = moment_of(connection)
+        key = (what, about)
         with self._lock:
             kept = self._kept.get(key)
             if kept is None or (kept.moment != moment and not (late and not kept.told)):
@@ -104,12 +110,14 @@ class Memory:
             self._kept.popitem(last=False)
 
 
-def _moment(database: Store) -> tuple[Any, ...]:
-    """How far the tables go that a programme is made of."""
-    growing = (
-        *(store.setting, store.batch, store.model, store.plan),
-        *(store.call, store.commitment, store.trial),
-    )
-    highest = [sa.select(sa.func.max(table.c.id)).scalar_subquery() for table in growing]
-    with database.reading() as connection:
-        return tuple(connection.execute(sa.select(*highest)).one())
+# How far the tables go that a programme is made of.
+_GROWING = (
+    *(store.setting, store.batch, store.model, store.plan),
+    *(store.call, store.commitment, store.trial),
+)
+_HIGHEST = sa.select(*(sa.select(sa.func.max(one.c.id)).scalar_subquery() for one in _GROWING))
+
+
+def moment_of(connection: Connection) -> tuple[Any, ...]:
+    """What tells one moment of a programme from another."""
+    return tuple(connection.execute(_HIGHEST).one())

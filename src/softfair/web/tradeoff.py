@@ -1,4 +1,4 @@
-"""What fairness costs for the people of a programme, for any multiplier c and weight of evenness.
+"""What fairness costs for the people of a programme: for any c, weight of evenness and promise.
 
 Everything is expected over the rounds that are left, if the estimates were the truth: the people
 are followed through the horizon with the chances of the plan (see `programme.outlook`). With y_t(s)
@@ -6,7 +6,10 @@ the chance to be in state s and not to have been contacted before round t,
 
     y_{t+1}(s') = sum_s y_t(s) (1 - pi_t(s)) P[0](s, s'),
 
-and sum_s y_T(s) is the chance never to be contacted.
+and sum_s y_T(s) is the chance never to be contacted. With a promised wait, s is a state and a
+number of lists left.
+
+Where evenness has a weight, budgets and rates are met up to one part in 10,000 (`outlook.ROUGH`).
 """
 
 from __future__ import annotations
@@ -14,36 +17,53 @@ from __future__ import annotations
 import math
 import threading
 import warnings
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import NotConverged, SoftFairError
+from ..errors import Infeasible, NotConverged, SoftFairError
 from ..metrics import action_entropy
 from ..policies import Whittle
 from ..programme.commands.shared import software
-from ..programme.outlook import Prospects, SiteCohort, choose_c, weigh
-from ..programme.plans import to_be_planned
+from ..programme.outlook import ROUNDING, Prospects, SiteCohort, choose_c, weigh
+from ..programme.plans import promising, to_be_planned
+from ..programme.promises import NO_PROMISE, Promise
 from ..programme.settings import Evenness, Settings, Target
 from ..programme.store import Store, c_to_json
+from ..progress import track
 from ..simulation import simulate
 from ..solvers import upper_bound
+from ..solvers.evenhanded import BonusValues
+from ..solvers.realised import Goal, run_figures
+from ..solvers.values import PriceValues
+from .anchors import Anchors
 
-__all__ = ["EVENEST", "POSITIONS", "Point", "Tradeoff"]
+__all__ = ["EVENEST", "POSITIONS", "Place", "Point", "Tradeoff"]
 
 Floats = NDArray[np.float64]
 
 POSITIONS = 100  # of the slider: 0 is a lottery, the last those who gain most
 DECADES = 4  # of c in between, up to the hardest multiplier
-CURVE = (0, *range(2, 100, 7), POSITIONS)
+CURVE: tuple[int, ...] = (0, *range(2, 100, 7), POSITIONS)
 EVENEST = 24  # the last position of the slider of evenness; 0 is none
 OCTAVES = 6  # of its weight mu below and above the number of contacts
 FEW = 100  # values of a group column that a picture has room for
 RUNS = 20  # of the Whittle index, whose selections are averaged
 BARS = 20
+KEPT = 64  # places whose figures are kept
+ARM_STEPS = 300_000  # of the runs in which a guarantee is looked for, one step of evenness each
+
+
+class Place(NamedTuple):
+    """Where the sliders stand."""
+
+    position: int  # over c
+    even: int = 0  # of evenness
+    promise: Promise = NO_PROMISE
 
 
 @dataclass(frozen=True)
@@ -59,6 +79,7 @@ class Point:
     entropy: float  # of the expected contacts
     never: float  # share of the people expected never to be contacted
     wait: float  # rounds between two contacts of who waits longest
+    promise_cost: float | None = None  # share of the gain at this c without it; None: no promise
 
     def to_json(self) -> dict[str, Any]:
         """As it is sent to a browser."""
@@ -85,13 +106,18 @@ class Tradeoff:
     """
 
     def __init__(self, database: Store) -> None:
+        self._database = database
         draft = to_be_planned(database.rehearsal(), software())
+        self._now, self._eligibility = draft.now, draft.eligibility
         self.settings: Settings = draft.now.settings
         self.round = draft.now.next_round()
         self.nothing_learnt = draft.now.nothing_learnt()
         self.people = draft.now.people
         self._cohorts = draft.cohorts
-        self._lock = threading.Lock()  # a cohort remembers its last solution
+        self._lock = threading.RLock()  # a cohort remembers its last solution
+        self._promising: OrderedDict[Promise, list[SiteCohort]] = OrderedDict()
+        self._seen: OrderedDict[Place, tuple[Point, Floats]] = OrderedDict()
+        self._shown: dict[tuple[int, int], list[dict[str, float]]] = {}  # by runs
         self._prospects = Prospects(self._cohorts, self.people)
         self._who = np.concatenate([cohort.who for cohort in self._cohorts])
         self.columns = [name for name in self.people.columns() if self._has_few(name)]
@@ -100,7 +126,17 @@ class Tradeoff:
         ]  # of the most effective plan, by the posterior
         self.whittle = self._whittle()  # [n] None: there is none
         self.bound = self._bound()  # as a share of what the most effective plan gains
-        self.curve = [self.at(position)[0] for position in CURVE]  # over c, without evenness
+        places = track(CURVE, "following the people along the range of c")
+        along = [self.at(Place(position)) for position in places]
+        self.curve = [point for point, _ in along]  # over c, without evenness
+        self._shares = {
+            column: [self._lowest(contacts, column) for _, contacts in along]
+            for column in self.columns
+        }
+        self._anchors = Anchors(
+            self._cohorts, self.c_at, [self.mu_at(even) for even in range(EVENEST + 1)]
+        )
+        self._anchors.fill_soon(self.position_of(self.settings.c))
 
     def _has_few(self, column: str) -> bool:
         values, codes = self.people.group(column)
@@ -110,6 +146,16 @@ class Tradeoff:
     def horizon(self) -> int:
         """Rounds that are left."""
         return self._cohorts[0].horizon
+
+    @property
+    def waiting(self) -> int:
+        """People whom it is about."""
+        return len(self._who)
+
+    @property
+    def contacted(self) -> int:
+        """People who can be contacted a round."""
+        return sum(cohort.k for cohort in self._cohorts)
 
     def c_at(self, position: int) -> float:
         """The multiplier at a position of the slider."""
@@ -127,66 +173,161 @@ class Tradeoff:
         share = 1 + math.log10(c / self._prospects.hardest) / DECADES
         return min(max(1 + round(share * (POSITIONS - 2)), 1), POSITIONS - 1)
 
-    def c_for(self, target: Target) -> float:
-        """The multiplier that meets a target.
-
-        Raises
-        ------
-        Infeasible
-            If none does.
-        """
-        with self._lock:
-            wanted = replace(self.settings, target=target)
-            return choose_c(self._cohorts, wanted, self.people).c
-
     def mu_at(self, even: int) -> float:
         """The weight of evenness at a position of its slider."""
         if even <= 0:
             return 0.0
         octaves = OCTAVES * (2 * (even - 1) / (EVENEST - 1) - 1)
-        return float(self._contacts * 2**octaves)
+        return float(self.horizon * self.contacted * 2**octaves)
 
-    def mu_for(self, position: int, wanted: Evenness) -> int:
-        """The first position of the slider of evenness that reaches a goal, at a position of c.
+    # ---- what is asked for ----
+
+    def for_target(self, target: Target) -> int:
+        """The position of c that serves a target: of benefit the first, else the last that meets.
 
         Raises
         ------
         Infeasible
             If none does.
         """
-        with self._lock:
-            c = self.c_at(position)
-            mu = max(cohort.solved(c, wanted).mu for cohort in self._cohorts)
-        return next((even for even in range(EVENEST) if self.mu_at(even) >= mu), EVENEST)
+        first = target.goal == "benefit"
+        meets = [self._meets(target, i) for i in range(len(CURVE))]
+        own = self.position_of(self.settings.c)
+        if all(meets):  # the target leaves c free
+            return 0 if first else own
+        if not any(meets):
+            with self._lock:  # it says what can be met, or finds it between the places
+                wanted = replace(self.settings, target=target)
+                return self.position_of(choose_c(self._cohorts, wanted, self.people).c)
+        i = meets.index(True) if first else len(meets) - 1 - meets[::-1].index(True)
+        beyond = i - 1 if first else i + 1
+        if not 0 <= beyond < len(CURVE):
+            return CURVE[i]
+        return _between(CURVE[beyond], CURVE[i], lambda at: self._meets_at(target, at))
 
-    @property
-    def _contacts(self) -> int:
-        """Of everybody, over the rounds that are left."""
-        return self.horizon * sum(cohort.k for cohort in self._cohorts)
+    def _meets(self, target: Target, i: int) -> bool:
+        """Whether a place of the curve meets a target."""
+        shares = self._shares.get(target.column or "", [math.nan] * len(CURVE))
+        return _met(target, self.curve[i], shares[i])
 
-    def at(self, position: int, even: int = 0) -> tuple[Point, Floats]:
-        """What is expected at positions of the sliders, and everybody's contacts [n]."""
+    def _meets_at(self, target: Target, position: int) -> bool:
+        point, contacts = self.at(Place(position))
+        lowest = math.nan if target.column is None else self._lowest(contacts, target.column)
+        return _met(target, point, lowest)
+
+    def _lowest(self, contacts: Floats, column: str) -> float:
+        """The lowest rate of contacts of a group, over that of everybody."""
+        rates = [rate for _, _, rate in self.rates(contacts, column)]
+        mean = float(contacts.mean()) / self.horizon
+        return min(rates) / mean if mean > 0 else 1.0
+
+    def for_guarantee(self, position: int, wanted: Evenness) -> int:
+        """The first position of the slider of evenness whose runs reach a goal, at a place of c.
+
+        Raises
+        ------
+        Infeasible
+            If none does.
+        """
+        goal = Goal(wanted.goal, wanted.value)
+
+        def figures(even: int) -> list[float]:
+            return [one[goal.name] for one in self._runs(position, even)]
+
+        def met(even: int) -> bool:
+            return all(goal.excess(figure) >= 0 for figure in figures(even))
+
+        even = _between(-1, EVENEST + 1, met)
+        if even > EVENEST:
+            furthest = min(figures(EVENEST), key=goal.excess)
+            raise Infeasible(
+                f"{wanted} cannot be reached at c = {self.c_at(position):.3g}: with all evenness "
+                f"that the slider has it is {furthest:.3g}; ask for that, or choose a smaller c"
+            )
+        return even
+
+    def _runs(self, position: int, even: int) -> list[dict[str, float]]:
+        """What runs of a place show, site by site."""
         c, mu = self.c_at(position), self.mu_at(even)
-        evenness = Evenness("mu", mu)
         with self._lock:
-            followed = [cohort.follow(c, evenness) for cohort in self._cohorts]
-            outlook = self._prospects.judge(c, followed)
-            contacts = np.concatenate([one.contacts for one in followed])
-            never = np.concatenate([_never(cohort, c, evenness) for cohort in self._cohorts])
-        return (
-            Point(
-                position,
-                even,
-                c,
-                mu,
-                outlook.benefit,
-                outlook.gained,
-                float(action_entropy(np.maximum(contacts, 0))),
-                float(never.mean()),
-                outlook.wait,
-            ),
-            contacts,
+            if (position, even) not in self._shown:
+                self._approach(position, even)
+                solved = [
+                    (cohort.solved(c, Evenness("mu", mu)).values, cohort.k)
+                    for cohort in self._cohorts
+                    if cohort.leaves_a_choice
+                ]
+                self._shown[position, even] = [
+                    run_figures(values, k, c, ARM_STEPS)
+                    for values, k in solved
+                    if isinstance(values, PriceValues | BonusValues)
+                ]
+            return self._shown[position, even]
+
+    # ---- what is expected ----
+
+    def at(self, place: Place) -> tuple[Point, Floats]:
+        """What is expected at positions of the sliders, and everybody's contacts [n].
+
+        Raises
+        ------
+        Infeasible
+            If the promise cannot be kept.
+        """
+        with self._lock:
+            if place not in self._seen:
+                self._seen[place] = self._follow(place)
+                if len(self._seen) > KEPT:
+                    self._seen.popitem(last=False)
+            self._seen.move_to_end(place)
+            return self._seen[place]
+
+    def _follow(self, place: Place) -> tuple[Point, Floats]:
+        position, even, promise = place
+        c, mu = self.c_at(position), self.mu_at(even)
+        evenness, cohorts, prospects = Evenness("mu", mu), self._cohorts, self._prospects
+        cost = None
+        if not promise.is_none:
+            cohorts = self._keeping(promise)
+            prospects = prospects.of(cohorts)
+        elif even:
+            self._approach(position, even)
+        followed = [cohort.follow(c, evenness) for cohort in cohorts]
+        never = np.concatenate([_never(cohort, c, evenness) for cohort in cohorts])
+        outlook = prospects.judge(c, followed, evenness)
+        contacts = np.concatenate([one.contacts for one in followed])
+        if not promise.is_none:
+            freely = self.at(Place(position))[0].gained
+            cost = max(0.0, 1 - outlook.gained / freely) if freely > 0 else 0.0
+        point = Point(
+            position,
+            even,
+            c,
+            mu,
+            outlook.benefit,
+            outlook.gained,
+            float(action_entropy(np.maximum(contacts, 0))),
+            float(never.mean()),
+            outlook.wait,
+            cost,
         )
+        return point, contacts
+
+    def _approach(self, position: int, even: int) -> None:
+        """Solve a place, from what is known nearby."""
+        c, mu = self.c_at(position), self.mu_at(even)
+        for site, cohort in enumerate(self._cohorts):
+            if c > 0 and mu > 0 and cohort.leaves_a_choice:
+                cohort.approach(c, mu, self._anchors.near(site, position, even))
+
+    def _keeping(self, promise: Promise) -> list[SiteCohort]:
+        """The people where every draw keeps a promise; Infeasible if it cannot be kept."""
+        if promise not in self._promising:
+            given = (self._now, self._eligibility, self._cohorts)
+            self._promising[promise] = promising(self._database, *given, promise)
+            if len(self._promising) > KEPT:
+                self._promising.popitem(last=False)
+        return self._promising[promise]
 
     def _bound(self) -> float:
         best = without = 0.0
@@ -232,7 +373,7 @@ class Tradeoff:
             if size
         ]
 
-    def sentences(self, point: Point) -> Iterator[str]:
+    def sentences(self, point: Point, promise: Promise = NO_PROMISE) -> Iterator[str]:
         """What the choice costs."""
         if self.nothing_learnt is not None:
             yield f"Nothing can be learnt yet: {self.nothing_learnt}. What follows means nothing."
@@ -250,15 +391,46 @@ class Tradeoff:
             f"good rounds over the {self.horizon} rounds left; {point.never:.1%} of the people "
             f"are expected never to be contacted, against {self.curve[-1].never:.1%}."
         )
+        if point.promise_cost is not None:
+            costs = (
+                f"{point.promise_cost:.1%}" if point.promise_cost >= 0.0005 else "less than 0.1%"
+            )
+            yield (
+                f"In every draw, for certain and not on average: {promise}. That promise costs "
+                f"{costs} of what the same c gains without it."
+            )
+
+
+def _met(target: Target, point: Point, lowest: float) -> bool:
+    """Whether a place meets a target; ``lowest`` is the lowest share of a group."""
+    if target.goal == "wait":
+        return point.wait <= target.value * (1 + ROUNDING)
+    return (lowest if target.goal == "group" else point.benefit) >= target.value * (1 - ROUNDING)
+
+
+def _between(off: int, met: int, meets: Callable[[int], bool]) -> int:
+    """The position next to ``off`` that meets what is asked for; ``met`` does and ``off`` not."""
+    while abs(met - off) > 1:
+        middle = (met + off) // 2
+        if meets(middle):
+            met = middle
+        else:
+            off = middle
+    return met
 
 
 def _never(cohort: SiteCohort, c: float, evenness: Evenness) -> Floats:
     """Everybody's chance never to be contacted [n]."""
-    never = np.empty(cohort.cohort.n)
+    never = np.zeros(cohort.cohort.n)
+    if cohort.keeping.W and cohort.left.max() <= cohort.horizon:
+        return never  # everybody's deadline is before the end
     for part, chance in cohort.chances(c, evenness):
         some = cohort.cohort.subset(part)
-        y = some.start.copy()  # [m, S]
-        for pi in chance:  # [m, S]
-            y = np.einsum("is,ist->it", y * (1 - pi), some.P[:, 0])
-        never[part] = y.sum(axis=1)
+        y = np.zeros((some.n, cohort.layers, some.S))
+        y[np.arange(some.n), cohort.left[part] - 1] = some.start
+        for pi in chance:  # [m, layers S]
+            y = np.matmul(y * (1 - pi.reshape(y.shape)), some.P[:, 0])
+            if cohort.layers > 1:  # one list less is left; nobody remains who had one
+                y = np.concatenate([y[:, 1:], np.zeros_like(y[:, :1])], axis=1)
+        never[part] = y.sum(axis=(1, 2))
     return never

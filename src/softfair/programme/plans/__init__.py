@@ -31,6 +31,7 @@ from .making import (
     draw_plan,
     make_plan,
     open_commitment,
+    promising,
     to_be_planned,
 )
 from .replaying import Verdict, verify
@@ -51,6 +52,7 @@ __all__ = [
     "place_in_reserve",
     "plan_of",
     "plan_rows",
+    "promising",
     "to_be_planned",
     "verify",
 ]

@@ -59,6 +59,7 @@ __all__ = [
     "load_commitment",
     "make_plan",
     "open_commitment",
+    "promising",
     "reserve_of",
     "to_be_planned",
     "undrawn",
@@ -207,8 +208,47 @@ class Draft(NamedTuple):
 
     now: Snapshot
     model: Model
-    cohorts: list[SiteCohort]  # those whom it is about, site by site
+    cohorts: list[SiteCohort]  # those whom it is about, site by site, without a promise
     reach: Reach
+    eligibility: Eligibility
+
+
+def promising(
+    database: Store,
+    now: Snapshot,
+    eligibility: Eligibility,
+    cohorts: list[SiteCohort],
+    promise: Promise,
+) -> list[SiteCohort]:
+    """The people of the next round's plan, site by site, where every draw keeps a promise.
+
+    Parameters
+    ----------
+    database
+        The programme, for the lists that each was left off.
+    now, eligibility, cohorts
+        Of a `Draft`.
+    promise
+        What is promised.
+
+    Raises
+    ------
+    InvalidInput
+        In a trial, or with evenness.
+    Infeasible
+        If the promise cannot be kept.
+    """
+    now = replace(now, settings=replace(now.settings, promise=promise, target=None))
+    _refuse_unserved(now, eligibility)
+    with database.reading() as connection:
+        kept = kept_by(connection, now, now.next_round(), eligibility)
+    return [
+        SiteCohort(
+            *(one.cohort, one.k, one.horizon, one.who, one.arm),
+            _keeping_of(kept, now.settings, one.who, one.k),
+        )
+        for one in cohorts
+    ]
 
 
 def to_be_planned(database: Store, software: str) -> Draft:
@@ -232,7 +272,7 @@ def to_be_planned(database: Store, software: str) -> Draft:
         model, _ = fit_in(connection, now, software)
         eligibility = eligibility_of(now, at)
         cohorts = cohorts_of(now, model, at, _rounds_left(now.settings, at), eligibility)
-        return Draft(now, model, cohorts, reach_of(connection, now, at))
+        return Draft(now, model, cohorts, reach_of(connection, now, at), eligibility)
 
 
 def commit_plan(
@@ -693,18 +733,22 @@ def cohorts_of(
         # 1 / (r + 1) of the people can be contacted a round.
         k = min(capacity, max(1, len(who) // (now.settings.cooldown + 1)))
         arm, cohort = eligibility.sites[j].arm, Cohort(model.P[who], start=belief[who])
-        keeping = NOTHING
-        if kept is not None:
-            # Who was on a list and contacted rests before lists count again.
-            W = kept.promise.wait + now.settings.cooldown * bool(kept.promise.wait)
-            left = kept.due[who] if W else NOTHING.left
-            keeping = Keeping(W, kept.promise.chance, left)
-            if kept.promise.shares:
-                bounds = np.array([share.bounds(k) for share in kept.promise.shares], float)
-                inside = kept.belonging.inside[:, who]
-                keeping = keeping._replace(shares=Shares(inside, *bounds.T))
+        keeping = _keeping_of(kept, now.settings, who, k)
         cohorts.append(SiteCohort(cohort, k, horizon, who, arm, keeping))
     return cohorts
+
+
+def _keeping_of(kept: Kept | None, settings: Settings, who: Ints, k: int) -> Keeping:
+    """What is promised to some people, of whom k are on a list."""
+    if kept is None:
+        return NOTHING
+    # Who was on a list and contacted rests before lists count again.
+    W = kept.promise.wait + settings.cooldown * bool(kept.promise.wait)
+    keeping = Keeping(W, kept.promise.chance, kept.due[who] if W else NOTHING.left)
+    if kept.promise.shares:
+        bounds = np.array([share.bounds(k) for share in kept.promise.shares], float)
+        keeping = keeping._replace(shares=Shares(kept.belonging.inside[:, who], *bounds.T))
+    return keeping
 
 
 def _last_version(connection: Connection, at: int) -> int:

@@ -1,24 +1,38 @@
-"""Fairness: what each choice of c and of evenness brings and costs, before it is made."""
+"""Fairness: what each choice of c, of evenness and of a promise brings and costs, beforehand."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import HTMLResponse, Response
 
-from ...errors import InvalidInput
+from ...errors import InvalidInput, SoftFairError
+from ...programme.promises import NO_PROMISE, Promise
 from ...programme.settings import Evenness, Target
-from ..access import Sees, Visitor
-from ..tradeoff import EVENEST, POSITIONS, Tradeoff
+from ..access import CHANGES, Sees, Visitor
+from ..tradeoff import EVENEST, POSITIONS, Place, Tradeoff
+from ..words import capitalised, on_page
 from .shared import remembered, render, see
 
 __all__ = ["figures_of", "router"]
 
 router = APIRouter()
-# What can be asked for: of c as a target, or of evenness at the c that is chosen.
+
+
+class Wanted(NamedTuple):
+    """Something that can be asked for, with the range of its slider."""
+
+    says: str
+    most: float
+    step: float
+    unit: str = ""  # behind the number
+    least: float = 0.0
+
+
+# Of c as a target, of evenness at the c that is chosen, and of every draw as a promise.
 TARGETS = {
     "benefit": "keep at least this share of the benefit",
     "wait": "nobody's expected wait longer than this many rounds",
@@ -28,7 +42,37 @@ GUARANTEES = {
     "longest": "no wait longer than this many rounds, on average over runs",
     "entropy": "contacts spread to this entropy",
 }
+PROMISES = {
+    "promised-wait": "everybody is on one of any so many lists in a row",
+    "promised-chance": "nobody in a draw has a chance below this",
+}
 NAMES = {"longest": "wait"}  # the programme calls both waits so
+
+
+def _wanted(found: Tradeoff) -> dict[str, dict[str, Wanted]]:
+    """All that can be asked for, by what is moved for it."""
+    rounds, share = max(2, 2 * found.horizon), Wanted("", 100, 1, "%", 1)
+    people = found.waiting
+    least = -(-people // max(found.contacted, 1))  # lists on which there is a place for everybody
+    ranges = {
+        "benefit": share,
+        "wait": Wanted("", rounds, 1, "", 1),
+        "never": Wanted("", 100, 1, "%"),
+        "longest": Wanted("", found.horizon, 1, "", 1),
+        "entropy": Wanted("", math.log(max(people, 2)), 0.01),
+        "promised-wait": Wanted("", max(2 * least, found.horizon), 1, "", 1),
+        "promised-chance": Wanted("", 100 * found.contacted / people, 0.01, "%", 0.01),
+    }
+    columns = {name: f"no {name} below this share of the average rate" for name in found.columns}
+    by = {
+        "by c": {**TARGETS, **columns},
+        "by evenness, at this c": GUARANTEES,
+        "by a promise that every draw keeps, at this c": PROMISES,
+    }
+    return {
+        label: {key: ranges.get(key, share)._replace(says=says) for key, says in some.items()}
+        for label, some in by.items()
+    }
 
 
 def _tradeoff(request: Request, visitor: Visitor) -> Tradeoff:
@@ -39,8 +83,22 @@ def _tradeoff(request: Request, visitor: Visitor) -> Tradeoff:
     )
 
 
+def _place(found: Tradeoff, position: int | None, even: int, promise: str) -> Place:
+    """Where the sliders stand; a promise is kept without evenness."""
+    at = found.position_of(found.settings.c) if position is None else position
+    if not (0 <= at <= POSITIONS and 0 <= even <= EVENEST):
+        raise InvalidInput(f"give positions from 0 to {POSITIONS} and from 0 to {EVENEST}")
+    promised = Promise.parse(promise) if promise else NO_PROMISE if even else found.settings.promise
+    return Place(at, even if promised.is_none else 0, promised)
+
+
 def figures_of(
-    request: Request, visitor: Visitor, position: int | None, even: int = 0, by: str = ""
+    request: Request,
+    visitor: Visitor,
+    position: int | None,
+    even: int = 0,
+    promise: str = "",
+    by: str = "",
 ) -> dict[str, Any]:
     """All figures at positions of the sliders.
 
@@ -52,6 +110,8 @@ def figures_of(
         Of the slider over c; None: that of the programme's own.
     even
         Of the slider of evenness.
+    promise
+        Such as ``wait=8`` or none; empty: that of the programme, unless there is evenness.
     by
         The group column whose rates are told; empty: the first.
 
@@ -59,40 +119,50 @@ def figures_of(
     ------
     InvalidInput
         If there is no such column or position.
+    Infeasible
+        If the promise cannot be kept.
     """
     found = _tradeoff(request, visitor)
-    at = found.position_of(found.settings.c) if position is None else position
-    if not (0 <= at <= POSITIONS and 0 <= even <= EVENEST):
-        raise InvalidInput(f"give positions from 0 to {POSITIONS} and from 0 to {EVENEST}")
+    return _figures_at(request, visitor, found, _place(found, position, even, promise), by)
+
+
+def _figures_at(
+    request: Request, visitor: Visitor, found: Tradeoff, place: Place, by: str
+) -> dict[str, Any]:
     column = by or next(iter(found.columns), "")
     if column and column not in found.columns:
         raise InvalidInput(f"rates by {column!r} cannot be shown; choose another column")
     return remembered(
-        *(request, visitor, "the figures", lambda: _figures(found, at, even, column)),
-        *(at, even, column),
+        *(request, visitor, "the figures", lambda: _figures(found, place, column)),
+        *(place, column),
         late=True,
         small=True,
     )
 
 
-def _figures(found: Tradeoff, position: int, even: int, column: str) -> dict[str, Any]:
-    point, contacts = found.at(position, even)
+def _figures(found: Tradeoff, place: Place, column: str) -> dict[str, Any]:
+    point, contacts = found.at(place)
     rates = found.rates(contacts, column) if column else []
-    # The same choice in the words of a plan: c comes from a target, evenness from its weight.
-    keeps = math.floor(1000 * point.benefit) / 10
-    asked = {"target": f"benefit={keeps:g}%"} if 0 < keeps <= 100 else {}
-    if point.mu:
-        asked = {"policy": f"EvenHanded:{point.mu:.6g}"}
     return {
         "now": point.to_json(),
+        "promise": place.promise.said,
         "curve": [one.to_json() for one in found.curve],
         "bound": found.bound,
         "histogram": found.histograms(contacts),
         "column": column,
         "rates": [{"name": name, "people": size, "rate": rate} for name, size, rate in rates],
-        "sentences": list(found.sentences(point)),
-        "plan": urlencode(asked),
+        "sentences": list(found.sentences(point, place.promise)),
+        "plan": urlencode(_plan_of(point.benefit, point.mu, place.promise)),
     }
+
+
+def _plan_of(benefit: float, mu: float, promise: Promise) -> dict[str, str]:
+    """The same choice in the words of a plan: c comes from a target, evenness from its weight."""
+    if mu:
+        return {"policy": f"EvenHanded:{mu:.6g}"}
+    keeps = math.floor(1000 * benefit) / 10
+    asked = {"target": f"benefit={keeps:g}%"} if 0 < keeps <= 100 else {}
+    return asked if promise.is_none else {**asked, "promise": promise.said}
 
 
 @router.get("/fairness")
@@ -101,6 +171,7 @@ def fairness(
     visitor: Sees,
     position: int | None = None,
     even: int = 0,
+    promise: str = "",
     by: str = "",
     goal: str = "",
     value: str = "",
@@ -110,43 +181,101 @@ def fairness(
         found = _tradeoff(request, visitor)
     except InvalidInput as none:
         return render(request, visitor, "no_round.html", why=str(none))
+    refused = ""
+    place = _place(found, position, even, promise)
     if goal and value.strip():
-        asked = (goal, value.strip(), position)
-        to, said = remembered(
-            request, visitor, "the goal", lambda: _met(found, *asked), *asked, late=True, small=True
-        )
-        return see(f"/fairness?{urlencode(to)}", said)
-    figures = figures_of(request, visitor, position, even, by)
+        try:
+            place, said = _asked(request, visitor, found, goal, value.strip(), place)
+            at = {"position": place.position, "even": place.even, "promise": place.promise.said}
+            return see(f"/fairness?{urlencode(at)}", said)
+        except SoftFairError as why:
+            refused = _refusal(why)
+    try:
+        figures = _figures_at(request, visitor, found, place, by)
+    except SoftFairError as why:
+        if place.promise.is_none:
+            raise
+        refused, place = _refusal(why), place._replace(promise=NO_PROMISE)
+        figures = _figures_at(request, visitor, found, place, by)
     return render(
         request,
         visitor,
         "fairness.html",
+        400 if refused else 200,
         found=found,
         figures=figures,
         evenest=EVENEST,
-        targets=TARGETS,
-        guarantees=GUARANTEES,
+        wanted=_wanted(found),
+        goal=goal,
+        value=value,
+        refused=refused,
+        answer="",
     )
 
 
-def _met(found: Tradeoff, goal: str, value: str, position: int | None) -> tuple[Any, str]:
-    """Positions of the sliders that meet what is asked for, and a word on it."""
-    at = found.position_of(found.settings.c) if position is None else position
+def _refusal(why: SoftFairError) -> str:
+    return f"{capitalised(on_page(str(why)))}."
+
+
+def _asked(
+    request: Request, visitor: Visitor, found: Tradeoff, goal: str, value: str, place: Place
+) -> tuple[Place, str]:
+    """The place of the sliders that meets what is asked for, and a word on it."""
+    return remembered(
+        *(request, visitor, "the goal", lambda: _met(found, goal, value, place)),
+        *(goal, value, place),
+        late=True,
+        small=True,
+    )
+
+
+def _met(found: Tradeoff, goal: str, value: str, place: Place) -> tuple[Place, str]:
+    at = place.position
+    if goal in PROMISES:
+        promise = Promise.parse(f"{goal.removeprefix('promised-')}={value}")
+        place = Place(at, 0, promise)
+        found.at(place)  # or it cannot be kept
+        return place, f"Every draw keeps: {promise}."
     if goal in GUARANTEES:
         wanted = Evenness.parse(f"EvenHanded:{NAMES.get(goal, goal)}={value}")
-        even = found.mu_for(at, wanted)
-        return (
-            {"position": at, "even": even},
+        return Place(at, found.for_guarantee(at, wanted)), (
             f"The first step of evenness at this c with: {GUARANTEES[goal]} ({value}). "
-            f"To draw with exactly that, ask for EvenHanded:{wanted.goal}={wanted.value:g}.",
+            f"To draw with exactly that, ask for EvenHanded:{wanted.goal}={wanted.value:g}."
         )
     target = Target.parse(f"{goal}={value}")
-    at = found.position_of(found.c_for(target))
-    return {"position": at}, f"The nearest c for the target: {target}."
+    return Place(found.for_target(target)), f"The nearest step of c for the target: {target}."
 
 
 @router.get("/fairness/part")
-def part(request: Request, visitor: Sees, position: int, even: int = 0, by: str = "") -> Response:
+def part(
+    request: Request,
+    visitor: Sees,
+    position: int,
+    even: int = 0,
+    promise: str = "",
+    by: str = "",
+    goal: str = "",
+    value: str = "",
+) -> Response:
     """What changes when a slider moves."""
-    figures = figures_of(request, visitor, position, even, by)
-    return render(request, visitor, "fairness_part.html", figures=figures)
+    found = _tradeoff(request, visitor)
+    place, said, refused = _place(found, position, even, promise), "", ""
+    try:
+        if goal and value.strip():
+            place, said = _asked(request, visitor, found, goal, value.strip(), place)
+        figures = _figures_at(request, visitor, found, place, by)
+    except SoftFairError as why:
+        if not goal and place.promise.is_none:
+            raise
+        place, refused = Place(position, even), _refusal(why)
+        figures = _figures_at(request, visitor, found, place, by)
+    shown = {"answer": said, "refused": refused, "may_change": visitor.may(CHANGES)}
+    template = request.app.state.templates.get_template("fairness_part.html")
+    return HTMLResponse(
+        remembered(
+            *(request, visitor, "the figures", lambda: template.render(figures=figures, **shown)),
+            *("as a part of the page", place, figures["column"], *shown.values()),
+            late=True,
+            small=True,
+        )
+    )

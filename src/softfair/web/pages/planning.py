@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from fastapi import APIRouter, Request
@@ -19,8 +19,9 @@ from fastapi.responses import Response
 from ...errors import InvalidInput, Unsure
 from ...programme.commands.planning import commitment_json, outlook_lines
 from ...programme.commands.shared import settings_of, software
-from ...programme.luck import QUICKNET, Source, read_beacon
+from ...programme.luck import Chain, Source, read_beacon
 from ...programme.plans import Commitment, Plan, commit_plan, draw_plan, make_plan, open_commitment
+from ...programme.promises import Promise
 from ...programme.settings import Evenness, Target
 from ...programme.store import Store
 from ..access import Changes, Form
@@ -46,9 +47,10 @@ class Asked:
     policy: str = ""
     replan: str = ""
     sure: bool = False
+    promise: str = ""
 
-    def made(self, make: Callable[..., Made], database: Store) -> Made:
-        """What `make_plan` or `commit_plan` makes of it."""
+    def made(self, make: Callable[..., Made], database: Store, **more: Any) -> Made:
+        """What `make_plan` or `commit_plan` makes of it, and of what else they are given."""
         return make(
             database,
             software(),
@@ -56,10 +58,12 @@ class Asked:
             target=Target.parse(self.target) if self.target else None,
             evenness=Evenness.parse(self.policy) if self.policy else None,
             sure=self.sure,
+            promise=Promise.parse(self.promise) if self.promise else None,
+            **more,
         )
 
 
-def drawn_with(database: Store, luck: str, source: str) -> Plan:
+def drawn_with(database: Store, luck: str, source: str, chain: Chain) -> Plan:
     """The committed plan, drawn with luck from outside.
 
     Parameters
@@ -70,6 +74,8 @@ def drawn_with(database: Store, luck: str, source: str) -> Plan:
         What was seen or said, or a round of the beacon as it is served.
     source
         Which of them: one of `LUCK`.
+    chain
+        The chain of beacons that is trusted.
 
     Raises
     ------
@@ -83,7 +89,7 @@ def drawn_with(database: Store, luck: str, source: str) -> Plan:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "beacon.json"
         file.write_text(luck)
-        return draw_plan(database, read_beacon(file, QUICKNET))
+        return draw_plan(database, read_beacon(file, chain), chain=chain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +136,10 @@ def plan_page(
     policy: str = "",
     replan: str = "",
     sure: bool = False,
+    promise: str = "",
 ) -> Response:
     """What will be committed: who is in the draw, the chances, what is expected."""
-    database, asked = visitor.database, Asked(target, policy, replan, sure)
+    database, asked = visitor.database, Asked(target, policy, replan, sure, promise)
     waits = open_commitment(database)
     preview = None
     if waits is None or replan:
@@ -146,7 +153,7 @@ def plan_page(
         asked=asdict(asked),
         preview=preview,
         waits=None if waits is None or replan else commitment_json(waits),
-        beacon=QUICKNET.name,
+        beacon=request.app.state.chain.name,
         luck=LUCK,
     )
 
@@ -154,17 +161,23 @@ def plan_page(
 @router.post("/plan")
 def draw(request: Request, visitor: Changes, form: Form) -> Response:
     """Draw the list, or commit it, or draw what is committed."""
-    database, do = visitor.database, text(form, "do")
+    database, do, chain = visitor.database, text(form, "do"), request.app.state.chain
     words = (text(form, "target"), text(form, "policy"), text(form, "replan"))
-    asked = Asked(*words, sure=text(form, "sure") == "True")
+    asked = Asked(*words, text(form, "sure") == "True", text(form, "promise"))
     if do == "commit":
         return begin(
-            request, visitor, "/plan", lambda: _committed(*asked.made(commit_plan, database))
+            request,
+            visitor,
+            "/plan",
+            lambda: _committed(*asked.made(commit_plan, database, chain=chain)),
         )
     if do == "luck":
         luck, source = text(form, "luck"), text(form, "source")
         return begin(
-            request, visitor, "/plan", lambda: _drawn(drawn_with(database, luck, source), True)
+            request,
+            visitor,
+            "/plan",
+            lambda: _drawn(drawn_with(database, luck, source, chain), True),
         )
     return begin(request, visitor, "/plan", lambda: _drawn(*asked.made(make_plan, database)))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+import secrets
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
@@ -18,7 +19,7 @@ from ...programme.records import close_round
 from ...programme.tables import plan_columns, table_bytes
 from ..access import MARKS, SEES, Changes, Forbidden, Form, Lists, Marks, Visitor
 from ..deeds import mark
-from ..lists import TOLD, Choice, RoundList, Row, chosen, round_list, values_of
+from ..lists import TOLD, Choice, Listed, RoundList, Row, chosen, round_list, values_of
 from ..words import on_page
 from .shared import remembered, render, see, text
 
@@ -26,6 +27,7 @@ __all__ = ["list_for", "marked", "router"]
 
 router = APIRouter()
 A_PAGE = 100  # rows of the list at a time
+WORD = secrets.token_hex(32)  # stands for the word of a visit; no file can have it
 KINDS = {
     "csv": "text/csv; charset=utf-8",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
@@ -80,7 +82,6 @@ def list_page(
     """The list of a round."""
     everyone = everyone and visitor.may(SEES)
     found = list_for(request, visitor, at, everyone)
-    rows = found.of(visitor.account.scope)
     columns = _columns(found, visitor)
     known = (*columns, "name", "probability", "score", "waited", "told")
     if sort not in known or (group and group not in columns):
@@ -88,27 +89,60 @@ def list_page(
     if where and where.partition("=")[0] not in columns:
         raise InvalidInput("the list has no such column; go back and choose another")
     choice = Choice(sort, down, show, where, search, group, everyone)
-    listed = chosen(rows, choice)
-    asked = {"sort": sort, "down": down, "show": show, "where": where, "search": search}
-    asked |= {"group": group, "everyone": everyone}
-    part, pages = _part(listed.groups, page)
+    seen_by = (visitor.account.role, visitor.account.scope)
+    shown = remembered(
+        *(request, visitor, "the list", lambda: _shown(request, visitor, found, choice, page)),
+        *(at, choice, page, seen_by),
+        small=True,
+    )
     return render(
         request,
         visitor,
         "round.html",
         found=found,
-        listed=listed,
-        groups=part,
+        listed=shown.listed,
+        rows=shown.rows.replace(WORD, visitor.word),
+        choice=asdict(choice),
+        columns=columns,
+        values=shown.values,
+        told_names=TOLD,
+        at=at,
+    )
+
+
+class Shown(NamedTuple):
+    """What is the same for all who see a list alike."""
+
+    listed: Listed
+    rows: str  # the tables, with `WORD` in place of the word of a visit
+    values: dict[str, list[str]]  # that a column may be filtered by
+
+
+def _shown(
+    request: Request, visitor: Visitor, found: RoundList, choice: Choice, page: int
+) -> Shown:
+    rows, at = found.of(visitor.account.scope), found.plan.round
+    listed = chosen(rows, choice)
+    asked = {
+        **{"sort": choice.sort, "down": choice.down, "show": choice.told, "where": choice.where},
+        **{"search": choice.search, "group": choice.group, "everyone": choice.everyone},
+    }
+    groups, pages = _part(listed.groups, page)
+    tables = request.app.state.templates.get_template("rows.html").render(
+        found=found,
+        groups=groups,
         pages=pages,
         page=page,
         choice=asdict(choice),
-        columns=columns,
-        values=values_of(rows, found.groups),
-        told_names=TOLD,
+        columns=_columns(found, visitor),
         link=lambda **changes: "?" + urlencode({**asked, **changes}),
         back=urlencode({**asked, "page": page}),
         at=at,
+        word=WORD,
+        may_mark=visitor.may(MARKS),
+        may_see=visitor.may(SEES),
     )
+    return Shown(replace(listed, groups=()), tables, values_of(rows, found.groups))
 
 
 def _part(
@@ -179,6 +213,7 @@ def mark_row(request: Request, visitor: Marks, form: Form, at: int) -> Response:
         back=text(form, "back"),
         listed=chosen(rows, Choice()),
         over=found.over,
+        word=visitor.word,
         now=True,
     )
 

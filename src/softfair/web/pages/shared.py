@@ -74,7 +74,13 @@ def remembered(
     memory: Memory = request.app.state.figures if small else request.app.state.memory
     looks = request.method == "GET" and not whole and not request.url.path.startswith("/api/")
     patience = request.app.state.patience if looks else None
-    return memory.of(visitor.database, what, make, *about, patience=patience, late=late)
+    return memory.of(
+        *(visitor.database, what, make),
+        *about,
+        patience=patience,
+        late=late,
+        moment=visitor.moment,
+    )
 
 
 def still_working(request: Request, working: StillWorking) -> Response:

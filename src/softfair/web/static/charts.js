@@ -31,10 +31,39 @@
     ];
     draw(name, option);
   };
+  // What was found for a wish moves the sliders; what they were moved to themselves does not.
+  const settle = (figures, found) => {
+    const slider = (name) => document.querySelector(`input[type=range][name=${name}]`);
+    slider("even").disabled = figures.promise !== "none";
+    if (found) for (const name of ["position", "even"]) slider(name).value = figures.now[name];
+    document.querySelector("#goal [name=position]").value = figures.now.position;
+  };
+  // The range of the slider is that of what is asked for; the field beside it is what is sent.
+  const slide = () => {
+    const form = document.getElementById("goal");
+    if (!form) return;
+    const place = form.querySelector("[data-for=value]"), range = place.querySelector("input");
+    const field = form.elements.value, unit = () => form.elements.goal.selectedOptions[0].dataset;
+    const fit = () => {
+      const { least, most, step } = unit();
+      Object.assign(range, { min: least, max: most, step });
+      range.value = parseFloat(field.value) || (Number(least) + Number(most)) / 2;
+    };
+    place.hidden = false;
+    fit();
+    form.elements.goal.addEventListener("change", () => { field.value = ""; fit(); });
+    field.addEventListener("input", () => { range.value = parseFloat(field.value) || range.value; });
+    range.addEventListener("input", (event) => {
+      event.stopPropagation();
+      field.value = range.value + unit().unit;
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+  };
   const fairness = () => {
     const data = document.getElementById("figures");
     if (!data) return;
     const figures = JSON.parse(data.textContent);
+    settle(figures, "found" in data.dataset);
     frontier("entropy", "entropy of contacts", (p) => p.entropy, figures);
     frontier("never", "never selected, %", (p) => per_cent(p.never), figures);
     const bars = base("contacts over the rounds left", "people");
@@ -62,7 +91,7 @@
     draw("engagement", option);
   };
   const all = () => { fairness(); engagement(); };
-  document.addEventListener("DOMContentLoaded", all);
+  document.addEventListener("DOMContentLoaded", () => { all(); slide(); });
   document.addEventListener("htmx:afterSwap", all);
   window.addEventListener("resize", () => charts.forEach((chart) => chart.resize()));
 })();

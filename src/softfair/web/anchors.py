@@ -1,0 +1,122 @@
+"""Solutions at some places of the sliders, from which any other is found in a few passes.
+
+The even-handed problem is hard to solve from nothing where c is large: some places take a thousand
+passes over all people. From prices and bonuses that were found nearby it takes some ten. So, for
+some multipliers c, the weights mu of evenness are gone through one after the other, from 0 on, each
+from the one before. A place between two of these multipliers begins in between: prices and bonuses
+are interpolated in log c. Where it began does not show in a figure: see `outlook.ROUGH`.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from ..errors import NotConverged
+from ..programme.outlook import ROUGH, SiteCohort
+from ..solvers import solve_evenhanded, solve_priced
+from ..solvers.evenhanded import BonusValues, Near
+from ..solvers.priced import learning_multiplier
+
+__all__ = ["Anchors"]
+
+PLACES = (50, 60, 70, 80, 90, 99)  # of the slider over c; below the first no search is hard
+SOON = 4096  # people up to whom all is made before anybody asks: that takes some seconds
+
+
+class _Row:
+    """The weights of evenness at one site and multiplier, gone through as far as was asked."""
+
+    def __init__(self, site: SiteCohort, c: float, weights: Sequence[float]) -> None:
+        self._site, self._c, self._weights = site, c, weights
+        self._lock = threading.Lock()
+        self._chain: list[Near] = []
+
+    def at(self, even: int) -> Near:
+        """Prices and bonuses at a position of the slider of evenness."""
+        with self._lock:
+            while len(self._chain) <= even:
+                self._chain.append(self._next())
+            return self._chain[even]
+
+    def _next(self) -> Near:
+        site, c, even = self._site, self._c, len(self._chain)
+        given = (site.cohort, site.k, site.horizon, 1.0, c)
+        multiplier = learning_multiplier(site.cohort, c)
+        if not even:
+            return Near(solve_priced(*given, ROUGH).theta / multiplier)
+        mu = self._weights[even]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConverged)  # it is no more than a beginning
+            found = solve_evenhanded(*given, mu, tolerance=ROUGH, near=self._chain[-1])
+        # u = K b / mu, with K the contacts over the horizon
+        u = found.bonus * (site.k * site.horizon / mu)
+        assert isinstance(found.values, BonusValues)
+        return Near(found.values.theta / multiplier, u)
+
+
+class Anchors:
+    """Where searches for the places of the sliders begin.
+
+    Parameters
+    ----------
+    sites
+        The people, site by site.
+    c_at
+        The multiplier at a position of its slider.
+    weights
+        The weight of evenness at each position of its slider.
+    """
+
+    def __init__(
+        self,
+        sites: Sequence[SiteCohort],
+        c_at: Callable[[int], float],
+        weights: Sequence[float],
+    ) -> None:
+        self._sites, self._c_at, self._weights = sites, c_at, weights
+        self._lock = threading.Lock()
+        self._rows: dict[tuple[int, int], _Row] = {}
+
+    def near(self, site: int, position: int, even: int) -> Near:
+        """Prices and bonuses near a place of the sliders, of one site."""
+        if position <= PLACES[0]:
+            return self._row(site, position).at(0)
+        position = min(position, PLACES[-1])  # beyond it values are learnt as if at it
+        high = next(place for place in PLACES if place >= position)
+        if high == position:
+            return self._row(site, high).at(even)
+        low = PLACES[PLACES.index(high) - 1]
+        one, other = self._row(site, low).at(even), self._row(site, high).at(even)
+        share = math.log(self._c_at(position) / self._c_at(low))
+        share /= math.log(self._c_at(high) / self._c_at(low))
+        assert one.u is not None  # even > 0
+        assert other.u is not None
+        price = (1 - share) * one.price + share * other.price
+        return Near(price, (1 - share) * one.u + share * other.u)
+
+    def _row(self, site: int, position: int) -> _Row:
+        with self._lock:
+            key = (site, position)
+            if key not in self._rows:
+                made = _Row(self._sites[site], self._c_at(position), self._weights)
+                self._rows[key] = made
+            return self._rows[key]
+
+    def fill_soon(self, position: int) -> None:
+        """Make all of them in a thread of its own, where the people are few; the nearest first."""
+        if sum(site.cohort.n for site in self._sites) > SOON:
+            return
+        order = sorted(PLACES, key=lambda place: abs(place - position))
+
+        def fill() -> None:
+            with suppress(RuntimeError):  # the server has ended, and begins no work any more
+                for place in order:
+                    for site, one in enumerate(self._sites):
+                        if one.leaves_a_choice:
+                            self._row(site, place).at(len(self._weights) - 1)
+
+        threading.Thread(target=fill, daemon=True).start()
