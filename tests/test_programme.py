@@ -20,7 +20,7 @@ from softfair.programme.records import close_round, record
 from softfair.programme.settings import Settings, Target, current_settings, initialise
 from softfair.programme.snapshot import load_details, load_people, take_snapshot
 from softfair.programme.store import Store
-from softfair.programme.tables import model_columns, plan_columns, write_table
+from softfair.programme.tables import model_table, plan_table, write_table
 from softfair.programme.tracks import load_history
 
 NAME = "softfair test"
@@ -625,7 +625,7 @@ def test_a_later_record_corrects_only_whom_it_names(programme):
 
 def test_an_exported_plan_is_read_back(programme, tmp_path):
     plan, _ = make_plan(programme, NAME)
-    columns = plan_columns(plan, everyone=False)
+    columns = plan_table(plan, everyone=False).whole()
     columns["contacted"] = [1] * 30
     columns["state"] = ["good"] * 30
     for suffix in (".csv", ".parquet"):
@@ -642,7 +642,7 @@ def test_formulas_are_defused_and_names_survive(small, tmp_path):
     names = ["=cmd|' /C calc'!A0", "+1", "-1", "@x", "plain"]
     database = small(json_people(names), capacity=5)
     plan, _ = make_plan(database, NAME, sure=True)
-    write_table(plan_columns(plan, everyone=True), tmp_path / "list.csv")
+    write_table(plan_table(plan, everyone=True), tmp_path / "list.csv")
     text = (tmp_path / "list.csv").read_text()
     for line in text.splitlines()[1:]:
         for cell in next(iter(__import__("csv").reader([line]))):
@@ -718,7 +718,7 @@ def test_who_has_no_history_has_the_group_s_estimate(programme):
     assert "not seen" in explain(plan)[-1]
     assert "their group's estimate" in explain(plan)[-1]
     assert not any("group's estimate" in sentence for sentence in explain(plan)[:-1])
-    columns = model_columns(*latest_model(programme))
+    columns = model_table(*latest_model(programme)).whole()
     assert columns["id"][-1] == "new"
     assert columns["source"] == ["own history"] * 300 + ["group's estimate"]
     low, p, high = (

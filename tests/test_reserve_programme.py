@@ -21,7 +21,7 @@ from softfair.programme.plans.drawing import drawn_by_luck, in_order
 from softfair.programme.records import record
 from softfair.programme.settings import initialise
 from softfair.programme.standing import standing
-from softfair.programme.tables import plan_columns
+from softfair.programme.tables import plan_table
 
 NAME = "softfair test"
 KEYS = 5_000
@@ -105,7 +105,8 @@ def in_reserve(plan):
 
 
 def on_list(database, plan):
-    return set(plan_columns(plan, everyone=False, since=since_plan(database, plan))["id"])
+    listed = plan_table(plan, everyone=False, since=since_plan(database, plan))
+    return set(listed.whole()["id"])
 
 
 def opt_out(database, *names):

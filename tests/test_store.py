@@ -12,6 +12,7 @@ import sqlite3
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
@@ -347,6 +348,7 @@ def old(url, tmp_path):
         store.tables.create_all(
             target, [one for one in store.tables.sorted_tables if one.name not in new]
         )
+        store.listed_rows.drop(target)
         for table, columns in ADDED.items():
             for column in columns:
                 target.execute(sa.text(f"ALTER TABLE {table} DROP COLUMN {column}"))
@@ -380,6 +382,54 @@ def test_migration_from_version_2(old):
     with database.reading() as connection:
         assert connection.execute(sa.select(store.meta.c.version)).scalar_one() == VERSION
     assert set(MIGRATIONS) == set(range(1, VERSION))
+
+
+def test_a_transaction_takes_one_connection(old):
+    """Whether the database is of this version is seen by the connection that then reads it."""
+    database, connected = Store(old), []
+    sa.event.listen(database.engine, "connect", lambda *_: connected.append(1))
+    with database.reading() as connection:
+        assert connection.execute(sa.select(store.meta.c.version)).scalar_one() == VERSION
+    assert len(connected) == 3  # an older one: it was looked at, brought up to date, and read
+    for transaction in (database.reading, database.writing):
+        connected.clear()
+        with transaction():
+            pass
+        assert len(connected) == 1
+
+
+@pytest.mark.parametrize("rows", [1, 332, 333, 334, 700])
+def test_rows_written_many_at_a_time_are_all_there(url, rows):
+    """Also those that do not fill a statement: three columns, 333 rows in each."""
+    database = Store(url)
+    initialise(database, NAME, seed=0)
+    names = [f"it's {i}" for i in range(rows)]
+    with database.writing() as connection:
+        connection.execute(
+            store.batch.insert().values(
+                id=1, kind="people", digest="", rows=rows, stored=rows, created="", software=NAME
+            )
+        )
+        columns = {"id": np.arange(rows), "name": names, "batch": [1] * rows}
+        store.append(connection, store.person, columns)
+    with database.reading() as connection:
+        assert store.names_of(connection) == names
+    assert check(database).wrong == ()
+
+
+def test_who_is_on_a_list_is_found_by_its_index(url):
+    """Else every command would go through everybody of every plan ever made."""
+    database = Store(url)
+    initialise(database, NAME, seed=0)
+    r = store.plan_row
+    query = sa.select(r.c.person, r.c.plan).where(store.IS_LISTED)
+    explain = "EXPLAIN QUERY PLAN " if database.embedded else "EXPLAIN "
+    with database.reading() as connection:
+        if not database.embedded:  # a table without rows is read at once
+            connection.execute(sa.text("SET enable_seqscan = off"))
+        literal = query.compile(connection.engine, compile_kwargs={"literal_binds": True})
+        steps = connection.execute(sa.text(explain + str(literal))).all()
+    assert store.listed_rows.name in str(steps)
 
 
 def test_an_old_plan_that_was_altered_is_seen_after_the_migration(old):

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, settings
@@ -23,14 +24,18 @@ from softfair import terminal
 from softfair.errors import InvalidInput, StoreError, Unsure
 from softfair.estimate import Histories, read_histories
 from softfair.programme import formats, store, tables, tracks
+from softfair.programme.audit import logged
+from softfair.programme.audit.logged import log_table
 from softfair.programme.checks import check
+from softfair.programme.commands.giving_out import with_head
 from softfair.programme.imports import import_history, import_people
-from softfair.programme.models import fit
-from softfair.programme.plans import make_plan
+from softfair.programme.models import fit, latest_model
+from softfair.programme.plans import explaining, make_plan, plan_of
 from softfair.programme.reading import read_table
 from softfair.programme.records import close_round, record
 from softfair.programme.retractions import retract
 from softfair.programme.settings import initialise
+from softfair.programme.snapshot import several_open, take_snapshot
 from softfair.programme.store import Store
 from softfair.programme.thresholds import change_threshold
 from softfair.programme.tracks import (
@@ -445,9 +450,9 @@ def test_a_list_of_ten_thousand_is_written_row_by_row(tmp_path, monkeypatch):
     assert out.longest < 100
     records = [dict(zip(MANY, row, strict=True)) for row in zip(*MANY.values(), strict=True)]
     out = Pieces()
-    tables.write_json({"round": 3, "people": records}, out)
+    tables.write_json({"round": 3}, "people", tables.Pieces.of(MANY), out)
     assert out.getvalue() == json.dumps({"round": 3, "people": records}, indent=1)
-    assert out.longest < 100
+    assert out.longest < 2 * max(len(json.dumps(one)) for one in records)
     out = Pieces()
     terminal.show(terminal.Table(list(MANY), list(zip(*MANY.values(), strict=True))), out)
     assert out.getvalue().count("\n") == 10_002
@@ -461,3 +466,84 @@ def test_a_list_of_ten_thousand_is_written_row_by_row(tmp_path, monkeypatch):
         assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
         read = read_table(tmp_path / name, ("id",), None)
         assert entries_of(read)["id"] == MANY["id"]
+
+
+@pytest.fixture
+def planned(filled):
+    """Two planned rounds; of the first it is told what happened."""
+    make_plan(filled, NAME)
+    record(filled, b"id,contacted,state\na,1,1\nb,0,0\nc,0,1\n", NAME, round=4, close=True)
+    make_plan(filled, NAME)
+    return filled
+
+
+def read_again(table, path):
+    """Columns of a table that was written as Parquet."""
+    tables.write_table(table, path)
+    return pyarrow.parquet.read_table(path).to_pydict()
+
+
+def test_what_is_exported_in_pieces_is_what_it_is_as_a_whole(planned, tmp_path, monkeypatch):
+    """Also where all that the first piece could tell is not known, as who was contacted."""
+    plan = plan_of(planned)
+    made = {
+        "list": lambda: tables.plan_table(plan, False),
+        "everybody": lambda: tables.plan_table(plan, True),
+        "model": lambda: tables.model_table(*latest_model(planned)),
+        "log": lambda: log_table(planned),
+        "head": lambda: with_head(tables.plan_table(plan, True), "softfair/x\n1\ny\n"),
+    }
+    for name, make in made.items():
+        whole = make().whole()
+        assert list(make().kinds) == list(whole)
+        again = read_again(make(), tmp_path / f"{name}.parquet")
+        assert again == whole, name
+        monkeypatch.setattr(tables, "PIECE", 1)
+        monkeypatch.setattr(logged, "PIECE", 2)
+        pieces = list(make().each)
+        assert len(pieces) > 1 or name == "list"
+        assert max(len(piece["id"]) for piece in pieces) <= 2
+        assert make().whole() == whole, name
+        assert read_again(make(), tmp_path / f"{name}.parquet") == whole, name
+        monkeypatch.undo()
+    assert made["head"]().whole()["checkpoint"] == ["softfair/x 1 y"] * 3
+    assert list(made["head"]().kinds)[-3:] == ["checkpoint", "contacted", "state"]
+
+
+def test_sentences_are_made_for_those_who_are_shown(planned, monkeypatch):
+    plan, asked = plan_of(planned), []
+    says = explaining._sentence
+    monkeypatch.setattr(
+        explaining, "_sentence", lambda plan, i, below: asked.append(i) or says(plan, i, below)
+    )
+    table = tables.plan_table(plan, everyone=False)
+    assert asked == []
+    assert table.whole()["id"] == plan.list
+    assert asked == np.flatnonzero(plan.listed).tolist()
+
+
+def test_an_empty_list_has_headings_in_every_format(tmp_path):
+    nobody = tables.Pieces({"id": str, "chance": float}, [])
+    assert read_again(nobody, tmp_path / "nobody.parquet") == {"id": [], "chance": []}
+    out = io.StringIO()
+    tables.write_json({"round": 3}, "people", nobody, out)
+    assert json.loads(out.getvalue()) == {"round": 3, "people": []}
+    tables.write_table(nobody, tmp_path / "nobody.csv")
+    assert (tmp_path / "nobody.csv").read_text() == "id,chance\n"
+
+
+def test_several_open_rounds_are_those_of_a_snapshot(planned):
+    def both():
+        with planned.reading() as connection:
+            return several_open(connection), take_snapshot(connection).open_rounds()
+
+    assert both() == ([], [5])
+    make_plan(planned, NAME, round=6, sure=True)
+    assert both() == ([5, 6], [5, 6])
+    listed = plan_of(planned, 5).list
+    # All on the list are told of: the round is over, though nobody closed it.
+    record(planned, f"id,contacted\n{listed[0]},1\n".encode(), NAME, round=5, sure=True)
+    assert both() == ([], [6])
+    (listed,) = plan_of(planned, 6).list
+    import_people(planned, f"id,opted_out\n{listed},1\n".encode(), NAME)
+    assert both() == ([], [])

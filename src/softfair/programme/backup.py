@@ -16,10 +16,12 @@ import sqlalchemy as sa
 from ..errors import InvalidInput
 from ..progress import track
 from . import store
-from .bulk import CHUNK
+from .bulk import CHUNK, insert
 from .store import Connection, Store
 
 __all__ = ["backup", "restore"]
+
+PLAIN = (sa.Integer, sa.Float, sa.Text)  # types whose values are stored as they are
 
 
 def backup(database: Store, path: Path) -> int:
@@ -95,9 +97,14 @@ def _copy(source: Store, target: Store) -> int:
         for table in track(store.whole_tables(), "copying"):
             if table is store.meta:  # the target has its own
                 continue
+            names = [column.name for column in table.c]
             rows = reading.execution_options(yield_per=CHUNK).execute(sa.select(table))
-            for chunk in rows.mappings().partitions(CHUNK):
-                writing.execute(table.insert(), [dict(row) for row in chunk])
+            for chunk in rows.partitions(CHUNK):
+                if all(isinstance(column.type, PLAIN) for column in table.c):
+                    columns = zip(*chunk, strict=True)
+                    insert(writing, table, dict(zip(names, columns, strict=True)))
+                else:
+                    writing.execute(table.insert(), [row._asdict() for row in chunk])
                 total += len(chunk)
             _advance(writing, table)
     return total

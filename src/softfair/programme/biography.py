@@ -194,7 +194,7 @@ def _plans(connection: Connection, i: int, rounds: list[int]) -> tuple[InPlan, .
                     plan.version,
                     bool(plan.listed[row]),
                     float(plan.probability[row]),
-                    explain(plan)[row] + _reserve(connection, plan, i),
+                    explain(plan)[int(row)] + _reserve(connection, plan, i),
                 )
             )
     return tuple(found)

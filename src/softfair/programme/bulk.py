@@ -11,9 +11,10 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from ..errors import StoreError
 from ..progress import track
 
-__all__ = ["UNKNOWN", "append", "appended", "fetch", "is_null", "taken"]
+__all__ = ["UNKNOWN", "append", "appended", "fetch", "insert", "is_null", "taken"]
 
 Connection = sa.Connection
 Number = TypeVar("Number", np.int64, np.float64)
@@ -24,6 +25,7 @@ UNKNOWN = -1  # NULL in an array: a state or contact that was not observed, a ro
 BUNDLE = 2**41
 APPENDED = "softfair_appended"  # where a connection keeps what was appended to each table
 CHUNK = 100_000  # rows that are written at a time, after each of which the progress bar moves
+PARAMETERS = 999  # that any SQLite takes in a statement
 
 
 def append(
@@ -46,26 +48,40 @@ def append(
     description
         What the progress bar says.
     """
-    count = len(next(iter(columns.values())))
-    if not count:
-        return
-    connection.info.setdefault(APPENDED, {}).setdefault(table.name, []).append(columns)
+    if len(next(iter(columns.values()))):
+        connection.info.setdefault(APPENDED, {}).setdefault(table.name, []).append(columns)
+        insert(connection, table, columns, description)
+
+
+def insert(
+    connection: Connection,
+    table: sa.Table,
+    columns: Mapping[str, Any],
+    description: str | None = None,
+) -> None:
+    """As `append`, without keeping the rows at hand for the log until the transaction ends.
+
+    Parameters
+    ----------
+    connection, table, columns
+        As for `append`; at least one row.
+    description
+        What the progress bar says. Default: there is none.
+    """
+    pieces = range(0, len(next(iter(columns.values()))), CHUNK)
     chunks = (
         {
             name: _as_list(values[first : first + CHUNK], table.c[name])
             for name, values in columns.items()
         }
-        for first in track(range(0, count, CHUNK), description)
+        for first in (pieces if description is None else track(pieces, description))
     )
     driver: Any = connection.connection.driver_connection
     if connection.dialect.name == "sqlite":
-        statement = str(
-            table.insert()
-            .values({name: sa.bindparam(name) for name in columns})
-            .compile(dialect=connection.dialect)
-        )
+        quote = connection.dialect.identifier_preparer.quote
+        into = f"INSERT INTO {quote(table.name)} ({', '.join(map(quote, columns))}) VALUES "
         for chunk in chunks:
-            driver.executemany(statement, zip(*chunk.values(), strict=True))
+            _insert(driver, into, list(chunk.values()))
         return
     import pyarrow as pa
     import pyarrow.csv
@@ -77,10 +93,26 @@ def append(
     ):
         for chunk in chunks:
             buffer = io.BytesIO()
-            pyarrow.csv.write_csv(
-                pa.table(chunk), buffer, pyarrow.csv.WriteOptions(include_header=False)
-            )
+            try:
+                rows = pa.table(chunk)
+            except pa.ArrowException:
+                raise StoreError(
+                    f"{table.name}: a value is not of the type of its column; see: softfair check"
+                ) from None
+            pyarrow.csv.write_csv(rows, buffer, pyarrow.csv.WriteOptions(include_header=False))
             copy.write(buffer.getvalue())
+
+
+def _insert(driver: Any, into: str, columns: list[list[Any]]) -> None:
+    """Insert rows into SQLite, many in a statement, which takes less than half of the time."""
+    width, count = len(columns), len(columns[0])
+    several = PARAMETERS // width
+    row = f"({', '.join('?' * width)})"
+    numbers = itertools.chain.from_iterable(zip(*columns, strict=True))
+    for rows, times in ((several, count // several), (count % several, 1)):
+        if rows:
+            each = (tuple(itertools.islice(numbers, rows * width)) for _ in range(times))
+            driver.executemany(into + ", ".join([row] * rows), each)
 
 
 def appended(connection: Connection, table: sa.Table) -> list[Mapping[str, Any]]:

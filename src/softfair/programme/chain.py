@@ -183,15 +183,17 @@ def seal(connection: Connection, tables: sa.MetaData, moment: str) -> None:
 
 def _marks(connection: Connection, tables: sa.MetaData) -> Marks:
     """How far each table goes now: its highest number, or that of its parent; -1: nowhere."""
-    highest: Marks = {}
-    for table in _logged(tables):
+    logged, highest = _logged(tables), []
+    for table in logged:
         column = grows_by(table)
         own = len(table.primary_key.columns) == 1
         parent = table if own else tables.tables.get(column.name, table)
-        number = grows_by(parent)
-        mark = connection.execute(sa.select(sa.func.max(number))).scalar()
-        highest[table.name] = -1 if mark is None else int(mark)
-    return highest
+        highest.append(sa.select(sa.func.max(grows_by(parent))).scalar_subquery())
+    marks = connection.execute(sa.select(*highest)).one()  # one statement: every commit waits
+    return {
+        table.name: -1 if mark is None else int(mark)
+        for table, mark in zip(logged, marks, strict=True)
+    }
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ FORMATS = "CSV, Excel or Parquet"
 ENTRY_BYTES = 40  # of an entry of a Parquet file in memory, with what checking it takes
 SHEET_MEMORY = 4  # bytes in memory for each of an unpacked workbook, in which a cell takes some 20
 LONGEST_LINE = 2**24  # bytes; a longer one is no list of entries
-BATCHES = 8  # of so many bytes, after which the distinct entries of all are put together
+BATCHES = 8  # of so many bytes, after which the distinct entries of these are put together
 ENCODED = (b"\xff\xfe", b"\xfe\xff")  # how UTF-16 begins
 TITLES = 20  # rows at the top of a sheet among which the heading is looked for
 
@@ -291,24 +291,52 @@ def _parsed(file: Any, text: str, where: str) -> Raw:
     return Raw(names, table, lines, faults, (), delimiter)
 
 
+class _Codes:
+    """A column of text that comes in batches of codes, each with the distinct entries of its own.
+
+    They are put together some batches at a time: before their entries take more memory than their
+    codes, and each batch once, as there may be as many entries as people in every batch.
+    """
+
+    def __init__(self) -> None:
+        import pyarrow as pa
+
+        self._kind = pa.dictionary(pa.int32(), pa.string())
+        self._entries = pa.array([], pa.string())  # of all that was united
+        self._codes = [pa.array([], pa.int32())]  # of these entries
+        self._waiting: list[Any] = []  # batches that were not united yet
+
+    def add(self, batch: Any) -> None:
+        self._waiting.append(batch)
+        if len(self._waiting) == BATCHES:
+            self._unite()
+
+    def _unite(self) -> None:
+        import pyarrow as pa
+
+        known = pa.DictionaryArray.from_arrays(self._codes[0][:0], self._entries)
+        united = pa.chunked_array([known, *self._waiting], self._kind).unify_dictionaries()
+        # New entries come behind those that are known, whose codes stay as they are.
+        self._entries = united.chunk(united.num_chunks - 1).dictionary
+        self._codes += [chunk.indices for chunk in united.chunks]
+        self._waiting = []
+
+    def column(self) -> Any:
+        """All of it, with one list of its distinct entries."""
+        import pyarrow as pa
+
+        self._unite()
+        codes, self._codes = pa.concat_arrays(self._codes), self._codes[:1]
+        return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, self._entries)])
+
+
 def _united(reader: Any, width: int) -> list[Any]:
     """The columns of some batches of codes, each with one list of its distinct entries."""
-    import pyarrow as pa
-
-    kind = pa.dictionary(pa.int32(), pa.string())
-    columns: list[list[Any]] = [[] for _ in range(width)]
-
-    def unite() -> None:
-        for parts in columns:
-            parts[:] = pa.chunked_array(parts, kind).unify_dictionaries().chunks
-
-    for number, batch in enumerate(reader, 1):
-        for parts, part in zip(columns, batch.columns, strict=True):
-            parts.append(part)
-        if number % BATCHES == 0:  # before their entries take more than their codes
-            unite()
-    unite()
-    return [pa.chunked_array(parts, kind) for parts in columns]
+    columns = [_Codes() for _ in range(width)]
+    for batch in reader:
+        for column, part in zip(columns, batch.columns, strict=True):
+            column.add(part)
+    return [column.column() for column in columns]
 
 
 def _blank(columns: list[Any]) -> NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from . import store
 from .calls import calls_of
-from .store import Connection, fetch
+from .store import IS_LISTED, Connection, fetch
 from .tracks import History, retracted_batches
 
 __all__ = ["Rounds", "load_rounds"]
@@ -88,11 +88,8 @@ def load_rounds(connection: Connection) -> Rounds:
     round_of = {row.id: row.round for row in connection.execute(in_force)}
     lists: dict[int, Ints] = {at: np.empty(0, np.int64) for at in round_of.values()}
     if round_of:
-        rows = fetch(
-            connection,
-            sa.select(r.c.person, r.c.plan).where(r.c.listed == 1, r.c.plan.in_(list(round_of))),
-            np.int64,
-        )
+        # Also of plans that are not in force, which are few: so the index is all that is read.
+        rows = fetch(connection, sa.select(r.c.person, r.c.plan).where(IS_LISTED), np.int64)
         for number, at in round_of.items():
             calls = calls_of(connection, number)
             off = [one.person for one in calls.values() if not one.calls]

@@ -33,6 +33,7 @@ __all__ = [
     "load_details",
     "load_history",
     "load_people",
+    "several_open",
     "take_snapshot",
 ]
 
@@ -221,6 +222,20 @@ def take_snapshot(connection: Connection) -> Snapshot:
         )
     history, rounds = load_history(connection), load_rounds(connection)
     return Snapshot(number, settings, batch, people, history, rounds, load_trial(connection))
+
+
+def several_open(connection: Connection) -> list[int]:
+    """The planned rounds that are not over, if there are several; little is read to tell so."""
+    rounds = load_rounds(connection)
+    perhaps = [at for at in rounds.planned if at not in rounds.closed]
+    if len(perhaps) < 2:
+        return []
+    people = load_people(connection)
+    gone = {at: people.gone(at) for at in rounds.lists}
+    history = load_history(connection, perhaps[0], perhaps[-1])
+    over = set(rounds.over(history, gone))
+    still = [at for at in perhaps if at not in over]
+    return still if len(still) > 1 else []
 
 
 def how_many(database: Store) -> int:

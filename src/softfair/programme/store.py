@@ -52,7 +52,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,6 +68,7 @@ from .bulk import UNKNOWN, append, fetch
 
 __all__ = [
     "DEFAULT",
+    "IS_LISTED",
     "MANY",
     "UNKNOWN",
     "VERSION",
@@ -107,7 +108,7 @@ __all__ = [
 
 Connection = sa.Connection
 
-VERSION = 7  # of the schema below
+VERSION = 8  # of the schema below
 DEFAULT = "softfair.db"
 MANY = 1_000_000  # from this many rows on, work takes seconds and is announced
 PATIENCE = 600_000  # milliseconds that a writer waits for the one before
@@ -274,6 +275,15 @@ plan_row = sa.Table(
     sa.Column("listed", small, nullable=False),
     sqlite_with_rowid=False,
 )
+# Every command reads the lists of all rounds, and of a plan's people few are on the list.
+IS_LISTED = plan_row.c.listed == sa.literal_column("1")  # in the words of the index
+listed_rows = sa.Index(
+    "plan_row_listed",
+    plan_row.c.plan,
+    plan_row.c.person,
+    sqlite_where=IS_LISTED,
+    postgresql_where=IS_LISTED,
+)
 reserve = sa.Table(
     "reserve",
     tables,
@@ -360,12 +370,13 @@ attempt = sa.Table(
 )
 link = chain.link_table(tables)
 
-# The statements that turn a database of one version into the next; a table stands for its making.
+# The statements that turn a database of one version into the next; a table or an index stands for
+# its making.
 # Version 1 had no reservations; version 2 had no bonuses, files' names, retractions, absences,
 # details, values, signatures, luck of persons, commitments and log; version 3 had neither reserves
 # nor accounts; version 4 had no trials; version 5 had no attempts to sign in; version 6 had no
-# tracks.
-MIGRATIONS: dict[int, Sequence[str | sa.Table]] = {
+# tracks; version 7 had no index of those who are on a list.
+MIGRATIONS: dict[int, Sequence[str | sa.Table | sa.Index]] = {
     1: ("ALTER TABLE person_fact ADD COLUMN reserved INTEGER",),
     2: (
         "ALTER TABLE plan_row ADD COLUMN bonus DOUBLE PRECISION NOT NULL DEFAULT 0",
@@ -389,6 +400,7 @@ MIGRATIONS: dict[int, Sequence[str | sa.Table]] = {
     4: (trial, assignment),
     5: (attempt,),
     6: (track,),
+    7: (listed_rows,),
 }
 
 
@@ -482,15 +494,13 @@ class Store:
 
     @contextmanager
     def _checked(self, kind: str) -> Iterator[Connection]:
-        with self._plain_errors():
-            self._check()
-            with self._transaction(kind) as connection:
-                yield connection
-                if kind == "write" and connection.in_transaction():  # else it was rolled back
-                    if self.rehearses:
-                        connection.rollback()
-                    else:
-                        chain.seal(connection, tables, now())
+        with self._plain_errors(), self._of_this_version(kind) as connection:
+            yield connection
+            if kind == "write" and connection.in_transaction():  # else it was rolled back
+                if self.rehearses:
+                    connection.rollback()
+                else:
+                    chain.seal(connection, tables, now())
 
     def exists(self) -> bool:
         """Whether there is a programme at this address."""
@@ -498,10 +508,14 @@ class Store:
 
     def version(self) -> int | None:
         """The version of the programme's schema; None if there is no programme."""
-        if self.embedded and not Path(self.name).exists():  # to open it would make it
+        if self._is_missing_file():
             return None
         with self._plain_errors(), self._transaction("read") as connection:
             return self._version(connection)
+
+    def _is_missing_file(self) -> bool:
+        """Whether it is a file that is not there: to open it would make it."""
+        return self.embedded and not Path(self.name).exists()
 
     @contextmanager
     def creating(self) -> Iterator[Connection]:
@@ -550,16 +564,27 @@ class Store:
             )
         return int(connection.execute(sa.select(meta.c.version)).scalar_one())
 
-    def _check(self) -> None:
-        """Refuse what is no programme; bring an older one up to date."""
-        version = self.version()
-        if version is None:
-            raise StoreError(
-                f"there is no programme at {self.name}; "
-                f"make one with: softfair init --db {self.name}"
-            )
-        if version == VERSION:
-            return
+    @contextmanager
+    def _of_this_version(self, kind: str) -> Iterator[Connection]:
+        """A transaction of a programme, which is brought up to date first if it is an older one."""
+        with ExitStack() as stack:
+            version = None
+            if not self._is_missing_file():
+                connection = stack.enter_context(self._transaction(kind))
+                version = self._version(connection)
+            if version is None:
+                raise StoreError(
+                    f"there is no programme at {self.name}; "
+                    f"make one with: softfair init --db {self.name}"
+                )
+            if version != VERSION:
+                stack.close()
+                self._migrate()
+                connection = stack.enter_context(self._transaction(kind))
+            yield connection
+
+    def _migrate(self) -> None:
+        """Bring an older programme up to date."""
         with self._transaction("write") as connection:
             version = self._version(connection)  # again: another process may have been first
             if version is None or version > VERSION:

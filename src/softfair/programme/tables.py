@@ -1,5 +1,8 @@
 """Exported tables: CSV, Excel, Parquet or JSON, written whole or not at all.
 
+A table may have a row for each of a million people in each of many rounds. It is made and written
+some rows at a time (`Pieces`).
+
 In CSV and Excel a text that a spreadsheet would run as a formula (it begins with =, +, -, @, a tab
 or a return) gets an apostrophe in front; `record` takes that off again.
 """
@@ -10,10 +13,12 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
@@ -26,24 +31,68 @@ from .plans import Plan, explain
 
 __all__ = [
     "FORMULA",
+    "PIECE",
+    "Pieces",
     "audit_columns",
-    "model_columns",
-    "plan_columns",
+    "model_table",
+    "plan_table",
     "table_bytes",
     "write_json",
     "write_table",
 ]
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
+PIECE = 10_000  # rows that are made and written at a time
+
+Columns = Mapping[str, Sequence[Any]]  # name -> values, all of one length
 
 
-def plan_columns(
+@dataclass(frozen=True)
+class Pieces:
+    """A table that is made and written some rows at a time.
+
+    Parameters
+    ----------
+    kinds
+        Name of a column -> the type of its values, of which any may be None.
+    each
+        Some rows after others, by column. It can be gone through once.
+    """
+
+    kinds: Mapping[str, type]
+    each: Iterable[Columns]
+
+    @classmethod
+    def of(cls, columns: Columns) -> Pieces:
+        """A table that is at hand as a whole; where numbers and text are mixed it is of text."""
+        kinds: dict[str, type] = {}
+        for name, values in columns.items():
+            found = {type(value) for value in values if value is not None} or {type(None)}
+            mixed = float if found == {int, float} else str
+            kinds[name] = found.pop() if len(found) == 1 else mixed
+        return cls(kinds, [columns])
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Its rows, in their order."""
+        for columns in self.each:
+            yield from zip(*columns.values(), strict=True)
+
+    def whole(self) -> dict[str, list[Any]]:
+        """Name -> all values: of a table that is known to be small."""
+        gathered: dict[str, list[Any]] = {name: [] for name in self.kinds}
+        for columns in self.each:
+            for name, values in columns.items():
+                gathered[name].extend(values)
+        return gathered
+
+
+def plan_table(
     plan: Plan,
     everyone: bool,
     since: Since | None = None,
     calendar: Calendar | None = None,
-) -> dict[str, list[Any]]:
-    """The columns of a plan, a row a person.
+) -> Pieces:
+    """A plan, a row a person.
 
     Parameters
     ----------
@@ -58,44 +107,59 @@ def plan_columns(
 
     Returns
     -------
-    dict
-        Name -> values. ``contacted`` and ``state`` are empty, to be filled in and given to
-        `record`.
+    Pieces
+        ``contacted`` and ``state`` are empty, to be filled in and given to `record`.
     """
     struck = {} if since is None else since.struck
     called = {} if since is None else since.called
-    listed = [
-        (bool(on) and i not in struck) or i in called
-        for i, on in zip(plan.person.tolist(), plan.listed, strict=True)
-    ]
-    rows = [i for i in range(len(plan.person)) if everyone or listed[i]]
+    listed = (plan.listed == 1) & ~np.isin(plan.person, list(struck))
+    listed |= np.isin(plan.person, list(called))
+    places = np.arange(len(plan.person)) if everyone else np.flatnonzero(listed)
+    kinds: dict[str, type] = {"id": str, "round": int, "date": str, "listed": int}
+    kinds |= {"probability": float, "score": float, "bonus": float, "state_now": int}
+    kinds |= {"status": str, "site": str, "reason": str, "contacted": int, "state": int}
+    if calendar is None:
+        del kinds["date"]
+    if not plan.bonus.any():
+        del kinds["bonus"]
     sentences = explain(plan)
-    evenness = {"bonus": [float(plan.bonus[i]) for i in rows]} if plan.bonus.any() else {}
-    for i, number in enumerate(plan.person.tolist()):
+
+    def why(i: int) -> str:
+        number = int(plan.person[i])
         if number in struck:
-            sentences[i] = f"Struck off the list: {struck[number]} since the plan was made."
-        elif number in called:
-            sentences[i] = called[number]
-    days = {} if calendar is None else {"date": [str(calendar.start(plan.round))] * len(rows)}
-    return {
-        "id": [plan.names[plan.person[i]] for i in rows],
-        "round": [plan.round] * len(rows),
-        **days,
-        "listed": [int(listed[i]) for i in rows],
-        "probability": [float(plan.probability[i]) for i in rows],
-        "score": [float(plan.score[i]) for i in rows],
-        **evenness,
-        "state_now": [int(plan.state[i]) if plan.state[i] >= 0 else None for i in rows],
-        "status": [Status(int(plan.status[i])).name.lower() for i in rows],
-        "site": [plan.sites[plan.site[i]][0] if plan.site[i] >= 0 else "" for i in rows],
-        "reason": [sentences[i] for i in rows],
-        "contacted": [None] * len(rows),
-        "state": [None] * len(rows),
-    }
+            return f"Struck off the list: {struck[number]} since the plan was made."
+        return called[number] if number in called else sentences[i]
+
+    def piece(rows: NDArray[np.int64]) -> Columns:
+        each, nothing = rows.tolist(), [None] * len(rows)
+        columns = {
+            "id": [plan.names[number] for number in plan.person[rows]],
+            "round": [plan.round] * len(rows),
+            "date": [] if calendar is None else [str(calendar.start(plan.round))] * len(rows),
+            "listed": listed[rows].astype(int).tolist(),
+            "probability": plan.probability[rows].tolist(),
+            "score": plan.score[rows].tolist(),
+            "bonus": plan.bonus[rows].tolist(),
+            "state_now": [state if state >= 0 else None for state in plan.state[rows].tolist()],
+            "status": [Status(code).name.lower() for code in plan.status[rows].tolist()],
+            "site": [plan.sites[j][0] if j >= 0 else "" for j in plan.site[rows].tolist()],
+            "reason": [why(i) for i in each],
+            "contacted": nothing,
+            "state": nothing,
+        }
+        return {name: columns[name] for name in kinds}
+
+    return Pieces(kinds, (piece(some) for some in _cut(places)))
 
 
-def model_columns(model: Model, names: list[str]) -> dict[str, list[Any]]:
-    """The columns of a model, a row a person.
+def _cut(places: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Rows of a table, PIECE at a time."""
+    for first in range(0, len(places), PIECE):
+        yield places[first : first + PIECE]
+
+
+def model_table(model: Model, names: list[str]) -> Pieces:
+    """A model, a row a person.
 
     Parameters
     ----------
@@ -106,28 +170,32 @@ def model_columns(model: Model, names: list[str]) -> dict[str, list[Any]]:
 
     Returns
     -------
-    dict
-        Name -> values. With two states ``p10`` is the chance of the good state next when contacted
-        (1) in state 0, with the ends of its interval; with more, ``p_1_0_2`` is that of state 2.
+    Pieces
+        With two states ``p10`` is the chance of the good state next when contacted (1) in state 0,
+        with the ends of its interval; with more, ``p_1_0_2`` is that of state 2.
     """
     people, _, S, _ = model.P.shape
-    source = ["own history" if seen else "group's estimate" for seen in ~model.unseen]
-    columns: dict[str, list[Any]] = {
-        "id": names[:people],
-        "source": source,
-        "moved_to_be_monotone": model.bound.tolist(),
-    }
+    kinds: dict[str, type] = {"id": str, "source": str, "moved_to_be_monotone": bool}
     parts: dict[str, NDArray[Any]] = {"": model.P, "_low": model.low, "_high": model.high}
+    numbers: dict[str, NDArray[Any]] = {}  # name of a column -> [n]
     for a in (0, 1):
         for s in range(S):
-            columns[f"seen{a}{s}"] = model.seen[:, a, s].tolist()
+            numbers[f"seen{a}{s}"], kinds[f"seen{a}{s}"] = model.seen[:, a, s], int
             for t in range(1, S):
                 name = f"p{a}{s}" if S == 2 else f"p_{a}_{s}_{t}"
-                columns |= {
-                    name + part: values[:, a, s, t].astype(float).tolist()
-                    for part, values in parts.items()
-                }
-    return columns
+                for part, values in parts.items():
+                    numbers[name + part], kinds[name + part] = values[:, a, s, t], float
+    unseen = model.unseen
+
+    def piece(rows: NDArray[np.int64]) -> Columns:
+        return {
+            "id": [names[i] for i in rows],
+            "source": ["group's estimate" if none else "own history" for none in unseen[rows]],
+            "moved_to_be_monotone": model.bound[rows].tolist(),
+            **{name: values[rows].tolist() for name, values in numbers.items()},
+        }
+
+    return Pieces(kinds, (piece(some) for some in _cut(np.arange(people))))
 
 
 def audit_columns(found: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -148,13 +216,13 @@ def audit_columns(found: Mapping[str, Any]) -> dict[str, list[Any]]:
     return {"figure": [path for path, _ in rows], "value": [value for _, value in rows]}
 
 
-def write_table(columns: Mapping[str, list[Any]], out: Path) -> None:
-    """Write columns to a file.
+def write_table(table: Pieces | Columns, out: Path) -> None:
+    """Write a table to a file, some rows at a time.
 
     Parameters
     ----------
-    columns
-        Name -> values, all of one length.
+    table
+        In pieces, or as a whole: name -> values, all of one length.
     out
         A path that ends in .csv, .xlsx, .json, .parquet or .pq; ``-`` is CSV on standard output.
 
@@ -163,37 +231,44 @@ def write_table(columns: Mapping[str, list[Any]], out: Path) -> None:
     InvalidInput
         If the path ends in something else.
     """
+    pieces = table if isinstance(table, Pieces) else Pieces.of(table)
     if str(out) == "-":
-        _csv(columns, sys.stdout)
+        _csv(pieces, sys.stdout)
         return
     write = _writer(out.name)
     with whole_file(out, private=True) as unfinished, unfinished.open("wb") as file:
-        write(columns, file)
+        write(pieces, file)
 
 
-def table_bytes(columns: Mapping[str, list[Any]], name: str) -> bytes:
+def table_bytes(columns: Columns, name: str) -> bytes:
     """The content of the file that `write_table` writes under a name."""
     buffer = io.BytesIO()
-    _writer(name)(columns, buffer)
+    _writer(name)(Pieces.of(columns), buffer)
     return buffer.getvalue()
 
 
-def write_json(content: Any, file: TextIO) -> None:
-    """Write JSON piece by piece: there may be a million rows in it.
+def write_json(header: Mapping[str, Any], name: str, table: Pieces, file: TextIO) -> None:
+    """Write an object in JSON whose last member is a table, row by row.
 
     Parameters
     ----------
-    content
-        What `json.dumps` takes.
+    header
+        All other members; at least one.
+    name
+        Of the table.
+    table
+        Its rows are objects with the names of its columns.
     file
         Where.
     """
-    for piece in json.JSONEncoder(indent=1).iterencode(content):
-        file.write(piece)
+    file.write(json.dumps(header, indent=1).removesuffix("\n}"))
+    file.write(f",\n {json.dumps(name)}: ")
+    _json(table, file, "\n ")
+    file.write("\n}")
 
 
-def _writer(name: str) -> Callable[[Mapping[str, list[Any]], BinaryIO], None]:
-    """How columns are written to a file of this name, row by row where its format allows."""
+def _writer(name: str) -> Callable[[Pieces, BinaryIO], None]:
+    """How a table is written to a file of this name."""
     kind = Path(name).suffix.lower()
     writers = {".csv": _as_text(_csv), ".json": _as_text(_json), ".xlsx": _workbook}
     writers |= {".parquet": _parquet, ".pq": _parquet}
@@ -204,58 +279,61 @@ def _writer(name: str) -> Callable[[Mapping[str, list[Any]], BinaryIO], None]:
     return writers[kind]
 
 
-def _as_text(
-    write: Callable[[Mapping[str, list[Any]], TextIO], None],
-) -> Callable[[Mapping[str, list[Any]], BinaryIO], None]:
-    def written(columns: Mapping[str, list[Any]], file: BinaryIO) -> None:
+def _as_text(write: Callable[[Pieces, TextIO], None]) -> Callable[[Pieces, BinaryIO], None]:
+    def written(table: Pieces, file: BinaryIO) -> None:
         text = io.TextIOWrapper(file, "utf-8", newline="")
-        write(columns, text)
+        write(table, text)
         text.detach()  # which flushes, and leaves the file open
 
     return written
 
 
-def _csv(columns: Mapping[str, list[Any]], file: TextIO) -> None:
+def _csv(table: Pieces, file: TextIO) -> None:
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(map(_harmless, columns))
-    for row in zip(*columns.values(), strict=True):
+    writer.writerow(map(_harmless, table.kinds))
+    for row in table.rows():
         writer.writerow([_harmless(value) for value in row])
 
 
-def _json(columns: Mapping[str, list[Any]], file: TextIO) -> None:
-    """As `json.dumps` with indent=1 writes a list of rows."""
+def _json(table: Pieces, file: TextIO, end: str = "\n") -> None:
+    """As `json.dumps` with indent=1 writes a list of rows, each of whose lines ends in ``end``."""
     before = "["
-    for row in zip(*columns.values(), strict=True):
-        text = json.dumps(dict(zip(columns, row, strict=True)), indent=1)
-        file.write(before + f"\n{text}".replace("\n", "\n "))  # texts have no line ends inside
+    for row in table.rows():
+        text = json.dumps(dict(zip(table.kinds, row, strict=True)), indent=1)
+        file.write(before + f"\n{text}".replace("\n", f"{end} "))  # texts have no line ends inside
         before = ","
-    file.write("[]" if before == "[" else "\n]")
+    file.write("[]" if before == "[" else f"{end}]")
 
 
-def _workbook(columns: Mapping[str, list[Any]], file: BinaryIO) -> None:
+def _workbook(table: Pieces, file: BinaryIO) -> None:
     from openpyxl import Workbook
 
     book = Workbook(write_only=True)
     sheet = book.create_sheet("softfair")
     sheet.freeze_panes = "A2"
-    sheet.append([_harmless(name) for name in columns])
-    for row in zip(*columns.values(), strict=True):
+    sheet.append([_harmless(name) for name in table.kinds])
+    for row in table.rows():
         sheet.append([_harmless(value) for value in row])
     book.save(file)
 
 
-def _parquet(columns: Mapping[str, list[Any]], file: BinaryIO) -> None:
+def _parquet(table: Pieces, file: BinaryIO) -> None:
+    """Parquet has one type a column; what is not of that type becomes text."""
     import pyarrow as pa
     import pyarrow.parquet
 
-    def column(values: list[Any]) -> Any:
-        """Parquet has one type a column: where numbers and text are mixed, all become text."""
-        kinds = {type(value) for value in values if value is not None}
-        mixed = len(kinds) > 1 and not kinds <= {int, float}
-        return pa.array([value if value is None or not mixed else str(value) for value in values])
-
-    table = pa.table({name: column(values) for name, values in columns.items()})
-    pyarrow.parquet.write_table(table, file)
+    types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    schema = pa.schema([(name, types.get(kind, pa.null())) for name, kind in table.kinds.items()])
+    with pyarrow.parquet.ParquetWriter(file, schema) as writer:
+        for columns in table.each:
+            values = (
+                [value if value is None else str(value) for value in values]
+                if table.kinds[name] is str
+                else values
+                for name, values in columns.items()
+            )
+            arrays = [pa.array(one, kind) for one, kind in zip(values, schema.types, strict=True)]
+            writer.write_table(pa.table(arrays, schema=schema))
 
 
 def _harmless(value: Any) -> Any:

@@ -25,6 +25,7 @@ from ..programme.plans import commit_plan, make_plan
 from ..programme.reading import Upload
 from ..programme.records import close_round
 from ..programme.standing import standing
+from ..programme.tables import plan_table
 from .access import CHANGES, LISTS, MARKS, SEES, NeedsToken, Visitor
 from .lists import RoundList
 from .pages.fairness import figures_of
@@ -179,7 +180,9 @@ def plan(request: Request, visitor: Changes, body: Wish) -> dict[str, Any]:
         made, new = drawn_with(database, body.luck, body.source, chain), True
     else:
         made, new = asked.made(make_plan, database)
-    found = plan_json(made, body.preview, head(visitor.database))
+    people = plan_table(made, body.preview)
+    found = plan_json(made, head(visitor.database))
+    found["people"] = [dict(zip(people.kinds, row, strict=True)) for row in people.rows()]
     if body.preview and new:
         found = {name: value for name, value in found.items() if name not in ("seed", "digest")}
         for person in found["people"]:

@@ -403,7 +403,7 @@ def _evidence(connection: Connection, check: Check, horizon: int) -> Evidence:
     """Everything, within a transaction."""
     settings = _readable_settings(connection)
     people, history = load_people(connection), load_history(connection)
-    planned = plans_in_force(connection, people, history)
+    planned = list(plans_in_force(connection, people, history))
     loaded: dict[int, Model | None] = {}
 
     def model_of(number: int) -> Model | None:
@@ -465,7 +465,7 @@ def _called(connection: Connection, plan: int, person: Ints) -> Ints:
     return np.array([code.get(i, 0) for i in person.tolist()], dtype=np.int64)
 
 
-def plans_in_force(connection: Connection, people: People, history: History) -> list[Planned]:
+def plans_in_force(connection: Connection, people: People, history: History) -> Iterator[Planned]:
     """The latest version of each round's plan.
 
     Parameters
@@ -473,10 +473,10 @@ def plans_in_force(connection: Connection, people: People, history: History) -> 
     connection, people, history
         The programme, everybody in it, and all that was observed.
 
-    Returns
-    -------
-    list of Planned
-        In the order of rounds.
+    Yields
+    ------
+    Planned
+        In the order of rounds; each is read when it is asked for.
     """
     p = store.plan
     latest = (
@@ -489,31 +489,27 @@ def plans_in_force(connection: Connection, people: People, history: History) -> 
         .join(latest, (p.c.round == latest.c.round) & (p.c.version == latest.c.version))
         .order_by(p.c.round)
     )
-    planned = []
     for row in track(connection.execute(query).all(), "reading plans"):
         columns = plan_rows(connection, row.id)
         person = columns.person
         state, contacted = history.of(row.round, people.n)
         after, _ = history.of(row.round + 1, people.n)
-        planned.append(
-            Planned(
-                round=row.round,
-                version=row.version,
-                model=row.model,
-                c=row.c,
-                sites=sites_of(row.sites),
-                person=person,
-                status=columns.status,
-                site=columns.site,
-                score=columns.score,
-                bonus=columns.bonus,
-                probability=columns.probability,
-                listed=columns.listed,
-                state=state[person],
-                contacted=contacted[person],
-                after=after[person],
-                called=_called(connection, row.id, person),
-                kept=_kept(row.outlook, len(person)),
-            )
+        yield Planned(
+            round=row.round,
+            version=row.version,
+            model=row.model,
+            c=row.c,
+            sites=sites_of(row.sites),
+            person=person,
+            status=columns.status,
+            site=columns.site,
+            score=columns.score,
+            bonus=columns.bonus,
+            probability=columns.probability,
+            listed=columns.listed,
+            state=state[person],
+            contacted=contacted[person],
+            after=after[person],
+            called=_called(connection, row.id, person),
+            kept=_kept(row.outlook, len(person)),
         )
-    return planned

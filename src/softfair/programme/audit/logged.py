@@ -6,24 +6,34 @@ can be estimated elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ...errors import InvalidInput
+from .. import store
+from ..dates import Calendar
 from ..eligibility import Site, Status
 from ..settings import current_settings
 from ..snapshot import load_people
 from ..store import Store
+from ..tables import PIECE, Pieces
 from ..tracks import load_history
 from .evidence import Planned, plans_in_force
 
-__all__ = ["log_columns"]
+__all__ = ["log_table"]
+
+KINDS: dict[str, type] = {"id": str, "round": int, "version": int, "model": int, "c": float}
+KINDS |= {"status": str, "site": str, "arm": str, "probability": float, "listed": int}
+KINDS |= {"score": float, "bonus": float, "called": int, "state": int, "contacted": int}
+KINDS |= {"state_after": int}
 
 
-def log_columns(database: Store) -> dict[str, list[Any]]:
-    """The columns of the log.
+def log_table(database: Store) -> Pieces:
+    """The log, a plan at a time.
 
     Parameters
     ----------
@@ -32,8 +42,8 @@ def log_columns(database: Store) -> dict[str, list[Any]]:
 
     Returns
     -------
-    dict
-        Name -> values, a row for each person of each plan in force, in the order of rounds:
+    Pieces
+        A row for each person of each plan in force, in the order of rounds:
         ``probability`` of being ``listed``, ``score`` (the gain that was computed) and ``bonus``
         (what evenness added), ``arm`` of a trial, ``state`` before the round, ``contacted`` during
         it and ``state_after``; None where that is not known. ``called`` is 1 for who was called
@@ -46,42 +56,50 @@ def log_columns(database: Store) -> dict[str, list[Any]]:
     """
     with database.reading() as connection:
         _, settings = current_settings(connection)
-        people = load_people(connection)
-        planned = plans_in_force(connection, people, load_history(connection))
+        if connection.execute(sa.select(store.plan.c.id).limit(1)).first() is None:
+            raise InvalidInput(
+                "no round is planned yet, so there is nothing to write; softfair plan"
+            )
     calendar = settings.calendar
-    columns: dict[str, list[Any]] = {}
-    for one in planned:
-        rows = {"id": [people.names[i] for i in one.person], **_columns(one)}
-        if calendar is not None:
-            rows["date"] = [str(calendar.start(one.round))] * len(one.person)
-        for name, values in rows.items():
-            columns.setdefault(name, []).extend(values)
-    if not columns:
-        raise InvalidInput("no round is planned yet, so there is nothing to write; softfair plan")
-    return columns
+    kinds = KINDS if calendar is None else {**KINDS, "date": str}
+    return Pieces(kinds, _pieces(database, calendar))
 
 
-def _columns(one: Planned) -> dict[str, list[Any]]:
-    """The rows of one round."""
-    count = len(one.person)
-    nowhere = Site("", 0)
-    sites = [one.sites[j] if j >= 0 else nowhere for j in one.site.tolist()]
+def _pieces(database: Store, calendar: Calendar | None) -> Iterator[dict[str, list[Any]]]:
+    """The rows of each plan after those of the one before, of one moment of the database."""
+    with database.reading() as connection:
+        people = load_people(connection)
+        for one in plans_in_force(connection, people, load_history(connection)):
+            for first in range(0, len(one.person), PIECE):
+                rows = slice(first, first + PIECE)
+                names = [people.names[i] for i in one.person[rows]]
+                columns = {"id": names, **_columns(one, rows)}
+                if calendar is not None:
+                    columns["date"] = [str(calendar.start(one.round))] * len(names)
+                yield columns
+
+
+def _columns(one: Planned, rows: slice) -> dict[str, list[Any]]:
+    """Some rows of one round."""
+    site_of = one.site[rows].tolist()
+    nowhere, count = Site("", 0), len(site_of)
+    sites = [one.sites[j] if j >= 0 else nowhere for j in site_of]
     return {
         "round": [one.round] * count,
         "version": [one.version] * count,
         "model": [one.model] * count,
         "c": [one.c] * count,
-        "status": [Status(status).name.lower() for status in one.status.tolist()],
+        "status": [Status(status).name.lower() for status in one.status[rows].tolist()],
         "site": [site.name for site in sites],
         "arm": [site.arm for site in sites],
-        "probability": one.probability.tolist(),
-        "listed": one.listed.tolist(),
-        "score": one.score.tolist(),
-        "bonus": one.bonus.tolist(),
-        "called": one.called.tolist(),
-        "state": _known(one.state),
-        "contacted": _known(one.contacted),
-        "state_after": _known(one.after),
+        "probability": one.probability[rows].tolist(),
+        "listed": one.listed[rows].tolist(),
+        "score": one.score[rows].tolist(),
+        "bonus": one.bonus[rows].tolist(),
+        "called": one.called[rows].tolist(),
+        "state": _known(one.state[rows]),
+        "contacted": _known(one.contacted[rows]),
+        "state_after": _known(one.after[rows]),
     }
 
 

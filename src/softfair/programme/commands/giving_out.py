@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -27,7 +28,9 @@ from .shared import (
 if TYPE_CHECKING:
     from ..plans import Plan
     from ..store import Store
+    from ..tables import Pieces
 
+TO_FILL_IN = ("contacted", "state", "value", "comment")  # columns of an exported list
 
 # Options of worksheets.
 By = Annotated[
@@ -136,7 +139,7 @@ def export(
     happened, a row a person and round."""
     from ..checks import head
     from ..plans import plan_of
-    from ..tables import audit_columns, model_columns, write_table
+    from ..tables import audit_columns, model_table, write_table
 
     database = open_store(db)
     checkpoint = head(database)
@@ -154,11 +157,11 @@ def export(
     if what == "model":
         from ..models import latest_model
 
-        write_table(with_head(model_columns(*latest_model(database)), checkpoint), out)
+        write_table(with_head(model_table(*latest_model(database)), checkpoint), out)
     elif what == "log":
-        from ..audit.logged import log_columns
+        from ..audit.logged import log_table
 
-        write_table(log_columns(database), out)
+        write_table(log_table(database), out)
     else:
         from ..audit import audit as examine
 
@@ -169,11 +172,11 @@ def export(
 
 def _tell_which(database: Store, at: int) -> None:
     """Say which round it is, where several are planned and not over."""
-    from ..snapshot import take_snapshot
+    from ..snapshot import several_open
 
     with database.reading() as connection:
-        opened = take_snapshot(connection).open_rounds()
-    if len(opened) > 1:
+        opened = several_open(connection)
+    if opened:
         rounds = ", ".join(map(str, opened))
         print(
             f"Rounds {rounds} are planned; this is round {at} (--round says which).",
@@ -184,21 +187,21 @@ def _tell_which(database: Store, at: int) -> None:
 def _export_plan(database: Store, plan: Plan, out: Path, everyone: bool, checkpoint: str) -> None:
     """Write a plan; who is struck off the list is left out of the list, and told."""
     from ..changes import hand_out
-    from ..tables import plan_columns, write_json, write_table
+    from ..tables import plan_table, write_json, write_table
 
     since = hand_out(database, plan, software())
     if out.suffix.lower() == ".json":
         from ...files import whole_file
 
-        content = plan_json(plan, everyone, checkpoint, since)
+        header = plan_json(plan, checkpoint, since)
         with (
             whole_file(out, private=True) as unfinished,
             unfinished.open("w", encoding="utf-8") as file,
         ):
-            write_json(content, file)
+            write_json(header, "people", plan_table(plan, everyone, since), file)
     else:
         calendar = settings_of(database).calendar
-        write_table(with_head(plan_columns(plan, everyone, since, calendar), checkpoint), out)
+        write_table(with_head(plan_table(plan, everyone, since, calendar), checkpoint), out)
     if since.called:
         print(f"{len(since.called)} were called from the reserve.", file=sys.stderr)
     if str(since):
@@ -231,15 +234,18 @@ def _export_worksheets(
         print(f"Left out, since the plan was made: {made.struck}.", file=sys.stderr)
 
 
-def with_head(columns: dict[str, list[Any]], checkpoint: str) -> dict[str, list[Any]]:
-    """The columns of an export with the head of the log, on one line, in every row.
+def with_head(table: Pieces, checkpoint: str) -> Pieces:
+    """An export with the head of the log, on one line, in every row.
 
     It stands before what is to be filled in.
     """
-    empty: dict[str, list[Any]] = {
-        name: columns.pop(name)
-        for name in ("contacted", "state", "value", "comment")
-        if name in columns
-    }
-    count = len(next(iter(columns.values())))
-    return {**columns, "checkpoint": [" ".join(checkpoint.split())] * count, **empty}
+    from ..tables import Pieces
+
+    text = " ".join(checkpoint.split())
+
+    def between(columns: Mapping[str, Any], head: Any) -> dict[str, Any]:
+        before = {name: values for name, values in columns.items() if name not in TO_FILL_IN}
+        return {**before, "checkpoint": head, **{n: columns[n] for n in TO_FILL_IN if n in columns}}
+
+    pieces = (between(one, [text] * len(next(iter(one.values())))) for one in table.each)
+    return Pieces(between(table.kinds, str), pieces)

@@ -110,7 +110,7 @@ def plan(
     """Draw the list for the next round; the same round again gives the same list."""
     from ..changes import hand_out
     from ..checks import head
-    from ..tables import plan_columns, write_json, write_table
+    from ..tables import plan_table, write_json, write_table
 
     _refuse_together(commit, luck, beacon)
     database = open_store(db)
@@ -131,10 +131,11 @@ def plan(
     made, new = (drawn, True) if drawn else _planned(database, at, replan, asked, yes)
     since = None if new else hand_out(database, made, software())
     if as_json:
-        write_json(plan_json(made, everyone, head(database), since), sys.stdout)
+        header = plan_json(made, head(database), since)
+        write_json(header, "people", plan_table(made, everyone, since), sys.stdout)
         print()
     elif as_csv:
-        write_table(plan_columns(made, everyone, since, settings.calendar), Path("-"))
+        write_table(plan_table(made, everyone, since, settings.calendar), Path("-"))
     else:
         _show_plan(made, since, everyone, settings)
         print(f"\n{head(database)}", end="")
@@ -242,16 +243,11 @@ def commitment_json(committed: Commitment) -> dict[str, Any]:
     }
 
 
-def plan_json(
-    plan: Plan, everyone: bool, checkpoint: str, since: Since | None = None
-) -> dict[str, Any]:
-    """A plan as it is printed and exported in JSON, with the head of the log."""
+def plan_json(plan: Plan, checkpoint: str, since: Since | None = None) -> dict[str, Any]:
+    """A plan as it is printed and exported in JSON, all but its people, with the log's head."""
     from ..store import c_to_json
-    from ..tables import plan_columns
 
-    columns = plan_columns(plan, everyone, since)
-    people = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    header = {
+    return {
         "round": plan.round,
         "version": plan.version,
         "created": plan.created,
@@ -268,7 +264,6 @@ def plan_json(
         "since": "" if since is None else str(since),
         "checkpoint": checkpoint,
     }
-    return {**header, "people": people}
 
 
 def _show_plan(plan: Plan, since: Since | None, everyone: bool, settings: Settings) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import overload
+
 import numpy as np
 
 from ..assignment import Arm
@@ -24,20 +27,39 @@ WHY_NOT = {
 }
 
 
-def explain(plan: Plan) -> list[str]:
+class _Sentences(Sequence[str]):
+    """One sentence for each person of a plan, made when it is asked for: there may be a million."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._below = np.zeros(len(plan.person))  # share of the others in the draw with less
+        for j in range(len(plan.sites)):
+            who = plan.in_draw(j)
+            score = plan.drawn_by[who]
+            if plan.due.any() and plan.worth is not None:
+                score = plan.worth[0, who]  # the other counts the lists left as well
+            ranks = np.searchsorted(np.sort(score), score)
+            self._below[who] = ranks / max(len(who) - 1, 1)
+
+    def __len__(self) -> int:
+        return len(self._plan.person)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        code = int(self._plan.status[place])
+        if code in WHY_NOT:
+            return WHY_NOT[Status(code)]
+        return _sentence(self._plan, place, float(self._below[place]))
+
+
+def explain(plan: Plan) -> Sequence[str]:
     """One plain sentence for each person of the plan, in its order."""
-    below = np.zeros(len(plan.person))  # share of the others in the draw with less
-    for j in range(len(plan.sites)):
-        who = plan.in_draw(j)
-        score = plan.drawn_by[who]
-        if plan.due.any() and plan.worth is not None:
-            score = plan.worth[0, who]  # the other counts the lists left as well
-        ranks = np.searchsorted(np.sort(score), score)
-        below[who] = ranks / max(len(who) - 1, 1)
-    return [
-        WHY_NOT[Status(code)] if code in WHY_NOT else _sentence(plan, i, float(below[i]))
-        for i, code in enumerate(plan.status.tolist())
-    ]
+    return _Sentences(plan)
 
 
 def place_in_reserve(plan: Plan, person: int) -> str:

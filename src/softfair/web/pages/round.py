@@ -16,7 +16,7 @@ from ...programme.commands.giving_out import with_head
 from ...programme.commands.shared import software
 from ...programme.commands.taking_in import told
 from ...programme.records import close_round
-from ...programme.tables import plan_columns, table_bytes
+from ...programme.tables import plan_table, table_bytes
 from ..access import MARKS, SEES, Changes, Forbidden, Form, Lists, Marks, Visitor
 from ..deeds import mark
 from ..lists import TOLD, Choice, Listed, RoundList, Row, chosen, round_list, values_of
@@ -253,9 +253,8 @@ def download(request: Request, visitor: Lists, at: int, kind: str) -> Response:
         raise InvalidInput(f"there is no list in {kind}; take csv or xlsx")
     found = list_for(request, visitor, at, whole=True)
     calendar = found.settings.calendar
-    columns = with_head(
-        plan_columns(found.plan, False, found.since, calendar), head(visitor.database)
-    )
+    table = plan_table(found.plan, False, found.since, calendar)
+    columns = with_head(table, head(visitor.database)).whole()
     mine = {row.name for row in found.of(visitor.account.scope)}
     keep = [i for i, name in enumerate(columns["id"]) if name in mine]
     picked: dict[str, list[Any]] = {
