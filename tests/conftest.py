@@ -88,6 +88,12 @@ def estimates_are_made_once(tmp_path_factory):
         yield
 
 
+@pytest.fixture
+def estimates_are_made_anew(monkeypatch):
+    """For a test of what is seen while an estimate is made."""
+    monkeypatch.setattr(softfair.estimate, "estimate", softfair.estimate.estimation.estimate)
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist, which looks at the groups
 def pytest_collection_modifyitems(items):
     """Slow tests first: a worker that begins one at the end would keep the others waiting.

@@ -165,7 +165,7 @@ def test_a_promise_costs_on_the_page_what_it_costs_in_a_plan(programme, said):
     assert point.promise_cost > 0
     free = found.at(Place(70))[0]
     assert point.never < free.never
-    if promise.W:  # within the horizon everybody is on a list for certain
+    if promise.wait:  # within the horizon everybody is on a list for certain
         assert point.never == pytest.approx(0, abs=1e-12)
     told = list(found.sentences(point, promise))[-1]
     assert f"costs {point.promise_cost:.1%} of what the same c gains without it" in told
@@ -194,7 +194,7 @@ def test_a_promise_on_the_page(programme, founded, tmp_path):
     api = TestClient(app, headers={"Authorization": f"Bearer {founded[1]['viewer']}"})
     assert "40 > 24" in api.get("/api/fairness?promise=wait%3D3").json()["detail"]
     now = api.get("/api/fairness?position=70&promise=chance%3D4%25").json()
-    assert (now["promise"], now["now"]["promise_cost"] > 0) == ("chance=0.04", True)
+    assert (now["promise"], now["now"]["promise_cost"] > 0) == ("chance=4%", True)
     # It is drawn with.
     close_round(programme, village.NAME, AT)
     preview = officer.get(link).text
@@ -222,6 +222,7 @@ def test_a_preview_names_no_option(programme, tmp_path):
     assert "--" not in re.sub("<!--|-->", "", page)
 
 
+@pytest.mark.usefixtures("estimates_are_made_anew")
 def test_a_plan_tells_how_far_it_is(programme):
     """Its two longest parts, the estimate and the weighing, as a share that a bar can show."""
     close_round(programme, village.NAME, AT)
