@@ -427,7 +427,7 @@ def _gain(plan: Plan) -> str:
     left = f"over the {plan.horizon} rounds left"
     more = "good rounds more than without contacts"
     if gain is None:
-        return f"Expected {left}: {outlook.gained:.1f} {more}."
+        return f"Expected {left}: {outlook.gained:z.1f} {more}."
     reached = (
         "" if outlook.reached is None else f", if {outlook.reached:.0%} of the listed are reached"
     )
@@ -435,9 +435,9 @@ def _gain(plan: Plan) -> str:
     if not gain.told:
         return (
             f"No effect of contacts can be told from this history yet: {left} they may bring from "
-            f"{gain.low:.1f} to {gain.high:.1f} {more} ({interval}){reached}."
+            f"{gain.low:z.1f} to {gain.high:z.1f} {more} ({interval}){reached}."
         )
     return (
-        f"Expected {left}: {gain.value:.1f} {more} "
-        f"({interval} {gain.low:.1f} to {gain.high:.1f}){reached}."
+        f"Expected {left}: {gain.value:z.1f} {more} "
+        f"({interval} {gain.low:z.1f} to {gain.high:z.1f}){reached}."
     )

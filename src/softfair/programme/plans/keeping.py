@@ -385,9 +385,12 @@ def _refuse_wait(promise: Promise, cases: Sequence[_Case], sites: Sequence[Site]
     else:
         remedy = f"the shortest that can be kept is wait={max(known)}"
         remedy += f",from={promise.since}" * bool(promise.since)
-        remedy += "; promise that, raise the capacity"
-        if all(replace(one, off=0 * one.off).fault(promise.wait) is None for one in cases if one.n):
-            remedy += f", or let lists count from this one on: wait={promise.wait},from={at}"
+        fresh = (replace(one, off=0 * one.off).fault(promise.wait) for one in cases if one.n)
+        if any(fault is not None for fault in fresh):
+            remedy += "; promise that, or raise the capacity"
+        else:
+            remedy += "; promise that, raise the capacity, or let lists count from this one on: "
+            remedy += f"wait={promise.wait},from={at}"
     raise Infeasible(f"the promise cannot be kept{at_site}: {promise}; {fault}; {remedy}")
 
 
