@@ -220,11 +220,12 @@ def test_a_damaged_plan_is_reported(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_reader_who_has_seen_enough(sample_folder):
+def test_a_reader_who_has_seen_enough(tmp_path):
     """`softfair ... | head -1`: no complaint, though much more was to be printed."""
     many = "".join(f"q{i}\n" for i in range(20_000))
-    well("import", "people", "-", folder=sample_folder, text=f"id\n{many}")
-    well("plan", "--json", folder=sample_folder)
+    well("init", "--sample", folder=tmp_path)
+    well("import", "people", "-", folder=tmp_path, text=f"id\n{many}")
+    well("plan", "--json", folder=tmp_path)
     command = [
         sys.executable,
         "-c",
@@ -234,7 +235,7 @@ def test_a_reader_who_has_seen_enough(sample_folder):
         "--all",
     ]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=sample_folder
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
     ) as running:
         assert running.stdout.readline().startswith("id,")
         running.stdout.close()

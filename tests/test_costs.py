@@ -609,6 +609,9 @@ def _refusing_calls(cohort):
         "solve_meanfield": lambda: solvers.solve_meanfield(*one, 5.0, "successive"),
         "solve_paper": lambda: solvers.solve_paper(*one, 5.0, "joint", 10, 0),
         "solve_promised": lambda: solvers.solve_promised(*one, 5.0, 6, 0.0),
+        "solve_shared": lambda: solvers.solve_shared(
+            *one, 5.0, np.ones((1, cohort.n), bool), np.zeros(1), np.full(1, 6.0)
+        ),
         "promised_bound": lambda: solvers.promised_bound(*one, 6, 0.0),
         "tradeoff_bound": lambda: solvers.tradeoff_bound(*one),
         "solve_for": lambda: realised.solve_for(*one, 5.0, None, None, 0.5),
@@ -642,8 +645,8 @@ HANDLES = {
 # What only those above make, from cohorts that they have looked at, or that have no costs: those of
 # a programme (SiteCohort), which are built from estimates.
 INSIDE = {
-    "Problem", "BonusValues", "PromisedValues", "PriceValues", "TableValues",
-    "SiteCohort", "SiteCohort._inverse_chances",
+    "Problem", "BonusValues", "PromisedValues", "PriceValues", "SharedValues", "TableValues",
+    "Pass.__call__", "SiteCohort", "SiteCohort._inverse_chances",
 }  # fmt: skip
 
 
