@@ -47,9 +47,12 @@ def server():
     running.cleanup()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def url(request, tmp_path):
-    """The address of a database that does not hold a programme yet."""
+    """The address of a database that does not hold a programme yet.
+
+    The same tests once more on PostgreSQL take as long again: they are left to CI.
+    """
     if request.param == "sqlite":
         return str(tmp_path / "programme.db")
     return request.getfixturevalue("server")()

@@ -262,6 +262,7 @@ def test_every_registered_policy_is_here():
     assert {name.partition("(")[0] for name in ANY} | set(REFUSED) == set(POLICIES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ANY)
 def test_the_contract_holds_with_a_budget_over_time(name):
     sf.testing.check_policy(ANY[name], k=[3, 0, 5, 1, 12, 3, 0, 2])

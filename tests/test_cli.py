@@ -28,6 +28,7 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [[], ["reproduce"], ["verify"], ["frontier"], ["simulate"], ["bench"]]
 )

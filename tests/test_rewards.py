@@ -314,6 +314,7 @@ def test_every_registered_policy_is_here():
     assert {name.partition("(")[0] for name in TAKES} | set(REFUSED) == set(POLICIES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TAKES)
 def test_the_contract_holds(name):
     sf.testing.check_policy(TAKES[name], [mild_cohort(12, 1)])

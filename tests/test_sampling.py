@@ -1232,6 +1232,7 @@ def assert_law(seen, chances):
 RULE = {"successive": int(RuleCode.SUCCESSIVE), "joint": int(RuleCode.JOINT)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize(
     ("z", "k"),

@@ -196,6 +196,7 @@ def test_two_officers_plan_at_once(url):
         )
 
 
+@pytest.mark.slow
 def test_two_officers_record_the_same_file_at_once(url):
     """Two rounds are planned and the file names none: it is of the first, once."""
     database = _filled(url)

@@ -171,6 +171,7 @@ def test_a_plan_and_an_audit_at_60_columns(tmp_path):
     assert "--html FILE and --json have them all" in " ".join(seen.split())
 
 
+@pytest.mark.slow
 def test_an_ascii_only_terminal_is_survived(people):
     done = subprocess.run(
         [sys.executable, "-c", "from softfair.cli import main; main()", *SIMULATE],
