@@ -33,6 +33,7 @@ import softfair as sf
 from softfair.estimate import estimate, read_histories
 
 from .estimation import STEEPER, outcome
+from .learning import full
 
 N, T, RUNS, ATOMS = 1000, 20, 100, 4000
 BASE, EFFECT, SPREAD, EFFECT_SPREAD = np.array([-1.2, 1.0]), 0.8, 0.9, 0.8
@@ -133,11 +134,6 @@ def kept(people: People, weeks: int, seed: int) -> tuple[float, float, float]:
         share(estimate(read).P),
         share(full(exact_posterior(people, state, contacted))),
     )
-
-
-def full(p: Floats) -> Floats:
-    """P [..., 2, 2, 2] from chances p [..., 2, 2] of the good state."""
-    return np.stack([1 - p, p], axis=-1)
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ def optimistic(fitted: Estimate, now: Ints, k: int, rounds_left: int) -> Floats:
 
 
 def as_even(score: Floats, k: int) -> Floats:
-    """Chances [n] that sum to k, those of the joint design, as even as SPREAD says."""
+    """Log-weights [n] whose joint design is as even as SPREAD says: scores times a c."""
     n = len(score)
     wanted = math.log(max(SPREAD * n, k))
 

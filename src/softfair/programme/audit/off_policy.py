@@ -45,11 +45,14 @@ __all__ = [
     "LOTTERY",
     "OffPolicyRow",
     "Policy",
+    "is_heavy",
     "off_policy_of",
     "policies_for",
     "reached_of",
+    "weights_of",
 ]
 
+Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -166,6 +169,32 @@ class _Observed:
         return self.law.covariance(X)
 
 
+def weights_of(listed: Bools, p: Floats, q: Floats) -> Floats:
+    """w of the equations above: how much more likely another policy makes what was drawn.
+
+    Parameters
+    ----------
+    listed : ndarray of bool
+        Who was listed.
+    p, q : ndarray
+        The probability of it that was stated, and the other policy's.
+    """
+    wanted, stated = np.where(listed, q, 1 - q), np.where(listed, p, 1 - p)
+    # A list that could not be drawn says nothing: its weight is 0.
+    return np.divide(wanted, stated, out=np.zeros(p.shape), where=stated > 0)
+
+
+def is_heavy(p: Floats, q: Floats) -> Bools:
+    """Where what another policy changes would rest on weights beyond HEAVIEST.
+
+    Parameters
+    ----------
+    p, q : ndarray
+        The stated probability of the list, and the other policy's.
+    """
+    return np.asarray(np.where(q > p, q > HEAVIEST * p, 1 - q > HEAVIEST * (1 - p)))
+
+
 class _Sums:
     """Sums over draws for one policy."""
 
@@ -180,9 +209,7 @@ class _Sums:
     def add(self, seen: _Observed, q: Floats) -> None:
         """Count one draw."""
         p, listed = seen.p, seen.listed == 1
-        wanted, stated = np.where(listed, q, 1 - q), np.where(listed, p, 1 - p)
-        # A list that could not be drawn says nothing: its weight is 0.
-        w = np.divide(wanted, stated, out=np.zeros(len(p)), where=stated > 0)
+        w = weights_of(listed, p, q)
         self.rounds += len(p)
         self.Y += float(seen.Y.sum())
         self.w += float(w.sum())
@@ -190,9 +217,8 @@ class _Sums:
         for a, own, chance in ((0, w[~listed], 1 - q), (1, w[listed], q)):
             self.by_list[a] += own.sum(), own @ own, chance.sum()
         shift = np.abs(q - p)
-        heavy = np.where(q > p, q > HEAVIEST * p, 1 - q > HEAVIEST * (1 - p))
         self.moved += float(shift.sum())
-        self.unsupported += float(shift[heavy].sum())
+        self.unsupported += float(shift[is_heavy(p, q)].sum())
         squared = seen.error**2
         self.errors += w**2 @ squared, w @ squared, squared.sum()
         on = np.divide(q, p, out=np.zeros(len(p)), where=p > 0)

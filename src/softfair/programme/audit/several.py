@@ -43,7 +43,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .evidence import Planned, windows_of
-from .off_policy import AS_DRAWN, HEAVIEST, NOTHING, UNSUPPORTED, Policy, reached_of
+from .off_policy import (
+    AS_DRAWN,
+    NOTHING,
+    UNSUPPORTED,
+    Policy,
+    is_heavy,
+    reached_of,
+    weights_of,
+)
 from .words import floored
 
 __all__ = ["SeveralRow", "several_rounds_of"]
@@ -123,8 +131,8 @@ class _Window:
             q[h] = np.where(np.isnan(own), q[h], own)
         return q
 
-    def guesses(self, q: Floats) -> tuple[Floats, Floats, Floats]:
-        """Q_h(s_h, 0) and Q_h(s_h, 1) [2, H, n], V_h [H + 1, n] and V_1 of everybody [n].
+    def guesses(self, q: Floats) -> tuple[Floats, Floats]:
+        """Q_h(s_h, 0) and Q_h(s_h, 1) [2, H, n], and V_h [H + 1, n].
 
         Where nobody knows the state, what is guessed there is used nowhere.
         """
@@ -144,13 +152,11 @@ class _Window:
             later = from_here[:, 0] + mean * (from_here[:, 1] - from_here[:, 0])
             left = self.row[h] < 0  # seen, but not of the programme any more
             V[h][left] = later[each, at][left]
-        return Q, V, V[0]
+        return Q, V
 
     def weights(self, q: Floats) -> Floats:
         """rho [H, n]."""
-        wanted = np.where(self.listed == 1, q, 1 - q)
-        stated = np.where(self.listed == 1, self.p, 1 - self.p)
-        w = np.divide(wanted, stated, out=np.zeros(q.shape), where=stated > 0)
+        w = weights_of(self.listed == 1, self.p, q)
         rho: Floats = np.cumprod(w, axis=0, dtype=np.float64)
         return rho
 
@@ -164,34 +170,36 @@ class _Sums:
         self.rho = np.zeros(2)  # sums of rho and its square in the last round
         self.moved = self.unsupported = 0.0
 
-    def add(self, window: _Window, q: Floats, own: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    def add(
+        self, window: _Window, q: Floats, own: tuple[Floats, Floats] | None
+    ) -> tuple[Floats, Floats]:
         """Count a window; ``own`` is V and D of the policy as drawn. Returns this one's [n]."""
         V, D, rho = _estimates(window, q)
         self.V += float(V.sum())
         self.D2 += float(D @ D)
-        self.V_from_own += float((V - own[0]).sum()) if len(own[0]) else 0.0
-        self.D2_from_own += float(np.sum((D - own[1]) ** 2)) if len(own[1]) else 0.0
+        if own is not None:
+            self.V_from_own += float((V - own[0]).sum())
+            self.D2_from_own += float(np.sum((D - own[1]) ** 2))
         self.people += len(V)
         self.rounds += window.known.size
         self.guessed += float(np.count_nonzero(~window.known))
         last = rho[-1][window.known[-1]]
         self.rho += last.sum(), last @ last
-        p, shift = window.p, np.abs(q - window.p) * window.known
-        heavy = np.where(q > p, q > HEAVIEST * p, 1 - q > HEAVIEST * (1 - p))
+        shift = np.abs(q - window.p) * window.known
         self.moved += float(shift.sum())
-        self.unsupported += float(shift[heavy].sum())
+        self.unsupported += float(shift[is_heavy(window.p, q)].sum())
         return V, D
 
 
 def _estimates(window: _Window, q: Floats) -> tuple[Floats, Floats, Floats]:
     """V and D [n] of everybody, and rho [H, n]."""
     S = window.chances.shape[-1]
-    Q, V, begun = window.guesses(q)
+    Q, V = window.guesses(q)
     rho = window.weights(q)
     guess = np.where(window.listed == 1, Q[1], Q[0])
     error = window.state[1:] / (S - 1) + V[1:] - guess
     D = np.sum(np.where(window.known, rho * error, 0.0), axis=0)
-    return begun + D, D, rho
+    return V[0] + D, D, rho
 
 
 def several_rounds_of(
@@ -232,7 +240,7 @@ def several_rounds_of(
     windows = [some for some in windows_of(planned, horizon) if some[0].round in models]
     for some in windows:
         window = _Window.of(some, models[some[0].round], reached)
-        own = (np.empty(0), np.empty(0))
+        own = None
         for policy, total in zip(policies, sums, strict=True):
             found = total.add(window, window.wanted(policy), own)
             own = found if policy is AS_DRAWN else own
@@ -255,7 +263,6 @@ def _row(
     N = sums.people * horizon
     estimate, difference = sums.V / N, sums.V_from_own / N
     half, of_difference = z * math.sqrt(sums.D2) / N, z * math.sqrt(sums.D2_from_own) / N
-    own = policy is AS_DRAWN
     told = (
         ()
         if why_not
@@ -263,9 +270,9 @@ def _row(
             estimate,
             max(estimate - half, 0.0),
             min(estimate + half, 1.0),
-            0.0 if own else difference,
-            0.0 if own else difference - of_difference,
-            0.0 if own else difference + of_difference,
+            difference,
+            difference - of_difference,
+            difference + of_difference,
         )
     )
     return SeveralRow(
