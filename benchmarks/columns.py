@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import softfair as sf
-from softfair.estimate import estimate, read_histories
+from softfair.estimate import count_transitions, estimate, read_histories
 
 from .estimation import STEEPER, outcome
-from .learning import full
+from .learning import as_rows, full
 
 N, T, RUNS, ATOMS = 1000, 20, 100, 4000
 BASE, EFFECT, SPREAD, EFFECT_SPREAD = np.array([-1.2, 1.0]), 0.8, 0.9, 0.8
@@ -93,10 +93,7 @@ def history(p: Floats, weeks: int, seed: int) -> tuple[Ints, Ints]:
 def exact_posterior(people: People, state: Ints, contacted: Ints) -> Floats:
     """Posterior means p [N, 2, 2] under the law."""
     z = np.random.default_rng(23).normal(size=(4, ATOMS))
-    weeks = contacted.shape[1]
-    moves = np.zeros((N, 2, 2, 2), np.int64)
-    person = np.repeat(np.arange(N), weeks)
-    np.add.at(moves, (person, contacted.ravel(), state[:, :-1].ravel(), state[:, 1:].ravel()), 1)
+    moves = count_transitions(*as_rows(state, contacted), n=N, S=2)
     means = np.empty((N, 2, 2))
 
     for i in range(N):
@@ -113,11 +110,7 @@ def exact_posterior(people: People, state: Ints, contacted: Ints) -> Floats:
 def kept(people: People, weeks: int, seed: int) -> tuple[float, float, float]:
     """Shares of the gain kept: with columns, without, by the exact posterior."""
     state, contacted = history(people.p, weeks, seed)
-    person, round_ = np.divmod(np.arange(N * (weeks + 1)), weeks + 1)
-    unknown = np.full((N, 1), -1)
-    read = read_histories(
-        person, round_, state.ravel(), np.hstack([contacted, unknown]).ravel(), n=N, S=2
-    )
+    read = read_histories(*as_rows(state, contacted), n=N, S=2)
     truth = sf.Cohort(full(people.p), start=state[:, -1])
     k = N // 10
     none = float(sf.simulate(sf.NoIntervention().fit(truth, k, T), RUNS, seed).totals.mean())

@@ -38,7 +38,7 @@ from scipy.optimize import brentq
 from scipy.stats import t as student
 
 import softfair as sf
-from softfair.estimate import Estimate, estimate, read_histories
+from softfair.estimate import Estimate, count_transitions, estimate, read_histories
 from softfair.sampling import draw, inclusion
 
 from .estimation import World
@@ -74,21 +74,20 @@ class Seen:
         return self.contacted.shape[1]
 
     def fit(self) -> Estimate:
-        n, rounds = self.state.shape
-        unknown = np.full((n, 1), -1)  # whether people are contacted in the round that begins
-        contacted = np.hstack([self.contacted, unknown])
-        person, round_ = np.divmod(np.arange(n * rounds), rounds)
-        return estimate(
-            read_histories(person, round_, self.state.ravel(), contacted.ravel(), n=n, S=2)
-        )
+        rows = as_rows(self.state, self.contacted)
+        return estimate(read_histories(*rows, n=len(self.state), S=2))
 
     def moves(self) -> Ints:
         """Counts [n, 2, 2, 2] of moves by action, state and next state."""
-        counts = np.zeros((len(self.state), 2, 2, 2), np.int64)
-        person = np.repeat(np.arange(len(self.state)), self.rounds)
-        before, after = self.state[:, :-1].ravel(), self.state[:, 1:].ravel()
-        np.add.at(counts, (person, self.contacted.ravel(), before, after), 1)
-        return counts
+        rows = as_rows(self.state, self.contacted)
+        return count_transitions(*rows, n=len(self.state), S=2)
+
+
+def as_rows(state: Ints, contacted: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """person, round, state, contacted, from states [n, t + 1] and contacts [n, t]."""
+    n, rounds = state.shape
+    person, round_ = np.divmod(np.arange(n * rounds), rounds)
+    return person, round_, state.ravel(), np.hstack([contacted, np.full((n, 1), -1)]).ravel()
 
 
 class Posterior:
