@@ -157,7 +157,7 @@ def coverage(cells: int) -> list[Row]:
         fitted = estimate(read_histories(*world.record(p, rng)[0], n=world.n, S=2), level=LEVEL)
         low, high = fitted.low[..., 1] - 0.001, fitted.high[..., 1] + 0.001
         covered.setdefault(world.kind, []).append(((low <= p) & (p <= high)).mean(axis=0))
-    return [
+    rows: list[Row] = [
         (
             f"coverage of p{a}{s}, {kind}, {len(of_kind)} cells of the grid",
             100 * float(np.mean(of_kind, axis=0)[a, s]),
@@ -167,6 +167,12 @@ def coverage(cells: int) -> list[Row]:
         for kind, of_kind in sorted(covered.items())
         for a in (0, 1)
         for s in (0, 1)
+    ]
+    single = np.concatenate([np.ravel(of_kind) for of_kind in covered.values()])
+    return [
+        *rows,
+        ("   the least of a single cell and chance", 100 * float(single.min()), "%", None),
+        ("   cells and chances below 85 %", 100 * float(np.mean(single < 0.85)), "%", None),
     ]
 
 
@@ -220,9 +226,10 @@ def _true_gain(cohort: SiteCohort, p: Floats) -> float:
     """What the plan at c = 10 gains over no contact, if p [n, 2, 2] is the truth."""
     P, some = np.stack([1 - p, p], axis=-1), cohort.cohort
     gained, now = np.empty((2, some.n))
-    for part, chance in cohort.chances(10.0):
+    for part, by_layer in cohort.chances(10.0):
         assert len(part) == some.n
-        plan_worth(0, some.n, P, chance, 1.0, some.start, some.reward, gained, now)
+        chance, left = by_layer[:, :, None], np.ones(some.n, np.int64)  # one layer: no promise
+        plan_worth(0, some.n, P, chance, left, 1.0, some.start, some.reward, gained, now)
     return float(gained.sum())
 
 

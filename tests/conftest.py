@@ -8,11 +8,16 @@ import tempfile
 import warnings
 
 import pytest
+from hypothesis import settings
 
 import softfair.estimate
 from softfair.programme.store import Store
 
 _numbers = itertools.count()
+
+# A busy machine is no failure.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

@@ -45,11 +45,19 @@ ROOMS = {
     "metrics": ["test_metrics"],
     "sampling": ["test_sampling"],
     "policies": [
-        "test_policies",
-        "test_fair",
+        "test_budgets",
+        "test_cli",
+        "test_costs",
         "test_evenhanded",
-        "test_solvers",
+        "test_fair",
+        "test_frames",
+        "test_own_policies",
+        "test_policies",
+        "test_promises",
+        "test_rewards",
+        "test_saving",
         "test_simulation",
+        "test_solvers",
     ],
     "estimate": ["test_estimate", "test_outlook"],
     "programme": [
@@ -255,7 +263,6 @@ def run(copy: Path, room: str, plugin: Watch | Haste) -> None:
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
     )
-    settings.load_profile("mutate")
     if isinstance(plugin, Haste):
         names = sorted({name.split("::")[0] for name in plugin.chosen})
     else:
@@ -263,6 +270,7 @@ def run(copy: Path, room: str, plugin: Watch | Haste) -> None:
             str(file) for stem in ROOMS[room] for file in sorted(Path("tests").glob(f"{stem}*.py"))
         ]
     options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider"]
+    options += ["--hypothesis-profile", "mutate"]
     os._exit(pytest.main([*options, *names], plugins=[plugin]))  # libraries take long to end
 
 

@@ -1175,6 +1175,7 @@ def test_off_policy_against_loops():
 # Statistics.
 
 
+@pytest.mark.slow
 def test_honest_lists_pass_and_others_do_not():
     """Over 400 programmes of 5 rounds the test's p-values are uniform.
 
@@ -1265,6 +1266,7 @@ def test_a_model_that_doubts_is_not_blamed_for_what_it_doubts():
     assert count_p(12.0, 10.0) < 0.002 < 0.1 < count_p(12.0, 10.0 + 40 * 39 * 0.04)
 
 
+@pytest.mark.slow
 def test_the_off_policy_estimate_is_right_on_average_and_its_interval_covers():
     """The same people each time, some of whom mostly do well and others not; their luck differs.
 
@@ -1548,6 +1550,7 @@ def test_no_people_no_plan_no_record(tmp_path):
         step()
 
 
+@pytest.mark.slow
 def test_nobody_left_in_the_draw(tmp_path):
     database = Store(str(tmp_path / "a.db"))
     small(database, tmp_path, capacity=12, cooldown=3)
@@ -1576,6 +1579,7 @@ def test_nobody_left_in_the_draw(tmp_path):
 FRACTION = "$\\frac$"  # a group whose name would be a broken formula in a picture
 
 
+@pytest.mark.slow
 def test_the_page_stands_alone_names_nobody_and_escapes(tmp_path):
     database = Store(str(tmp_path / "a.db"))
     people = "id,region\n" + "".join(
@@ -1655,9 +1659,12 @@ KEYS = {
     "histograms": "listed contacted waiting",
     "several": "policy horizon windows people estimable why_not effective guessed estimate low "
     "high difference difference_low difference_high",
-    "deeds": "round luck versions exchanged commitments eligibility corrected by replanned changed",
+    "deeds": "round luck versions exchanged commitments eligibility corrected by replanned changed "
+    "back",
 }
-PLAIN = "people round_name states level findings entries wrong checkpoint days protected trial"
+PLAIN = (
+    "people round_name states level findings entries wrong checkpoint days protected trial goes_by"
+)
 
 
 def test_json_keeps_its_keys_and_tables_their_level(tmp_path):

@@ -331,15 +331,16 @@ def test_any_budget_at_all(k, c, S, gamma, seed):
         chances = fitted.inclusion(t, states)
         assert chances.sum() == pytest.approx(k[t], abs=1e-9)
         assert len(fitted.draw(t, states, np.random.default_rng(seed))) == k[t]
-    more = [min(6, helped + 1) for helped in k]
-    assert upper_bound(cohort, k, T, gamma) <= upper_bound(cohort, more, T, gamma) * (
-        1 + 1e-2
-    ) + 1e-2 * T * np.ptp(cohort.reward)
+    bound = upper_bound(cohort, k, T, gamma)
+    with_more = upper_bound(cohort, [min(6, helped + 1) for helped in k], T, gamma)
+    slack = 1e-2 * (abs(with_more) + T * np.ptp(cohort.reward))  # rewards may be below 0
+    assert bound <= with_more + slack
 
 
 # ---- promises ----
 
 
+@pytest.mark.slow
 def test_a_wait_is_kept_while_budgets_change():
     cohort, k = sf.datasets.synthetic(n=12, seed=2), [2, 4, 1, 6, 2, 5, 1, 3, 4, 2, 6, 1]
     fitted = sf.SoftFair(c=50.0, max_wait=5, c_value=2.0).fit(cohort, k, 12)

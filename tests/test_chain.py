@@ -2,15 +2,17 @@
 
 import base64
 import hashlib
+import io
 import json
 import shutil
 import sqlite3
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
 from softfair.errors import InvalidInput
-from softfair.programme import chain, notes, store
+from softfair.programme import chain, models, notes, store
 from softfair.programme.chain import Checkpoint
 from softfair.programme.changes import call_reserves
 from softfair.programme.checks import check, head
@@ -29,7 +31,12 @@ LOGGED = [table for name, table in sorted(store.tables.tables.items()) if name !
 
 def filled(url):
     """A programme with rows in every table: settings changed, a correction, two plans."""
-    database = Store(url)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(models, "PART", 1000)  # of bytes, so that models have several parts
+        return _filled(Store(url))
+
+
+def _filled(database):
     initialise(database, NAME, seed=2**100, capacity=2, horizon=10)
     initialise(database, NAME, c=3.0)
     begin_visit(database, new_account(database, "mira", "officer", None))
@@ -71,6 +78,27 @@ def test_every_table_has_rows_and_a_column_to_grow_by(original):
                 table.name
             )
             assert chain.grows_by(table) is not None
+
+
+def test_the_parts_of_a_model_are_its_content(original, copy):
+    """In order, from the row on: a part more, fewer, or out of order is another content."""
+    with sqlite3.connect(copy) as connection:
+        parts = connection.execute("SELECT count(*) FROM model_part WHERE model = 1").fetchone()[0]
+        assert parts > 1
+    with Store(copy).reading() as connection:
+        assert models.is_intact(connection, 1)
+        with np.load(io.BytesIO(b"".join(models._parts(connection, 1)))) as stored:
+            np.testing.assert_array_equal(stored["P"], models.load_model(connection, 1).P)
+    for statement in (
+        "DELETE FROM model_part WHERE model = 1 AND number = 1",
+        "UPDATE model_part SET number = 99 WHERE model = 1 AND number = 1",
+        "INSERT INTO model_part VALUES (1, 100, x'00')",
+    ):
+        shutil.copy(original, copy)
+        with sqlite3.connect(copy) as connection:
+            connection.execute(statement)
+        with Store(copy).reading() as connection:
+            assert not models.is_intact(connection, 1)
 
 
 def test_a_table_that_does_not_say_how_it_grows():
@@ -165,6 +193,7 @@ def test_the_tail_is_cut(copy):
             "DELETE FROM plan_row WHERE plan > 1",
             "DELETE FROM reserve WHERE plan > 1",
             "DELETE FROM plan WHERE id > 1",
+            "DELETE FROM model_part WHERE model > 1",
             "DELETE FROM model WHERE id > 1",
             "DELETE FROM signature WHERE kind IN ('plan', 'model') AND number > 1",
             f"DELETE FROM link WHERE id >= {earlier.size - 2}",

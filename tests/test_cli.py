@@ -279,6 +279,10 @@ def test_simulate_as_a_table(people: Path) -> None:
             "window of FaWT is 'long'; give a number",
         ),
         (
+            ["simulate", "{people}", "--k", "3", "--policy", "FaWT:True"],
+            "window of FaWT is 'True'; give a number",
+        ),
+        (
             ["simulate", "{people}", "--k", "3", "--policy", "SoftFair:"],
             "c of SoftFair is ''; give a number",
         ),

@@ -197,6 +197,7 @@ def test_the_sample_is_not_put_among_real_people(tmp_path):
     assert "1 people of its own" in refused("init", "--sample", folder=tmp_path)
 
 
+@pytest.mark.slow
 def test_exports_follow_the_mask(sample_folder):
     command = "import os; os.umask(0o077); from softfair.cli import main; main()"
     words = ["export", "audit", "--out", "secret.csv"]

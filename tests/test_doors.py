@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ import sqlalchemy as sa
 from shell import run
 
 import softfair as sf
-from softfair.errors import BadRows, InvalidInput, StoreError
+from softfair.errors import BadRows, InvalidInput, NotConverged, StoreError
 from softfair.estimate.columns import design_of
 from softfair.files import write_private, write_whole
 from softfair.programme import formats, reading
@@ -28,6 +29,7 @@ from softfair.programme.audit import audit, write_page
 from softfair.programme.checks import check
 from softfair.programme.commands.taking_in import told
 from softfair.programme.imports import import_history, import_people
+from softfair.programme.models import fit
 from softfair.programme.plans import make_plan
 from softfair.programme.records import record
 from softfair.programme.settings import Settings, initialise
@@ -172,6 +174,8 @@ def test_a_killed_export_leaves_nothing_readable(tmp_path):
         "postgresql:user:s3cret@host/name",
         "postgresql://user:s3cret@part@host/name",
         "postgresql+psycopg://u:s3@cret@host/n?password=s3cret",
+        "sqlite:///user:s3cret@host/name.db",
+        "sqlite:///user:s3cret@host",
         "mysql://u:s3cret@host/n",
         "user@host",
     ],
@@ -288,6 +292,7 @@ def test_an_auditor_who_may_only_read(small):
         "UPDATE model SET summary = 'x'",
         "DELETE FROM model",
         "UPDATE plan SET luck = 'x'",
+        "DELETE FROM plan",
     ],
 )
 def test_what_is_missing_or_garbled_is_a_finding(small, statement):
@@ -296,6 +301,26 @@ def test_what_is_missing_or_garbled_is_a_finding(small, statement):
     result = audit(small)
     assert result.findings[0].startswith("Look: ")
     assert "not as committed" in result.findings[0]
+
+
+@pytest.mark.parametrize(
+    ("statement", "command"),
+    [
+        ("DELETE FROM setting", "status"),
+        ("UPDATE setting SET content = '{'", "plan"),
+        ("UPDATE model SET content = x'00'", "plan"),
+        ("DELETE FROM model", "plan"),
+        ("UPDATE plan SET outlook = '[]'", "plan"),
+        ("UPDATE plan SET sites = '[[1]]'", "plan"),
+        ("UPDATE plan_row SET probability = 'abc'", "plan"),
+    ],
+)
+def test_a_command_that_fails_on_an_altered_database_says_so(small, tmp_path, statement, command):
+    with sqlite3.connect(small.name) as connection:
+        connection.execute(statement)
+    said = refused(command, "--db", small.name, folder=tmp_path)
+    assert "softfair: the database was altered so that it cannot be read: " in said
+    assert "see: softfair check" in said
 
 
 def test_the_first_lines_tell_what_could_bend_a_list(small):
@@ -314,6 +339,46 @@ def test_the_first_lines_tell_what_could_bend_a_list(small):
     if first - second:
         assert any(f"{len(first - second)} name" in line for line in told)
     assert not any("round 5:" in line for line in told)  # nothing was done there
+
+
+@pytest.mark.parametrize("when", ["before the first plan", "before a record"])
+def test_rivals_taken_out_and_put_back_are_told_of(tmp_path, when):
+    """Whenever they go and come, the plan between stands out; who leaves for good does not."""
+    database = Store(str(tmp_path / "bent.db"))
+    initialise(database, NAME, capacity=2, seed=0)
+    people = [f"p{i}" for i in range(12)]
+    import_people(database, "\n".join(["id", *people, ""]).encode(), NAME)
+
+    def opted_out(said, who):
+        import_people(database, f"id,opted_out\n{said.join([*who, ''])}".encode(), NAME)
+
+    round_ = 1
+    if when == "before a record":
+        make_plan(database, NAME, sure=True)
+        opted_out(",yes\n", [*people[:5], "p11"])
+        rows = "".join(f"{name},1,0\n" for name in people)
+        record(database, f"id,state,contacted\n{rows}".encode(), NAME)
+        round_ = 2
+    else:
+        opted_out(",yes\n", [*people[:5], "p11"])
+    make_plan(database, NAME, sure=True)
+    assert not any("put back" in line for line in audit(database).findings)
+    opted_out(",no\n", people[:5])
+    told = audit(database).findings[:5]
+    said = f"round {round_}: 5 people taken out of the programme before the plan and put back"
+    assert any(said in line for line in told), told
+
+
+@pytest.mark.parametrize("seed", [7, None])
+def test_a_seed_that_was_given_is_told_of(tmp_path, seed):
+    """Who gives a seed may have tried several; one of 128 random bits was not given."""
+    database = Store(str(tmp_path / "seed.db"))
+    initialise(database, NAME, capacity=2, **({} if seed is None else {"seed": seed}))
+    import_people(database, b"id\np0\np1\np2\np3\n", NAME)
+    make_plan(database, NAME, sure=True)
+    told = " ".join(audit(database).findings[:3])
+    assert "programme's own luck" in told
+    assert ("the seed was given by hand, and others may have been tried" in told) == (seed == 7)
 
 
 # Numbers and sizes.
@@ -357,6 +422,53 @@ def test_a_tiny_multiplier():
         np.testing.assert_allclose(chance, 0.1, atol=1e-9)
 
 
+@pytest.mark.parametrize("c", [1e-8, 1e-9, 1e-12, 1e-16, 1e-50, 1e-320])
+def test_gains_of_a_tiny_multiplier_are_those_of_the_lottery(c):
+    """They differ by the order of c; the rounding of entropies over c was larger than the gains."""
+    cohort = sf.datasets.synthetic(n=20, seed=0)
+    tiny = sf.SoftFair(c=5.0, c_value=c).fit(cohort, k=2, horizon=50)
+    lottery = sf.SoftFair(c=5.0, c_value=0.0).fit(cohort, k=2, horizon=50)
+    states = np.zeros(20, int)
+    np.testing.assert_allclose(tiny.scores(0, states), lottery.scores(0, states), atol=2e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("welfare", ["entropy", "log", "min"])
+def test_weights_and_multipliers_at_the_ends_of_their_range(welfare):
+    """A weight of 1e308 is one of 1e100, and a c of 1e-320 is a lottery; no number overflows."""
+    cohort, states = sf.datasets.synthetic(n=20, seed=0), np.zeros(20, int)
+
+    def chances(**given):
+        fitted = sf.EvenHanded(welfare=welfare, **given).fit(cohort, k=2, horizon=5)
+        return fitted.inclusion(0, states)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        np.testing.assert_array_equal(chances(mu=1.7e308), chances(mu=1e100))
+    np.testing.assert_allclose(chances(mu=1e308, c=1e-320), 0.1, atol=1e-9)
+
+
+def test_a_floor_under_chances_that_gain_alone_decides():
+    """c = 1e20 is c = inf: two certain, 17 at the floor, and the third has what is left."""
+    cohort = sf.datasets.synthetic(n=20, seed=0)
+    for c in (1e8, 1e20, 1e99, np.inf):
+        fitted = sf.SoftFair(c=c, c_value=5.0, floor=0.05).fit(cohort, k=3, horizon=5)
+        chance = np.sort(fitted.inclusion(0, np.zeros(20, int)))
+        wanted = [*[0.05] * 17, 3 - 2 - 17 * 0.05, 1.0, 1.0]
+        np.testing.assert_allclose(chance, wanted, atol=1e-6)
+
+
+def test_a_programme_with_a_tiny_multiplier(tmp_path):
+    """The list is a lottery of 30 of 290, whatever is said in c = 1e-320 of who gains."""
+    well("init", "--sample", "--c", "1e-320", folder=tmp_path)
+    table = well("plan", "--all", "--json", folder=tmp_path)
+    drawn = [
+        row["probability"] for row in json.loads(table)["people"] if row["status"] == "in_draw"
+    ]
+    np.testing.assert_allclose(drawn, 30 / 290, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -386,8 +498,10 @@ def test_arrays_that_are_no_numbers(values):
 def test_ctrl_c_while_waiting_for_another_writer(small):
     """And something is said to who sits at a terminal (`progress.say`, tested there)."""
     code = (
-        "import sys\n"
+        "import signal\n"
         "from softfair.programme.store import Store\n"
+        # Who runs the tests in the background may have told them to ignore it.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"database = Store({small.name!r})\n"
         "print('ready', flush=True)\n"
         "with database.writing():\n"
@@ -619,3 +733,21 @@ def test_very_many_columns(small):
     design = design_of(people, 40)
     assert design.X.shape == (40, 0)
     assert design.left_out[0].startswith("no column is used: they make 501 numbers a person")
+
+
+@pytest.mark.parametrize(("with_value", "said"), [(2, "600 columns are not"), (9, "no column")])
+def test_more_columns_than_can_be_weighed_are_not_read(small, monkeypatch, with_value, said):
+    """Of one column everybody has a value; of six hundred others few people have one, or many."""
+    names = [f"c{j}" for j in range(600)]
+    rows = "".join(
+        f"p{i},{'ns'[i % 2]}," + ",".join("x" if i < with_value else "" for _ in names) + "\n"
+        for i in range(20)
+    )
+    import_people(small, f"id,region,{','.join(names)}\n{rows}".encode(), NAME)
+    seen = "".join(f"p{i},{r},{(i + r) % 2},{i % 2}\n" for i in range(20) for r in range(1, 6))
+    import_history(small, f"id,round,state,contacted\n{seen}".encode(), NAME)
+    read, group = [], People.group
+    monkeypatch.setattr(People, "group", lambda self, name: read.append(name) or group(self, name))
+    model, _ = fit(small, NAME)
+    assert model.summary.left_out[0].startswith(said)
+    assert set(read) <= {"region"}

@@ -599,6 +599,7 @@ def test_a_goal_that_is_met_anyway_needs_no_weight():
         assert sf.EvenHanded(**goal).fit(cohort, 2, 10).mu == 0
 
 
+@pytest.mark.slow
 def test_goals_of_a_large_cohort_from_its_sample():
     """Runs of a sample stand for those of all: the figures of 4 runs of everybody agree."""
     n, T = SAMPLE + 4000, 4

@@ -419,6 +419,7 @@ def test_every_caption_has_sizes_cohorts_and_runs() -> None:
         assert f"* Values had not settled: {PAPER} (40 episodes)." in caption
 
 
+@pytest.mark.slow
 def test_figures_do_without_algorithm_1() -> None:
     """The small version leaves it out there: it is neither drawn nor judged."""
     results = {}
@@ -557,6 +558,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_report_stands_alone(page: str) -> None:
     assert not re.findall(r'src="(?!data:)', page)  # nothing is fetched
     assert not re.findall(r"<(?:script|link|iframe)|url\(|@import", page)

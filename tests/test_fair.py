@@ -22,7 +22,7 @@ from softfair.indices import whittle
 from softfair.policies import probfair
 from softfair.policies.base import Rule
 from softfair.policies.fawt import FaWT, _must_help
-from softfair.policies.probfair import ProbFair, _correct_sum
+from softfair.policies.probfair import ProbFair, _correct_sum, _neighbours
 from softfair.simulation import simulate
 
 # Standard errors that a statistic may be off: a chance of 7e-6 each, and the seeds are fixed.
@@ -566,6 +566,7 @@ chance = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_chances_keep_their_bounds_and_sum(data):
@@ -772,3 +773,11 @@ def test_rounding_of_many():
     assert_array_equal(fitted.inclusion(0, states), fitted.chances)
     for _ in range(5):
         assert len(fitted.draw(0, states, rng)) == 12_345
+
+
+@pytest.mark.parametrize("last", [-3.5, -3.25, -0.0, 1e-300, 2.0, 2.5])
+def test_neighbouring_floats_about_a_price(last):
+    """The last price at which there is enough, also at either end of the search, and the next."""
+    assert _neighbours(lambda price: price <= last, -3.5, 2.5) == (last, np.nextafter(last, 9))
+    below = np.nextafter(-3.5, -9)
+    assert _neighbours(lambda price: price < -3.5, -3.5, 2.5) == (below, -3.5)

@@ -244,6 +244,10 @@ def test_html_and_plots():
     for plot in (cohort.plot, fitted.plot, result.plot):
         assert isinstance(plot(), Axes)
         assert plot(ax=given) is given
+    (line,) = fitted.plot().lines
+    np.testing.assert_array_equal(line.get_xdata(), np.arange(1, fitted.cohort.n + 1))
+    chances = fitted.inclusion(0, fitted.cohort.start.argmax(axis=1))
+    np.testing.assert_array_equal(line.get_ydata(), sorted(chances, reverse=True))
     pyplot.close("all")
 
 

@@ -383,6 +383,7 @@ def test_luck_for_a_round_that_is_over(light):
         draw_plan(light, "dice 1 2 3")
 
 
+@pytest.mark.slow
 def test_a_beacon_draws_what_is_committed(light, chain):
     committed, _ = commit_plan(light, NAME, chain=chain)
     at = committed.beacon

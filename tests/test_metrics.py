@@ -330,6 +330,7 @@ def unfair_by_brute_force(inclusion, gains, tolerance):
     return int((gains_less & favoured).sum())
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(data=st.data(), n=st.integers(1, 40), tolerance=st.sampled_from([0.0, 1e-12, 0.05, 0.5]))
 def test_unfair_pairs_by_brute_force(data, n, tolerance):

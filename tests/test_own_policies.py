@@ -307,6 +307,22 @@ def acting(**methods):
             {"inclusion": lambda self, t, states, memory=None: np.full(n, 0.5)},
             "sum to 6; return chances between 0 and 1 that sum to 3",
         ),
+        (  # the sum is right, and one chance is below 0
+            {
+                "inclusion": lambda self, t, states, memory=None: np.r_[
+                    -0.5, np.full(n - 1, 3.5 / 11)
+                ]
+            },
+            "chances from -0.5 to",
+        ),
+        (  # the same above 1
+            {
+                "inclusion": lambda self, t, states, memory=None: np.r_[
+                    1.5, np.full(n - 1, 1.5 / 11)
+                ]
+            },
+            "chances from 0.136364 to 1.5 that",
+        ),
         ({"draw": lambda self, t, states, rng, memory=None: [0, 1]}, "draw gave .*; return 3"),
         ({"draw": lambda self, t, states, rng, memory=None: [0, 1, 1]}, "3 different arms"),
         ({"draw": lambda self, t, states, rng, memory=None: [0, 1, n]}, "between 0 and 11"),

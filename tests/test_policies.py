@@ -172,7 +172,15 @@ def test_contract(name, cohort_name):
     assert (fitted.policy, fitted.k, fitted.horizon, fitted.gamma) == (policy, budget, T, 0.9)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize(
+    "name",
+    [  # a promise takes milliseconds a draw, and the contract thousands of draws
+        pytest.param(name, marks=pytest.mark.slow)
+        if {"floor", "max_wait"} & {*name.split()}
+        else name
+        for name in POLICIES
+    ],
+)
 def test_the_public_contract(name):
     """What a policy of a user's own is put to."""
     sf.testing.check_policy(POLICIES[name](), [COHORTS[world]() for world in COHORTS], k, T)

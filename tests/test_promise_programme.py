@@ -166,6 +166,7 @@ def law_of_sets(z, k, allowed):
     return dict(zip(sets, weights / weights.sum(), strict=True))
 
 
+@pytest.mark.slow
 def test_lists_have_the_law_that_is_stated():
     """Six people, two places; by deadlines at least one of {0, 1, 2}, as 3 have 2 lists of 2 left.
 
@@ -227,6 +228,7 @@ def test_the_luck_of_others_stays_when_somebody_leaves():
     assert exchanged / tries < 1
 
 
+@pytest.mark.slow
 def test_a_draw_by_luck_keeps_quotas_with_exact_chances():
     """Four arms in two sets, each with a quota: against `quotas.inclusion`, by 5 deviations."""
     z, sets, many = np.array([0.5, 0.0, 1.0, 0.2]), [Quota([0, 1], least=1, most=1)], 1500
@@ -299,6 +301,7 @@ def wander(seed, guarded=True, rounds=40):
     return longest, W
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=80)
 @given(st.integers(0, 2**32))
 def test_nobody_is_left_off_so_many_lists_whatever_happens(seed):
@@ -636,6 +639,7 @@ def test_more_people_than_places_are_refused_when_they_come(light):
     make_plan(light, NAME)
 
 
+@pytest.mark.slow
 def test_sites_keep_the_promise_each_for_itself(light):
     founded(light, n=9, by="region", capacity={"n": 1, "s": 2}, promise=Promise(wait=4))
     with pytest.raises(Infeasible, match=r"at n: .*5 people, and 4 places on 4 lists: 5 > 4"):
@@ -698,7 +702,8 @@ def test_a_target_and_a_promise_together(light):
     both, _ = make_plan(light, NAME, target=Target("benefit", 0.3), promise=Promise(wait=8))
     assert both.outlook.meets(Target("benefit", 0.3))
     assert both.outlook.promise == Promise(wait=8)
-    with pytest.raises(Infeasible, match="the target cannot be met"):
+    # Every person is on every sixth list, and contacts do harm to some: all of it is undone.
+    with pytest.raises(Infeasible, match=r"cannot be met: .* is none: such plans gain nothing"):
         make_plan(
             light, NAME, replan="more", target=Target("benefit", 0.999), promise=Promise(wait=6)
         )
@@ -734,6 +739,7 @@ def findings(database, **named):
     return " ".join(audit(database, **named).findings)
 
 
+@pytest.mark.slow
 def test_the_audit_measures_whether_promises_were_kept(light):
     founded(light, promise=Promise(wait=5))
     rng = np.random.default_rng(2)

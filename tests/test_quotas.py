@@ -120,6 +120,7 @@ def test_chances_are_those_of_the_enumerated_law(problem):
         assert tuple(arms.tolist()) in law
 
 
+@pytest.mark.slow
 def test_draws_have_the_law():
     """Chi-square over all 15 sets: the 99.99 % quantile with 14 degrees of freedom is 42.6."""
     z = np.array([0.0, 1.0, -0.5, 0.3, 2.0, 0.2])
@@ -265,6 +266,7 @@ def test_two_columns_of_two():
     np.testing.assert_allclose(chances, [0.4, 0.6, 0.6, 0.4], rtol=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(crossing_problems())
 def test_sets_may_cross(problem):
@@ -321,6 +323,7 @@ def test_the_smallest_relaxation_is_the_smallest(problem):
     assert law_of(z, k, loosened)
 
 
+@pytest.mark.slow
 def test_draws_by_luck_have_the_law_where_sets_cross():
     """Two columns and a household of two kinds: chi-square over all sets that are allowed."""
     from scipy.stats import chi2

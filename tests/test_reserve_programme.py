@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import shell
 import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from softfair.errors import InvalidInput
@@ -18,10 +20,14 @@ from softfair.programme.imports import import_history, import_people
 from softfair.programme.journal import journal
 from softfair.programme.plans import make_plan, plan_of, verify
 from softfair.programme.plans.drawing import drawn_by_luck, in_order
+from softfair.programme.plans.keeping import NOBODY, Belonging
+from softfair.programme.promises import NO_PROMISE, Promise, Share
 from softfair.programme.records import record
+from softfair.programme.replacing import Replacing
 from softfair.programme.settings import initialise
 from softfair.programme.standing import standing
 from softfair.programme.tables import plan_table
+from softfair.sampling import inclusion
 
 NAME = "softfair test"
 KEYS = 5_000
@@ -283,3 +289,134 @@ def test_the_command(tmp_path):
     assert "1 called now" in said("reserve", "--call", "1", "--reason", "a day more")
     assert "called from the reserve" in said("plan")
     assert "give one of them" in said("reserve", "--call", "1", "--person", "P001", code=2)
+
+
+# ---- a promise about groups ----
+
+
+def test_each_cell_has_reserves_of_its_own_with_the_chances_of_its_own_race():
+    """Of the next of a cell, over keys: the weights of the cell alone, whoever else runs.
+
+    The chance of being among the first ten of twelve that are not listed is the design's.
+    """
+    rng = np.random.default_rng(5)
+    score, cell = rng.normal(size=24), np.repeat([0, 1], [13, 11])
+    names, listed = [f"p{i}" for i in range(24)], np.array([3, 20])
+    order = in_order(score, 1.0, listed, "ab" * 32, names, cell)
+    assert [sum(cell[order.who] == x) for x in (0, 1)] == [11, 11]  # one listed, ten in reserve
+    rest = np.array([i for i in range(13) if i != 3])
+    wanted = inclusion(score[rest], 10, "successive")
+    stated = dict(zip(order.who.tolist(), order.chance.tolist(), strict=True))
+    for i, chance in zip(rest, wanted, strict=True):
+        assert stated.get(i, chance) == pytest.approx(chance, abs=1e-12)
+    first = Counter(
+        next(i for i in in_order(score, 1.0, listed, f"{at:064x}", names, cell).who if i in rest)
+        for at in range(400)
+    )
+    expected = 400 * np.exp(score[rest]) / np.exp(score[rest]).sum()
+    statistic = sum((first[i] - e) ** 2 / e for i, e in zip(rest, expected, strict=True))
+    assert statistic < chi2.isf(1e-5, len(rest) - 1)
+
+
+@st.composite
+def lists(draw):
+    """Up to ten people in two crossing groups and households, in an order; some are on a list."""
+    n = draw(st.integers(2, 10))
+    inside = np.array(draw(st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=2,
+                                    max_size=2)))  # fmt: skip
+    house = np.array(draw(st.lists(st.integers(-1, 4), min_size=n, max_size=n)))
+    order = draw(st.permutations(range(n)))
+    many = draw(st.integers(0, n - 1))
+    signs = draw(st.tuples(*[st.sampled_from([">=", "<=", "=="])] * 2))
+    numbers = draw(st.tuples(*[st.integers(0, 4)] * 2))
+    shares = tuple(Share("ab"[g], "x", signs[g], float(numbers[g]), True) for g in range(2))
+    kept = Replacing(Promise(shares=shares, one="house"), Belonging(inside, house))
+    return kept, list(order[:many]), list(order[many:]), draw(st.integers(1, 3))
+
+
+@settings(max_examples=200, deadline=None)
+@given(lists())
+def test_who_is_called_breaks_nothing_and_mends_what_one_call_can(problem):
+    """Nothing above its bound is added to; of all who may be called, nobody mends more."""
+    kept, on, waiting, many = problem
+    called = kept.called(on, waiting, many)
+    assert len(set(called)) == len(called) <= many
+    places, listed = len(on) + many, list(on)
+    bounds = [share.bounds(places) for share in kept.promise.shares]
+    house, inside = kept.belonging.house, kept.belonging.inside
+
+    def allowed(i):
+        own = [h for h in house[listed] if h >= 0]
+        counts = [inside[g, listed].sum() for g in range(2)]
+        return house[i] not in own and all(
+            not inside[g, i] or counts[g] < bounds[g][1] for g in range(2)
+        )
+
+    def mended(i):
+        return sum(inside[g, i] and inside[g, listed].sum() < bounds[g][0] for g in range(2))
+
+    for one in called:
+        free = [i for i in waiting if i not in listed and allowed(i)]
+        best = max(map(mended, free))
+        assert one == next(i for i in free if mended(i) == best)
+        listed.append(one)
+    if len(called) < many:
+        assert not any(allowed(i) for i in waiting if i not in listed)
+
+
+def test_without_a_promise_the_order_is_all():
+    plain = Replacing(NO_PROMISE, NOBODY)
+    assert plain.called([1], [5, 3, 4], 2) == [5, 3]
+    assert plain.taken_off([1, 2, 3], [1, 2, 3], 2) == [3, 2]
+    assert plain.called([1], [5], -1) == plain.taken_off([1], [1], -1) == []
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_list_that_changes_keeps_its_shares(tmp_path, monkeypatch, guarded):
+    """Two of the north, exactly, and one of each house, while six in turn opt out.
+
+    Without the guard, the next in order would be called whoever it is, and it breaks.
+    """
+    database = store.Store(str(tmp_path / "p.db"))
+    promise = Promise.parse("share region=n==2; one house")
+    initialise(database, NAME, seed=0, capacity=5, promise=promise)
+    rows = [f"p{i},{'ns'[i % 3 > 0]},h{i // 2}" for i in range(30)]
+    import_people(database, "\n".join(["id,region,house", *rows, ""]).encode(), NAME)
+    plan, _ = make_plan(database, NAME, sure=True)
+    if not guarded:
+        monkeypatch.setattr(Replacing, "called", lambda self, on, waiting, many: waiting[:many])
+    kept = []
+    for _ in range(6):
+        opt_out(database, sorted(on_list(database, plan))[0])
+        hand_out(database, plan, NAME)
+        who = [int(name[1:]) for name in on_list(database, plan)]
+        kept.append((len(who), sum(i % 3 == 0 for i in who), len({i // 2 for i in who})))
+    assert (kept == [(5, 2, 5)] * 6) == guarded
+    assert not check(database).wrong
+    if guarded:
+        # The capacity falls: exactly two of four, then of three.
+        for places in (4, 3):
+            initialise(database, NAME, capacity=places)
+            hand_out(database, plan, NAME)
+            who = [int(name[1:]) for name in on_list(database, plan)]
+            assert (len(who), sum(i % 3 == 0 for i in who)) == (places, 2)
+
+
+def test_a_place_stays_free_rather_than_break_a_promise(tmp_path):
+    """Three of the north and all three places theirs: who opts out is replaced by nobody."""
+    database = store.Store(str(tmp_path / "p.db"))
+    initialise(database, NAME, seed=0, capacity=3, promise=Promise.parse("share region=s<=0"))
+    rows = "".join(f"p{i},{'n' if i < 3 else 's'}\n" for i in range(9))
+    import_people(database, f"id,region\n{rows}".encode(), NAME)
+    plan, _ = make_plan(database, NAME, sure=True)
+    opt_out(database, "p1")
+    since = hand_out(database, plan, NAME)
+    assert not since.called
+    assert str(since) == (
+        "1 opted out, 1 without a replacement, because whoever is left in reserve would break what "
+        "is promised of groups"
+    )
+    with pytest.raises(InvalidInput, match="has 0 who can be, the promise about groups kept"):
+        call_reserves(database, plan, NAME, 1, "a helper more")
+    override(database, plan, NAME, "p5", True, "the board said so")  # with a reason it can be
+    assert on_list(database, plan) == {"p0", "p2", "p5"}

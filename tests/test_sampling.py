@@ -626,6 +626,7 @@ def test_joint_is_the_sum_over_sets(n, spread):
             np.testing.assert_allclose(p, expected, rtol=1e-9, atol=NOISE)
 
 
+@pytest.mark.slow
 def test_successive_of_two_kinds():
     # Where one kind is all but certain and the other small, an expansion in 1/V sees nothing of the
     # first and is wrong about it.
@@ -1345,6 +1346,7 @@ def test_draw_is_the_kernels_draw(design):
     assert_frequencies(times, inclusion(z, k, design), draws)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", DESIGNS)
 def test_deciles_at_scale(design):
     # Members of a decile are negatively associated in both designs (conditioned coins, and a race),

@@ -179,6 +179,7 @@ def test_windows_are_in_a_row_and_do_not_overlap():
     assert windows_of(rounds, 4) == []
 
 
+@pytest.mark.slow
 def test_of_a_programme(tmp_path):
     database = Store(str(tmp_path / "a.db"))
     small(database, tmp_path, n=200, capacity=60, c=0.3)

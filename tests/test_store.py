@@ -344,7 +344,7 @@ def old(url, tmp_path):
         return url
     engine = sa.create_engine(f"sqlite:///{path}")
     new = ("link", "commitment", "signature", "reserve", "call", "account", "visit")
-    new += ("trial", "assignment", "attempt", "track")
+    new += ("trial", "assignment", "attempt", "track", "model_part")
     with engine.connect() as source, Store(url).engine.connect() as target, target.begin():
         store.tables.create_all(
             target, [one for one in store.tables.sorted_tables if one.name not in new]

@@ -269,8 +269,8 @@ def test_a_garbled_track_is_told(filled, change):
 def test_a_programme_from_before_there_were_tracks(filled):
     known = history_of(filled)
     with filled.engine.begin() as connection:
-        connection.execute(sa.text("DROP TABLE track"))
-        store.listed_rows.drop(connection)
+        for later in (store.track, store.listed_rows, store.model_part):
+            later.drop(connection)
         connection.execute(store.meta.update().values(version=6))
     assert history_of(filled) == known
     assert check(filled).wrong == ()
@@ -451,7 +451,7 @@ def test_a_list_of_ten_thousand_is_written_row_by_row(tmp_path, monkeypatch):
     assert out.longest < 100
     records = [dict(zip(MANY, row, strict=True)) for row in zip(*MANY.values(), strict=True)]
     out = Pieces()
-    tables.write_json({"round": 3}, "people", tables.Pieces.of(MANY), out)
+    out.writelines(tables.json_object({"round": 3}, "people", tables.Pieces.of(MANY)))
     assert out.getvalue() == json.dumps({"round": 3, "people": records}, indent=1)
     assert out.longest < 2 * max(len(json.dumps(one)) for one in records)
     out = Pieces()
@@ -526,9 +526,8 @@ def test_sentences_are_made_for_those_who_are_shown(planned, monkeypatch):
 def test_an_empty_list_has_headings_in_every_format(tmp_path):
     nobody = tables.Pieces({"id": str, "chance": float}, [])
     assert read_again(nobody, tmp_path / "nobody.parquet") == {"id": [], "chance": []}
-    out = io.StringIO()
-    tables.write_json({"round": 3}, "people", nobody, out)
-    assert json.loads(out.getvalue()) == {"round": 3, "people": []}
+    text = "".join(tables.json_object({"round": 3}, "people", nobody))
+    assert json.loads(text) == {"round": 3, "people": []}
     tables.write_table(nobody, tmp_path / "nobody.csv")
     assert (tmp_path / "nobody.csv").read_text() == "id,chance\n"
 

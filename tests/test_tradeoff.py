@@ -281,6 +281,7 @@ def test_rows_that_are_kept_are_everybodys_own(programme, tmp_path):
 # The public beacon.
 
 
+@pytest.mark.slow
 def test_a_beacon_draws_the_list_on_the_page(programme, tmp_path, chain):  # noqa: F811
     close_round(programme, village.NAME, AT)
     officer = Browser(

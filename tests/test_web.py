@@ -33,6 +33,7 @@ from softfair.programme.plans import open_commitment, plan_of
 from softfair.programme.store import Store
 from softfair.programme.trials import assign
 from softfair.web import accounts, deeds
+from softfair.web import api as api_pages
 from softfair.web.access import COOKIE, Attempts, Guard, Visitor
 from softfair.web.app import application
 from softfair.web.lists import round_list
@@ -192,6 +193,7 @@ def asked(app, programme, tokens, method, path, role):
     return browser.client.request(method, address, data=data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_nobody_does_what_they_may_not(app, programme, founded, method):
     """Every route by every role: refused where the table says so, and only there."""
@@ -462,6 +464,7 @@ def test_the_audit_of_one_round(officer):
     assert officer.get("/audit?round=99").status_code == 400
 
 
+@pytest.mark.slow
 def test_arms_of_a_trial_are_shown(officer, programme):
     assert "Trial:" not in officer.get("/").text
     officer.post(f"/round/{AT}/close")
@@ -680,7 +683,8 @@ def test_the_api_tells_what_the_pages_tell(app, programme, founded):
     assert api.post(f"/api/rounds/{AT}/close").json()["said"][-1] == f"Round {AT} is over."
     preview = api.post("/api/plan", json={"preview": True}).json()
     assert preview["round"] == AT + 1
-    assert "listed" not in preview["people"][0]
+    assert {"listed", "reason"}.isdisjoint(preview["people"][0])
+    assert {"seed", "digest"}.isdisjoint(preview)
     assert plan_of(programme).round == AT
     drawn = api.post("/api/plan", json={}).json()
     assert (drawn["round"], drawn["new"]) == (AT + 1, True)
@@ -691,6 +695,24 @@ def test_the_api_tells_what_the_pages_tell(app, programme, founded):
     assert api.get("/api/fairness?position=40").json()["now"]["position"] == 40
     assert api.get("/api/audit").json()["people"] == village.PEOPLE
     assert api.post("/api/person", json={"id": "v01"}).status_code == 422
+
+
+def test_long_answers_are_sent_in_parts(app, founded, monkeypatch):
+    """Nothing holds the text of everybody at once: the API answers some people after others."""
+    few = 3
+    monkeypatch.setattr(api_pages, "AT_ONCE", few)
+    api = TestClient(app, headers={"Authorization": f"Bearer {founded[1]['officer']}"})
+    for method, address, body in (
+        ("GET", "/api/people", None),
+        ("POST", "/api/plan", {"preview": True}),
+    ):
+        with api.stream(method, address, json=body) as answer:
+            parts = list(answer.iter_raw())
+        answered = json.loads(b"".join(parts))
+        people = answered if method == "GET" else answered["people"]
+        assert sum(one["id"].startswith("v") for one in people) == village.PEOPLE
+        assert max(part.count(b'"id":') for part in parts) == few
+    assert set(people[0]) >= {"probability", "score"}
 
 
 def test_user_commands(tmp_path):

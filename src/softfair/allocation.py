@@ -50,14 +50,14 @@ def states_now(cohort: Cohort, crew: Crew | None = None) -> NDArray[np.int8]:
     >>> states_now(sf.Cohort.two_state(p, start=[0, 1, 1]))
     array([0, 1, 1], dtype=int8)
     """
-    found = list(Spread(shards_of(cohort.per_cost), crew).map(_states, what="reading states"))
-    unknown = sum(int(np.count_nonzero(states < 0)) for states in found)
+    parts = list(Spread(shards_of(cohort.per_cost), crew).map(_states, what="reading states"))
+    unknown = sum(int(np.count_nonzero(states < 0)) for states in parts)
     if unknown:
         raise InvalidInput(
             f"the state now of {unknown:,} of {cohort.n:,} people is not known; "
             "give the cohort a column start with the state of each"
         )
-    return np.concatenate(found)
+    return np.concatenate(parts)
 
 
 def _states(arms: Arms) -> NDArray[np.int8]:

@@ -13,14 +13,14 @@ import re
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
 
 from .errors import NotConverged, SoftFairError
 from .programme.commands import commands
-from .programme.commands.shared import examples
+from .programme.commands.shared import altered, examples
 from .web.commands import commands as web_commands
 
 if TYPE_CHECKING:
@@ -398,16 +398,16 @@ def doctor(
 
     if db is None and Path("softfair.db").exists():
         db = "softfair.db"
-    found = examine(db)
+    facts = examine(db)
     if as_json or as_csv:
-        _print_rows([finding._asdict() for finding in found], as_csv)
+        _print_rows([finding._asdict() for finding in facts], as_csv)
     else:
         rows = [
-            ["ok" if finding.well else "WRONG", finding.what, finding.found] for finding in found
+            ["ok" if finding.well else "WRONG", finding.what, finding.found] for finding in facts
         ]
-        styles = ["" if finding.well else "bold red" for finding in found]
+        styles = ["" if finding.well else "bold red" for finding in facts]
         show(Table(["", "what", "found"], rows, words={"what", "found"}, styles=styles))
-    if not all(finding.well for finding in found):
+    if not all(finding.well for finding in facts):
         raise typer.Exit(1)
 
 
@@ -536,6 +536,15 @@ def _without_passwords(text: str) -> str:
     return re.sub(r"[^\s()'\"]*@", "...@", text)
 
 
+def _fail() -> NoReturn:
+    """End on an error that nobody foresaw: one line if a database was altered, else as it is."""
+    said = altered()
+    if said is None:
+        raise
+    print(f"softfair: {said}", file=sys.stderr)
+    sys.exit(2)
+
+
 def main() -> None:
     """Run; bad input is one line on stderr and exit code 2."""
     from .terminal import survive_any_encoding
@@ -568,7 +577,7 @@ def main() -> None:
         sys.exit(2)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
-            raise
+            _fail()
         print(f"softfair: the output cannot be written: {error.strerror}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(2)
@@ -577,4 +586,4 @@ def main() -> None:
         if hasattr(error, "format_message"):
             print(f"softfair: {_without_passwords(error.format_message())}", file=sys.stderr)
             sys.exit(getattr(error, "exit_code", 2))
-        raise
+        _fail()

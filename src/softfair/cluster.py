@@ -157,18 +157,18 @@ class Spread:
         iterator
         """
         own = [()] * len(self.shards) if each is None else list(each)
-        found = (
+        answers = (
             self._here(function, args, own)
             if self.crew is None
             else self._away(self.crew, function, args, own)
         )
-        return track(found, what, total=len(self.shards))
+        return track(answers, what, total=len(self.shards))
 
     def sum(self, function: Callable[..., Any], *args: Any, what: str = "adding up shards") -> Any:
         """The sum over shards of ``function(data, *args)``, in order."""
         total: Any = None
-        for found in self.map(function, *args, what=what):
-            total = found if total is None else total + found
+        for part in self.map(function, *args, what=what):
+            total = part if total is None else total + part
         return total
 
     def fill(self, out: NDArray[Any], function: Callable[..., Any], *args: Any) -> list[Any]:
@@ -227,19 +227,19 @@ class Spread:
 
         named = [task(i, shard.name_only()) for i, (shard, _, _) in enumerate(tasks)]
         missing: list[int] = []
-        found: dict[int, Any] = {}
+        answers: dict[int, Any] = {}
         for i, result in enumerate(crew.run(named)):
             if isinstance(result, _Missing):
                 missing.append(i)
             elif not missing:
                 yield result
             else:
-                found[i] = result
+                answers[i] = result
         if missing:
             sent = crew.run([task(i, tasks[i][0]) for i in missing])
-            found |= dict(zip(missing, sent, strict=True))
+            answers |= dict(zip(missing, sent, strict=True))
             for i in range(missing[0], len(tasks)):
-                yield found.pop(i)
+                yield answers.pop(i)
 
 
 @dataclass(frozen=True)

@@ -637,9 +637,9 @@ def _cost(cost: ArrayLike | None, n: int) -> Ints:
         )
     fine = (values >= 1) & (values < 2**31) & (values == np.floor(values))
     refuse(~fine, values, "cost", "give whole numbers of at least 1, in any unit, such as minutes")
-    found = np.ones(1, np.int64) if (values == 1).all() else values.astype(np.int64)
-    found.flags.writeable = False
-    return found
+    costs = np.ones(1, np.int64) if (values == 1).all() else values.astype(np.int64)
+    costs.flags.writeable = False
+    return costs
 
 
 def _start(start: ArrayLike | None, n: int, S: int) -> Floats:

@@ -279,9 +279,9 @@ def compare(
         problem.referee.run(reference)  # without it there is nothing to compare with
     failures: list[Exception] = []
     rows: list[Row] = []
-    found = _rows(problem, chosen, reference, crew)
+    outcomes = _rows(problem, chosen, reference, crew)
     for policy, row in track(
-        zip(chosen, found, strict=True), "comparing policies", total=len(chosen)
+        zip(chosen, outcomes, strict=True), "comparing policies", total=len(chosen)
     ):
         if isinstance(row, Exception):
             failures.append(row)
@@ -362,9 +362,9 @@ def frontier(
     curve = [at(c) for c in multipliers]
     reference = _reference(against, curve)
     problem = _Problem(_in_memory(cohort), k, horizon, gamma, runs, seed)
-    found = track(_rows(problem, curve, reference, crew_of(on)), "frontier", total=len(curve))
+    outcomes = track(_rows(problem, curve, reference, crew_of(on)), "frontier", total=len(curve))
     rows: list[Row] = []
-    for c, row in zip(multipliers, found, strict=True):
+    for c, row in zip(multipliers, outcomes, strict=True):
         if isinstance(row, Exception):
             raise row
         rows.append({"c": float(c), **row})

@@ -40,8 +40,8 @@ def examine(db: str | None) -> list[Finding]:
     -------
     list of Finding
     """
-    found = [*_versions(), *_extras(), _threads(), _cache(), _output()]
-    return found if db is None else [*found, _database(db)]
+    facts = [*_versions(), *_extras(), _threads(), _cache(), _output()]
+    return facts if db is None else [*facts, _database(db)]
 
 
 def _versions() -> Iterator[Finding]:

@@ -70,13 +70,13 @@ def read_cohort(path: str | Path) -> Cohort:
     Cohort(n=2, S=2)
     """
     where = Path(path).name
-    found = read_columns(columns_of(_read(Path(path))), where, first_row=2)
-    if extra := [*found["extra"]]:
+    columns = read_columns(columns_of(_read(Path(path))), where, first_row=2)
+    if extra := [*columns["extra"]]:
         raise InvalidInput(
             f"{where} has a column {extra[0]!r} that is not known ({len(extra)} such); leave it "
             "out, or read the table yourself: Cohort.from_frame keeps such columns"
         )
-    return Cohort(**found)
+    return Cohort(**columns)
 
 
 def write_cohort(cohort: Cohort, path: str | Path) -> None:

@@ -61,7 +61,9 @@ FINE, COARSE = 1e-10, 5e-7
 LARGE = 32768  # arms from which on the work is shared among threads
 PART = 500_000  # arms a task; fewer take less than a millisecond
 SAMPLE = 16384  # arms of the sample that gives the first guess of the shift
-BEYOND_REACH = 1e100  # from this multiplier on, any two scores that differ are decided by rank
+# From this multiplier on, any two scores that differ are decided by rank; a weight of evenness (mu)
+# counts for no more.
+BEYOND_REACH = 1e100
 
 Floats = NDArray[np.float64]
 
@@ -691,8 +693,8 @@ def draw_spread(weights: Spread, k: int, code: RuleCode, key: np.uint64) -> NDAr
     if math.isnan(sum(lows) - sum(highs)) and (np.isnan(lows).any() or np.isnan(highs).any()):
         _refuse_nan(weights.gather())
     if len(weights.shards) == 1:
-        (found,) = weights.map(_draw_shard, int(code), each=[(0, k, key)])
-        return np.asarray(found)
+        (drawn,) = weights.map(_draw_shard, int(code), each=[(0, k, key)])
+        return np.asarray(drawn)
     n = weights.n
     if code is not RuleCode.TOP and not max(highs) - min(lows) <= WIDE and 0 < k < n:
         z = weights.gather()
@@ -731,10 +733,10 @@ def _counts_of_shards(weights: Spread, k: int, top: float, key: np.uint64) -> ND
         if (count - k) ** 2 <= slope or not slope > 0:
             break
         u += max(-1.0, min(1.0, (k - count) / slope))
-    found = list(weights.map(_law, top, u))
-    laws = np.concatenate([law for _, law in found])
-    lengths = np.array([len(law) for _, law in found])
-    lows = np.array([low for low, _ in found])
+    shares = list(weights.map(_law, top, u))
+    laws = np.concatenate([law for _, law in shares])
+    lengths = np.array([len(law) for _, law in shares])
+    lows = np.array([low for low, _ in shares])
     sizes = np.array([shard.count for shard in weights.shards])
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     shared: NDArray[np.int64] = draws.share_out(
@@ -771,15 +773,15 @@ def _smallest(weights: Spread, k: int, code: RuleCode, key: np.uint64) -> NDArra
     least = sample[low] if low >= 0 else -math.inf
     most = sample[high] if high < size else math.inf
     while True:
-        found = list(weights.map(_keys_up_to, *args, least, most, each=firsts))
-        below = sum(len(sure) for sure, _, _ in found)
-        between = np.concatenate([keys for _, _, keys in found])
+        candidates = list(weights.map(_keys_up_to, *args, least, most, each=firsts))
+        below = sum(len(sure) for sure, _, _ in candidates)
+        between = np.concatenate([keys for _, _, keys in candidates])
         if below < k <= below + len(between):
             break
         least, most = -math.inf, math.inf  # the sample was unlucky
     cut = np.partition(between, k - below - 1)[k - below - 1]
-    arms = np.concatenate([arms for _, arms, _ in found])
-    chosen = [sure for sure, _, _ in found] + [arms[between < cut]]
+    arms = np.concatenate([arms for _, arms, _ in candidates])
+    chosen = [sure for sure, _, _ in candidates] + [arms[between < cut]]
     tied = arms[between == cut]
     places = k - sum(len(part) for part in chosen)
     if places < len(tied):  # of arms with equal keys, those with the smallest lots

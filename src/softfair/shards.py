@@ -318,10 +318,10 @@ class ShardedCohort(Cohort):
         """
         if column not in self.labels and column == "id":
             return np.arange(shard.first, shard.first + shard.count)
-        found: list[NDArray[Any]] = []
+        labels: list[NDArray[Any]] = []
         for stretch in shard.stretches:
             if column not in self.labels:  # the folder names it
-                found.append(np.full(stretch.count, _group_of(stretch.path)))
+                labels.append(np.full(stretch.count, _group_of(stretch.path)))
                 continue
             for batch in _batches(stretch, [column]):
                 values = batch.column(column)
@@ -330,8 +330,8 @@ class ShardedCohort(Cohort):
                         f"{stretch.path}: column {column} is empty in {values.null_count} of "
                         f"{len(values)} rows that were read together; fill it in"
                     )
-                found.append(values.to_numpy(zero_copy_only=False))
-        return np.concatenate(found)
+                labels.append(values.to_numpy(zero_copy_only=False))
+        return np.concatenate(labels)
 
     def subset(self, arms: ArrayLike) -> Cohort:
         """The cohort of some of the arms, see :meth:`softfair.Cohort.subset`."""
@@ -489,15 +489,15 @@ def _usual_reward(S: int) -> Floats:
 def _files_in(place: Path) -> list[Path]:
     """The Parquet files, in the order of their names."""
     if place.is_dir():
-        found = sorted(
+        files = sorted(
             file
             for file in place.rglob("*")
             if file.suffix.lower() in (".parquet", ".pq")
             and not any(part.startswith((".", "_")) for part in file.relative_to(place).parts)
         )
-        if not found:
+        if not files:
             raise InvalidInput(f"there is no Parquet file in the folder {place}; give another")
-        return found
+        return files
     if not place.exists():
         raise InvalidInput(f"there is no file {place}; give a Parquet file or a folder of them")
     return [place]
@@ -601,9 +601,9 @@ def _refuse_shared_ids(stretches: Sequence[Stretch]) -> None:
                 raise InvalidInput(
                     f"{stretch.path}: column id is empty in {values.null_count} rows; fill it in"
                 )
-            found = values.to_numpy(zero_copy_only=False)
-            hashes[done : done + len(found)] = hash_array(found, categorize=False)
-            done += len(found)
+            ids = values.to_numpy(zero_copy_only=False)
+            hashes[done : done + len(ids)] = hash_array(ids, categorize=False)
+            done += len(ids)
     hashes.sort()
     twice = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
     del hashes
@@ -613,14 +613,14 @@ def _refuse_shared_ids(stretches: Sequence[Stretch]) -> None:
     for stretch in stretches:
         row = 0
         for batch in _batches(stretch, ["id"]):
-            found = batch.column("id").to_numpy(zero_copy_only=False)
-            for i in np.flatnonzero(np.isin(hash_array(found, categorize=False), twice)):
+            ids = batch.column("id").to_numpy(zero_copy_only=False)
+            for i in np.flatnonzero(np.isin(hash_array(ids, categorize=False), twice)):
                 place = (stretch.path, row + int(i) + 1)
-                if found[i] in seen:
-                    before = seen[found[i]]
+                if ids[i] in seen:
+                    before = seen[ids[i]]
                     raise InvalidInput(
                         f"{place[0]}: row {place[1]} has the id of {before[0]}: row {before[1]} "
                         f"({len(twice)} ids stand in two rows or more); give each person one row"
                     )
-                seen[found[i]] = place
-            row += len(found)
+                seen[ids[i]] = place
+            row += len(ids)

@@ -22,6 +22,9 @@ A person's data are all that was recorded between their first round and their la
 - **the first state**. With a probability that is learnt it is settled, that is drawn from the law
   that the person reaches if left alone; else it comes from a law common to all.
 
+Chances may go by more than the state, such as the one before it (:class:`Contexts`); then rows are
+by context, and whether that foretells better is tried on rounds held out (:func:`foresight_of`).
+
 Given the population, a person's posterior is taken at a few hundred atoms of the population's law,
 weighted by the likelihood of the person's history (:mod:`.persons`, kernels.chains). Averaging over
 the same atoms gives the likelihood of the population, with its gradient. Its posterior is found for
@@ -37,7 +40,9 @@ by less than .05; the normal law about the mode is measured by the coverage of t
 from __future__ import annotations
 
 from .constraint import CONSTRAINTS
+from .contexts import Contexts, Memory
 from .estimation import estimate
+from .foresight import Foresight, foresight_of
 from .histories import Histories
 from .result import COHORT, GROUP, OWN, PRIOR, ColumnEffect, Estimate, Interval
 from .transitions import count_transitions, read_histories
@@ -49,10 +54,14 @@ __all__ = [
     "OWN",
     "PRIOR",
     "ColumnEffect",
+    "Contexts",
     "Estimate",
+    "Foresight",
     "Histories",
     "Interval",
+    "Memory",
     "count_transitions",
     "estimate",
+    "foresight_of",
     "read_histories",
 ]

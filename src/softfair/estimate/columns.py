@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InvalidInput
 from .border import Floats
 
-__all__ = ["MISSING_VALUE", "Design", "design_of"]
+__all__ = ["LEAST_WITH_VALUE", "MISSING_VALUE", "MOST_NUMBERS", "Design", "design_of"]
 
 #: What a missing value is called where columns are named.
 MISSING_VALUE = "(missing)"

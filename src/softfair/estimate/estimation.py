@@ -45,6 +45,7 @@ def estimate(
     history : Histories or array_like of int, [n, 2, S, S]
         What :func:`read_histories` gives; or the moves of each person alone, as
         :func:`count_transitions` gives them, which say less: nothing of first states and gaps.
+        With memory (see :func:`read_histories`), chances go by contexts.
     groups : array_like of int, [n], optional
         Group of each person as codes 0, 1, ...: one more column. By default all are one group.
     columns : mapping of str to array_like, [n], optional
@@ -92,6 +93,10 @@ def estimate(
         raise InvalidInput(
             f"monotone is about a bad and a good state, the history has {S} states; "
             "leave it out, or reduce the history to two states"
+        )
+    if monotone and history.contexts.C != S:
+        raise InvalidInput(
+            "monotone is about chances that go by the state alone; leave it or the memory out"
         )
     given = dict(columns or {})
     if of_groups.G > 1:
@@ -143,10 +148,10 @@ def _constrained(persons: Persons) -> tuple[Persons, NDArray[np.bool_]]:
 
 
 def _sources(seen: Ints, groups: Groups) -> NDArray[np.int8]:
-    """Where each row [n, 2, S] comes from, given the moves seen [n, 2, S]."""
+    """Where each row [n, 2, C] comes from, given the moves seen [n, 2, C]."""
     by_group = np.zeros((groups.G, *seen.shape[1:]), np.int64)
     np.add.at(by_group, groups.code, seen)
-    otherwise = np.where(seen.any(axis=0), COHORT, PRIOR)  # [2, S]
+    otherwise = np.where(seen.any(axis=0), COHORT, PRIOR)  # [2, C]
     not_own = np.where(by_group[groups.code] > 0, GROUP, otherwise)
     return np.where(seen > 0, OWN, not_own).astype(np.int8)
 
@@ -162,8 +167,8 @@ def _result(
 ) -> Estimate:
     """All that was learnt, in one object; ``told`` [L, 2, c] is what columns go together with."""
     seen = history.moves.sum(axis=3)
-    best = persons.draws[..., -1].mean(axis=1, dtype=np.float64)  # [L, 2, S]
-    effect = best[:, 1] - best[:, 0]  # [L, S]
+    best = persons.draws[..., -1].mean(axis=1, dtype=np.float64)  # [L, 2, C]
+    effect = best[:, 1] - best[:, 0]  # [L, C]
     chances = population.seen()  # [L, S]
     gaps = not np.isnan(chances).any()
     design = population.design
@@ -189,4 +194,5 @@ def _result(
             for j, (column, value) in enumerate(zip(design.column, design.value, strict=True))
         ),
         left_out=design.left_out,
+        contexts=history.contexts,
     )

@@ -28,7 +28,9 @@ __all__ = ["DRAWS", "Population", "fit_population"]
 #: Draws from the posterior of the population. With 39, the second least and the second largest
 #: are the ends of a 90 % interval: (40 - 4) / 40.
 DRAWS = 39
-ATOMS = 64  # points a class, at which likelihoods are taken; 1024 change them by less than .05
+# Points a class, at which likelihoods are taken; 1024 change them by less than .05. With memory
+# there are more logits, and as many times the points as there are contexts of a state.
+ATOMS = 64
 MOST_CLASSES = 4
 LEAST_PEOPLE = 30  # a class; a smaller one would hardly be learnt
 # The population is learnt from at most this many people, drawn at random: with more, what is known
@@ -72,8 +74,8 @@ class Population:
         """What each number does: [DRAWS, 2, c], to the logit without contact and to the effect."""
 
         def mean_over_states(form: Form, phi: Floats) -> Floats:
-            by_column = np.zeros((form.D, form.c))
-            by_column[: form.free] = form.of(phi, "by_column")
+            by_column = np.zeros((2 * form.plain, form.c))
+            by_column[: len(form.common)] = form.of(phi, "by_column")
             # To the logit of the best state against the worst: the last of each row.
             best = by_column.reshape(2, form.S, form.S - 1, form.c)[:, :, -1]
             return np.asarray(best.mean(axis=1))
@@ -115,7 +117,7 @@ class _Mode:
         b = self.z + L @ self.z
         where = form.parts["by_column"][0]
         # Which of the sds each parameter has: first those of chances, then those of effects.
-        part = np.repeat([0, 1], form.half)[: form.free]
+        part = np.repeat([0, 1], form.plain)[: len(form.common)]
         which = (part[:, None] * (group.max() + 1) + group).ravel()
         old = form.prior[1][where]
 
@@ -133,8 +135,8 @@ class _Mode:
 
         sds = 2 * (group.max() + 1)
         bounds = [(math.log(LEAST_SCALE), math.log(MOST_SCALE))] * sds
-        found = minimize(minus_evidence, np.zeros(sds), jac=True, method="L-BFGS-B", bounds=bounds)
-        passive, effect = np.exp(found.x).reshape(2, -1)[:, group].tolist()
+        best = minimize(minus_evidence, np.zeros(sds), jac=True, method="L-BFGS-B", bounds=bounds)
+        passive, effect = np.exp(best.x).reshape(2, -1)[:, group].tolist()
         return tuple(zip(passive, effect, strict=True))
 
 
@@ -154,12 +156,13 @@ def fit_population(
 
     def mode(form: Form, guess: Floats) -> _Mode:
         next(tries, None)  # fewer may do
-        points = normal_points(form.D, ATOMS, 0)
+        points = normal_points(form.D, ATOMS * form.B, 0)
         return _mode(Fit(form, histories, people, alone, share, points), guess)
 
     modes: list[_Mode] = []
     for effect in (True, False):
-        modes += _by_classes(Form(histories.S, 1, effect, gaps), most, wanted, mode)
+        single = Form(histories.S, 1, effect, gaps, B=histories.contexts.B)
+        modes += _by_classes(single, most, wanted, mode)
     modes = _likely(modes)
     if design.X.shape[1]:
         design, X = _telling(modes[0], design, X)
@@ -248,13 +251,13 @@ def _mode(fit: Fit, guess: Floats, second: Floats | None = None) -> _Mode:
         curvature, axes = np.linalg.eigh(second)
         inverse = (axes / np.maximum(curvature, FLATTEST)) @ axes.T
         options["hess_inv0"] = (inverse + inverse.T) / 2
-    found = minimize(downhill, guess, jac=True, method="BFGS", options=options)
-    z = np.asarray(found.x)
+    top = minimize(downhill, guess, jac=True, method="BFGS", options=options)
+    z = np.asarray(top.x)
     second = fit.curvature(z)
     curvature, axes = np.linalg.eigh(second)
     curvature = np.maximum(curvature, FLATTEST)
     evidence = (
-        -float(found.fun)
+        -float(top.fun)
         + len(z) / 2 * math.log(2 * math.pi)
         - float(np.log(curvature).sum()) / 2
         + math.lgamma(fit.form.K + 1)
@@ -276,7 +279,7 @@ def _guess(form: Form, single: _Mode) -> Floats:
     values, axes = np.linalg.eigh((root @ root.T)[:h, :h])
     step = axes[:, -1] * math.sqrt(max(values[-1], 0.0))
     places = norm.ppf((np.arange(form.K) + 0.5) / form.K)  # [K]
-    form.of(phi, "passive")[:] += places[:, None] * step
+    form.of(phi, "passive")[:] += places[:, None] * np.linalg.solve(form.root, step)
     form.of(phi, "spread")[:] -= 0.5
     return np.asarray((phi - form.prior[0]) / form.prior[1])
 

@@ -1,4 +1,4 @@
-"""Histories as the likelihood needs them: moves, first states and gaps."""
+"""Histories as the likelihood needs them: moves, first contexts and gaps."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from typing import Any
 import numpy as np
 
 from .border import Floats, Ints
+from .contexts import Contexts
 
-__all__ = ["LONGEST_GAP", "Histories"]
+__all__ = ["LONGEST_GAP", "Histories", "moves_at", "moves_of"]
 
 #: A gap of more rounds counts as one of this many (its last): whatever was seen before it is
-#: forgotten by then, for everybody who leaves each state once in a dozen rounds.
+#: forgotten by then, for everybody who leaves each state once in a dozen rounds. With memory, a gap
+#: may have states in it, and those in the part that is cut off are not used.
 LONGEST_GAP = 60
-DIGITS = 30  # contacts of a gap that one code holds
 NOTHING = -2
+EXACT = 2**47  # whole numbers below are exact as floats, also as sums
 
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """The gaps of n people by kind. Gaps with the same ends and contacts are of a kind."""
+    """The gaps of n people by kind: with the same first end, states and contacts."""
 
     kind_of: Ints  # [n + 1] entries kind_of[i] .. kind_of[i + 1] - 1 are those of person i
     kind: Ints  # [e] from 0 on, each at most once a person
@@ -38,36 +40,43 @@ class Histories:
 
     Parameters
     ----------
-    moves : ndarray of int64, [n, 2, S, S]
-        Moves between two rounds that follow each other, both states known, by action.
+    moves : ndarray of int64, [n, 2, C, S]
+        Moves between two rounds that follow each other, from a known context to a known state, by
+        action. Without memory a context is a state, C = S.
     first : ndarray of int64, [n]
-        The first state; NOTHING if there is none or the history begins with a gap.
+        The first context; NOTHING if there is none or the history begins with a gap.
     gap_of : ndarray of int64, [n + 1]
         Gaps ``gap_of[i]`` to ``gap_of[i + 1] - 1`` are those of person i.
-    gap_first, gap_last : ndarray of int64, [g]
-        The states before and after each gap; -1 if none was seen.
+    gap_first : ndarray of int64, [g]
+        The context before each gap; -1 if it is not known.
     act_of : ndarray of int64, [g + 1]
         Entries ``act_of[j]`` to ``act_of[j + 1] - 1`` of ``acts`` are those of gap j.
     acts : ndarray of int64
-        Contacts from the round of a gap's first state to that before its last; -1 if not known.
+        Contacts from a gap's first round to the one before its last; -1 if not known.
+    sees : ndarray of int64
+        States of the rounds of each gap, both ends included, so one more than ``acts``; -1 if not
+        seen.
     seen : ndarray of int64, [n, S]
         Rounds in which that state was seen.
     missed : ndarray of int64, [n]
         Rounds between a person's first and last entry without a state.
     contacts : ndarray of int64, [n, 2]
         Rounds without and with a contact.
+    contexts : Contexts
+        What chances go by.
     """
 
-    moves: Ints  # [n, 2, S, S]
+    moves: Ints  # [n, 2, C, S]
     first: Ints  # [n]
     gap_of: Ints  # [n + 1]
     gap_first: Ints  # [g]
-    gap_last: Ints  # [g]
     act_of: Ints  # [g + 1]
     acts: Ints
+    sees: Ints
     seen: Ints  # [n, S]
     missed: Ints  # [n]
     contacts: Ints  # [n, 2]
+    contexts: Contexts
 
     @property
     def n(self) -> int:
@@ -77,7 +86,12 @@ class Histories:
     @property
     def S(self) -> int:
         """How many states there are."""
-        return int(self.moves.shape[2])
+        return self.contexts.S
+
+    @property
+    def gap_last(self) -> Ints:
+        """The state at the end of each gap [g]; -1 if none was seen."""
+        return np.asarray(self.sees[self.act_of[1:] + np.arange(len(self.gap_first))])
 
     @classmethod
     def of_moves(cls, moves: Ints) -> Histories:
@@ -89,48 +103,54 @@ class Histories:
             first=np.full(n, NOTHING),
             gap_of=np.zeros(n + 1, np.int64),
             gap_first=none,
-            gap_last=none,
             act_of=np.zeros(1, np.int64),
             acts=none,
+            sees=none,
             seen=np.zeros((n, S), np.int64),
             missed=np.zeros(n, np.int64),
             contacts=moves.sum(axis=(2, 3)),
+            contexts=Contexts(S),
         )
 
     @classmethod
-    def of_rounds(cls, i: Ints, r: Ints, s: Ints, a: Ints, moves: Ints) -> Histories:
+    def of_rounds(cls, i: Ints, r: Ints, s: Ints, a: Ints, n: int, contexts: Contexts) -> Histories:
         """Histories of sorted columns person, round, state and contact; -1: not known."""
-        n, S = moves.shape[0], moves.shape[2]
+        S = contexts.S
         seen = np.bincount(i[s >= 0] * S + s[s >= 0], minlength=n * S).reshape(n, S)
         # Somebody of whom no state was ever seen says nothing.
         told = seen.sum(axis=1)[i] > 0
         i, r, s, a = i[told], r[told], s[told], a[told]
+        c = contexts.of_rows(i, r, s, a)
         begins = np.flatnonzero(np.diff(i, prepend=-1))  # the first entry of each person
         ends = np.append(begins[1:], len(i)) - 1 if len(i) else begins
         first = np.full(n, NOTHING)
-        first[i[begins]] = np.where(s[begins] >= 0, s[begins], NOTHING)
-        low, high = _gaps(i, r, s, a, begins, ends)
+        first[i[begins]] = np.where(c[begins] >= 0, c[begins], NOTHING)
+        low, high = _gaps(i, r, c, a, begins, ends)
         length = np.minimum(r[high] - r[low], LONGEST_GAP)  # moves within the gap
         act_of = np.concatenate([[0], np.cumsum(length)])
-        gap = np.repeat(np.arange(len(low)), length)
-        round_of = (r[high] - length)[gap] + np.arange(len(gap)) - act_of[gap]
+        begin = np.maximum(r[low], r[high] - LONGEST_GAP)  # the round after which it is bridged
+        rounds = _ranges(begin, length + 1)  # both ends included
         base = int(r.max(initial=0)) + 1
-        key, wanted = i * base + r, i[low][gap] * base + round_of
+        key, wanted = i * base + r, np.repeat(i[low], length + 1) * base + rounds
         place = np.minimum(np.searchsorted(key, wanted), max(len(key) - 1, 0))
+        there = key[place] == wanted
+        is_last = np.zeros(len(rounds), bool)
+        is_last[act_of[1:] + np.arange(len(low))] = True
         span = np.zeros(n, np.int64)
         span[i[begins]] = r[ends] - r[begins] + 1
         known = a >= 0
         return cls(
-            moves=moves,
+            moves=moves_of(i, r, s, a, c, n, contexts),
             first=first,
             gap_of=np.searchsorted(i[low], np.arange(n + 1)),
-            gap_first=s[low],
-            gap_last=s[high],
+            gap_first=c[low],
             act_of=act_of,
-            acts=np.where(key[place] == wanted, a[place], -1),
+            acts=np.where(there, a[place], -1)[~is_last],
+            sees=np.where(there, s[place], -1),
             seen=seen,
             missed=span - seen.sum(axis=1),
             contacts=np.bincount(i[known] * 2 + a[known], minlength=2 * n).reshape(n, 2),
+            contexts=contexts,
         )
 
     @classmethod
@@ -146,22 +166,19 @@ class Histories:
             if one.name.endswith("_of")
             else np.concatenate([getattr(part, one.name) for part in parts])
             for one in fields(cls)
+            if one.name != "contexts"
         }
-        return cls(**counted)
+        return cls(**counted, contexts=parts[0].contexts)
 
     @cached_property
     def kinds(self) -> Kinds:
         """The gaps of each person, counted by their kind."""
-        g, owner = len(self.gap_first), np.repeat(np.arange(self.n), np.diff(self.gap_of))
+        owner = np.repeat(np.arange(self.n), np.diff(self.gap_of))
         length = np.diff(self.act_of)
-        gap = np.repeat(np.arange(g), length)
-        t = np.arange(len(gap)) - self.act_of[gap]
         code = self.gap_first * (self.S + 1) + self.gap_last
         code = _together(code, length)
-        for low in range(0, LONGEST_GAP, DIGITS):  # sums below 3^30 are exact
-            inside = (t >= low) & (t < low + DIGITS)
-            digits = (self.acts[inside] + 1) * 3.0 ** (t[inside] - low)
-            code = _together(code, np.bincount(gap[inside], digits, minlength=g).astype(np.int64))
+        code = _with_digits(code, self.acts + 1, length, 3)
+        code = _with_digits(code, self.sees + 1, length + 1, self.S + 1)
         _, example, kind = np.unique(code, return_index=True, return_inverse=True)
         entry, count = np.unique(owner * max(len(example), 1) + kind, return_counts=True)
         person, of_person = np.divmod(entry, max(len(example), 1))
@@ -175,6 +192,7 @@ class Histories:
     def kernel_data(self) -> tuple[Any, ...]:
         """What the kernels take."""
         kinds, length = self.kinds, np.diff(self.act_of)[self.kinds.example]
+        begin = self.act_of[kinds.example]
         return (
             self.moves.astype(np.float64),
             self.first,
@@ -182,9 +200,10 @@ class Histories:
             kinds.kind,
             kinds.count,
             self.gap_first[kinds.example],
-            self.gap_last[kinds.example],
             np.concatenate([[0], np.cumsum(length)]),
-            self.acts[_ranges(self.act_of[kinds.example], length)],
+            self.acts[_ranges(begin, length)],
+            self.sees[_ranges(begin + kinds.example, length + 1)],
+            self.contexts.after,
         )
 
     @property
@@ -203,12 +222,13 @@ class Histories:
             first=self.first[who],
             gap_of=gap_of,
             gap_first=self.gap_first[gaps],
-            gap_last=self.gap_last[gaps],
             act_of=np.concatenate([[0], np.cumsum(length)]),
             acts=self.acts[_ranges(self.act_of[gaps], length)],
+            sees=self.sees[_ranges(self.act_of[gaps] + gaps, length + 1)],
             seen=self.seen[who],
             missed=self.missed[who],
             contacts=self.contacts[who],
+            contexts=self.contexts,
         )
 
     def distinct(self, X: Floats) -> tuple[Ints, Ints]:
@@ -228,20 +248,51 @@ class Histories:
         return example, kind.reshape(-1)
 
 
-def _gaps(i: Ints, r: Ints, s: Ints, a: Ints, begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
+def _gaps(i: Ints, r: Ints, c: Ints, a: Ints, begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
     """The first and last entry of every gap, sorted.
 
-    A gap lies between a known state and the next one that is not reached by a single known action,
-    before the first known state of a person, or after the last.
+    A gap lies between a known context and the next one that is not reached by a single known
+    action, before the first known context of a person, or after the last.
     """
-    known = np.flatnonzero(s >= 0)
+    known = np.flatnonzero(c >= 0)
     before, after = known[:-1], known[1:]
     apart = (i[before] == i[after]) & ((r[after] > r[before] + 1) | (a[before] < 0))
-    heads, tails = begins[s[begins] < 0], ends[s[ends] < 0]
-    low = np.concatenate([heads, before[apart], known[np.searchsorted(known, tails) - 1]])
-    high = np.concatenate([known[np.searchsorted(known, heads)], after[apart], tails])
-    order = np.lexsort((high, low))
-    return low[order], high[order]
+    never = ~np.isin(i[begins], i[known])  # a gap from the first entry to the last
+    heads, tails = begins[(c[begins] < 0) & ~never], ends[(c[ends] < 0) & ~never]
+    low = [heads, before[apart], known[np.searchsorted(known, tails) - 1], begins[never]]
+    high = [known[np.searchsorted(known, heads)], after[apart], tails, ends[never]]
+    pairs = np.concatenate(low), np.concatenate(high)
+    order = np.lexsort(pairs[::-1])
+    return pairs[0][order], pairs[1][order]
+
+
+def moves_at(i: Ints, r: Ints, s: Ints, a: Ints, c: Ints) -> Ints:
+    """The entries from whose known context c and contact the next entry's known state follows."""
+    next_round = (i[1:] == i[:-1]) & (r[1:] == r[:-1] + 1)
+    return np.flatnonzero(next_round & (c[:-1] >= 0) & (s[1:] >= 0) & (a[:-1] >= 0))
+
+
+def moves_of(i: Ints, r: Ints, s: Ints, a: Ints, c: Ints, n: int, contexts: Contexts) -> Ints:
+    """How often each person moved [n, 2, C, S], see `moves_at`."""
+    C, S = contexts.C, contexts.S
+    first = moves_at(i, r, s, a, c)
+    cell = ((i[first] * 2 + a[first]) * C + c[first]) * S + s[first + 1]
+    return np.bincount(cell, minlength=n * 2 * C * S).reshape(n, 2, C, S)
+
+
+def _with_digits(code: Ints, digits: Ints, length: Ints, base: int) -> Ints:
+    """A code for each pair of a code and a word; words are of these lengths, below LONGEST_GAP + 2.
+
+    They stand one after the other in ``digits``, each from 0 to base - 1.
+    """
+    g, at_once = len(code), int(np.log(EXACT) / np.log(base))
+    word = np.repeat(np.arange(g), length)
+    t = _ranges(np.zeros(g, np.int64), length)
+    for low in range(0, LONGEST_GAP + 1, at_once):
+        inside = (t >= low) & (t < low + at_once)
+        values = digits[inside] * float(base) ** (t[inside] - low)
+        code = _together(code, np.bincount(word[inside], values, minlength=g).astype(np.int64))
+    return code
 
 
 def _together(code: Ints, other: Ints) -> Ints:

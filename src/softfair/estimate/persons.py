@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..kernels.chains import posterior_sums
+from ..kernels.intervals import shortest_intervals
 from ..kernels.threads import map_parts
 from .border import Floats, Ints
 from .fitting import Population
@@ -27,32 +28,32 @@ MANY = 20_000
 class Persons:
     """The posterior of each person's rows."""
 
-    P: Floats  # [n, 2, S, S]
-    low: Floats  # [n, 2, S, S]
-    high: Floats  # [n, 2, S, S]
-    draws: np.ndarray  # float32 [L, n, 2, S, S - 1]: joint, one for each draw of the population
+    P: Floats  # [n, 2, C, S]
+    low: Floats  # [n, 2, C, S]
+    high: Floats  # [n, 2, C, S]
+    draws: np.ndarray  # float32 [L, n, 2, C, S - 1]: joint, one for each draw of the population
 
 
 def persons_of(
     histories: Histories, kind: Ints, X: Floats, population: Population, level: float
 ) -> Persons:
     """Means, intervals and draws of people; ``kind`` [n] says which history is whose."""
-    m, S = histories.n, histories.S
-    M = _atoms(histories)
+    m, C, S = histories.n, histories.contexts.C, histories.S
+    M = _atoms(histories) * histories.contexts.B
     laws = [
         law_at(form, phi, normal_points(form.D, M, 1 + number))
         for number, (form, phi) in enumerate(population.draws)
     ]
     L, data, longest = len(laws), histories.kernel_data(), histories.longest
-    P, low, high = np.empty((m, 2, S, S)), np.empty((m, 2, S, S)), np.empty((m, 2, S, S))
-    drawn = np.empty((L, m, 2, S, S - 1), np.float32)
+    P, low, high = np.empty((m, 2, C, S)), np.empty((m, 2, C, S)), np.empty((m, 2, C, S))
+    drawn = np.empty((L, m, 2, C, S - 1), np.float32)
     uniform = np.random.default_rng(0).random((L, m))
 
     def part(begin: int, end: int) -> None:
-        mean = np.zeros((end - begin, 2, S, S))
+        mean = np.zeros((end - begin, 2, C, S))
         # Of two states one says all.
-        histogram = np.zeros((end - begin, 2, S, 1 if S == 2 else S, BINS))
-        one = np.empty((end - begin, 2, S, S - 1))
+        histogram = np.zeros((end - begin, 2, C, 1 if S == 2 else S, BINS))
+        one = np.empty((end - begin, 2, C, S - 1))
         for number, law in enumerate(laws):
             posterior_sums(
                 begin,
@@ -73,11 +74,11 @@ def persons_of(
             )
             drawn[number, begin:end] = one
         P[begin:end] = mean / mean.sum(axis=3, keepdims=True)
-        low[begin:end], high[begin:end] = _ends(histogram / L, P[begin:end], level)
+        low[begin:end], high[begin:end] = _ends(histogram, P[begin:end], level)
 
     map_parts(part, m, PART)
     # Draws are by far the largest: one at a time, in the same place where nobody is alike.
-    everybody = drawn if len(kind) == m else np.empty((L, len(kind), 2, S, S - 1), np.float32)
+    everybody = drawn if len(kind) == m else np.empty((L, len(kind), 2, C, S - 1), np.float32)
     for number in range(L):
         everybody[number] = drawn[number][kind]
     return Persons(P[kind], low[kind], high[kind], everybody)
@@ -95,23 +96,17 @@ def _atoms(histories: Histories) -> int:
 
 
 def _ends(histogram: Floats, P: Floats, level: float) -> tuple[Floats, Floats]:
-    """Ends [m, 2, S, S] of the central intervals, widened to contain P where they do not."""
-    below = np.cumsum(histogram, axis=-1)  # [m, 2, S, H, B]
-    low, high = _quantile(below, (1 - level) / 2), _quantile(below, (1 + level) / 2)
+    """Ends [m, 2, C, S] of the shortest intervals, widened to contain P where they do not.
+
+    A chance that may well be 1 has an interval that ends there. A central one would leave out the
+    highest twentieth, which is where everybody is whom a contact makes sure to be well.
+    """
+    flat = histogram.reshape(-1, histogram.shape[-1])
+    low, high = np.empty(histogram.shape[:-1]), np.empty(histogram.shape[:-1])
+    shortest_intervals(flat, level, low.reshape(-1), high.reshape(-1))  # fills what they view
     if P.shape[3] == 2:
         low, high = (
             np.concatenate([1 - high, low], axis=-1),
             np.concatenate([1 - low, high], axis=-1),
         )
     return np.minimum(low, P), np.maximum(high, P)
-
-
-def _quantile(below: Floats, tail: float) -> Floats:
-    """Where the cumulated histogram [..., B] reaches ``tail``, as a chance [...]."""
-    B = below.shape[-1]
-    j = np.minimum((below < tail).sum(axis=-1), B - 1)[..., None]
-    after = np.take_along_axis(below, j, axis=-1)[..., 0]
-    before = np.where(j[..., 0] > 0, np.take_along_axis(below, np.maximum(j - 1, 0), -1)[..., 0], 0)
-    inside = np.where(after > before, (tail - before) / np.maximum(after - before, 1e-300), 0.5)
-    up = (j[..., 0] + np.clip(inside, 0, 1)) / B
-    return np.asarray(up**2 / (up**2 + (1 - up) ** 2))

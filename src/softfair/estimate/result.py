@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .border import Floats, Ints
+from .contexts import Contexts
 
 __all__ = ["COHORT", "GROUP", "OWN", "PRIOR", "ColumnEffect", "Estimate", "Interval"]
 
@@ -78,26 +79,28 @@ class ColumnEffect:
 class Estimate:
     """Transition probabilities of n persons with S states.
 
-    ``Cohort(estimate.P)`` is the cohort to plan with.
+    ``Cohort(estimate.P)`` is the cohort to plan with. With memory, chances go by C contexts, and
+    it is ``Cohort(estimate.contexts.chain(estimate.P), reward=estimate.contexts.reward)``. Without,
+    a context is a state, and C = S.
 
     Parameters
     ----------
-    P : ndarray, [n, 2, S, S]
+    P : ndarray, [n, 2, C, S]
         Posterior means. Each row sums to one.
-    low, high : ndarray, [n, 2, S, S]
+    low, high : ndarray, [n, 2, C, S]
         Ends of the central credible interval of each probability. Where the posterior is so skew
         that P would lie outside, the interval is widened to contain it.
     level : float
         Posterior probability that an interval contains the true value.
-    draws : ndarray of float32, [L, n, 2, S, S - 1]
+    draws : ndarray of float32, [L, n, 2, C, S - 1]
         Joint draws of P[..., 1:] from the posterior of everybody together: what is not known of
         the population is the same for everybody within a draw.
-    seen : ndarray of int64, [n, 2, S]
-        Moves observed out of that state under that action.
-    source : ndarray of int8, [n, 2, S]
+    seen : ndarray of int64, [n, 2, C]
+        Moves observed out of that context under that action.
+    source : ndarray of int8, [n, 2, C]
         Where the row comes from: OWN, GROUP, COHORT or PRIOR.
     no_history : ndarray of bool, [n]
-        True for a person without a single observed move.
+        True for a person without a single observed move out of a known context.
     binding : ndarray of bool, [n, 4]
         Which of CONSTRAINTS hold with equality and moved the estimate. All False unless the
         estimate was monotone.
@@ -105,9 +108,9 @@ class Estimate:
         Probability that people are of 1, 2, 3 or 4 classes.
     no_effect : float
         Probability that a contact changes nothing for anybody.
-    effect : tuple of Interval, [S]
+    effect : tuple of Interval, [C]
         What a contact adds to the chance of the best state next, on average over people, from each
-        state.
+        context.
     seen_chance : tuple of Interval, [S]
         Chance that a state is seen when it is that; empty if no round is without a state.
     hides : Interval, optional
@@ -117,24 +120,27 @@ class Estimate:
         What each column goes together with.
     left_out : tuple of str
         Why a column is not used, a sentence for each.
+    contexts : Contexts
+        What chances go by.
     """
 
-    P: Floats  # [n, 2, S, S]
-    low: Floats  # [n, 2, S, S]
-    high: Floats  # [n, 2, S, S]
+    P: Floats  # [n, 2, C, S]
+    low: Floats  # [n, 2, C, S]
+    high: Floats  # [n, 2, C, S]
     level: float
-    draws: NDArray[np.float32]  # [L, n, 2, S, S - 1]
-    seen: Ints  # [n, 2, S]
-    source: NDArray[np.int8]  # [n, 2, S]
+    draws: NDArray[np.float32]  # [L, n, 2, C, S - 1]
+    seen: Ints  # [n, 2, C]
+    source: NDArray[np.int8]  # [n, 2, C]
     no_history: NDArray[np.bool_]  # [n]
     binding: NDArray[np.bool_]  # [n, 4]
     classes: Floats  # [4]
     no_effect: float
-    effect: tuple[Interval, ...]  # [S]
+    effect: tuple[Interval, ...]  # [C]
     seen_chance: tuple[Interval, ...]  # [S]
     hides: Interval | None
     columns: tuple[ColumnEffect, ...]
     left_out: tuple[str, ...]
+    contexts: Contexts
 
     @property
     def bound(self) -> NDArray[np.bool_]:
@@ -142,7 +148,7 @@ class Estimate:
         return np.asarray(self.binding.any(axis=1))
 
     def __repr__(self) -> str:
-        n, _, S, _ = self.P.shape
+        n, S = len(self.P), self.contexts.S
         return (
             f"<Estimate: n={n}, S={S}, classes={1 + int(np.argmax(self.classes))} "
             f"({self.classes.max():.0%}), without history {int(self.no_history.sum())}, "

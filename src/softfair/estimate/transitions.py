@@ -7,9 +7,10 @@ from numpy.typing import ArrayLike
 
 from ..errors import InvalidInput, refuse, whole
 from .border import Ints, whole_column
-from .histories import Histories
+from .contexts import Contexts, Memory
+from .histories import Histories, moves_of
 
-__all__ = ["count_transitions", "read_histories"]
+__all__ = ["checked_columns", "count_transitions", "read_histories"]
 
 MISSING = -1  # a state or contact that was not recorded
 
@@ -64,11 +65,18 @@ def count_transitions(
     ... )[0].tolist()
     [[[0, 0], [0, 1]], [[0, 1], [0, 0]]]
     """
-    return _moves(*_checked(person, rounds, state, contacted, n, S), n, S)
+    i, r, s, a = checked_columns(person, rounds, state, contacted, n, S)
+    return moves_of(i, r, s, a, s, n, Contexts(S))
 
 
 def read_histories(
-    person: ArrayLike, rounds: ArrayLike, state: ArrayLike, contacted: ArrayLike, n: int, S: int
+    person: ArrayLike,
+    rounds: ArrayLike,
+    state: ArrayLike,
+    contacted: ArrayLike,
+    n: int,
+    S: int,
+    memory: str = Memory.NONE,
 ) -> Histories:
     """Read what the history of each person says: moves, first states, and gaps to be bridged.
 
@@ -76,6 +84,9 @@ def read_histories(
     ----------
     person, rounds, state, contacted, n, S
         As for :func:`count_transitions`.
+    memory : {"none", "2", "contact"}
+        What chances go by beside the state: nothing, the state before it, or whether there was a
+        contact in the round before.
 
     Returns
     -------
@@ -100,11 +111,11 @@ def read_histories(
     >>> int(read.moves.sum()), int(read.first[0]), read.acts.tolist()
     (1, 0, [0, -1])
     """
-    columns = _checked(person, rounds, state, contacted, n, S)
-    return Histories.of_rounds(*columns, _moves(*columns, n, S))
+    columns = checked_columns(person, rounds, state, contacted, n, S)
+    return Histories.of_rounds(*columns, n, Contexts(S, Memory.given(memory)))
 
 
-def _checked(
+def checked_columns(
     person: ArrayLike, rounds: ArrayLike, state: ArrayLike, contacted: ArrayLike, n: int, S: int
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """The four columns of whole numbers, sorted and in range."""
@@ -126,12 +137,3 @@ def _checked(
     unsorted[1:] = (i[1:] < i[:-1]) | ((i[1:] == i[:-1]) & (r[1:] <= r[:-1]))
     refuse(unsorted, r, "rounds", "sort rows by (person, round) and keep one row a pair")
     return i, r, s, a
-
-
-def _moves(i: Ints, r: Ints, s: Ints, a: Ints, n: int, S: int) -> Ints:
-    """How often each person moved [n, 2, S, S]."""
-    next_round = (i[1:] == i[:-1]) & (r[1:] == r[:-1] + 1)
-    known = (s[:-1] != MISSING) & (s[1:] != MISSING) & (a[:-1] != MISSING)
-    first = np.flatnonzero(next_round & known)  # the earlier entry of each move
-    cell = ((i[first] * 2 + a[first]) * S + s[first]) * S + s[first + 1]
-    return np.bincount(cell, minlength=n * 2 * S * S).reshape(n, 2, S, S)

@@ -88,15 +88,15 @@ def _draw_families(ax: Axes, outcome: Outcome) -> None:
     styles = iter(zip(COLOURS, MARKERS, strict=True))
     for family, labels in _families(outcome).items():
         x = [summarise(outcome.rows, label, "entropy").mean for label in labels]
-        found = [summarise(outcome.rows, label, "of_bound") for label in labels]
-        y = [summary.mean for summary in found]
+        summaries = [summarise(outcome.rows, label, "of_bound") for label in labels]
+        y = [summary.mean for summary in summaries]
         if family in MARKS:
             ax.plot(x, y, MARKS[family], color=INK, linestyle="", label=family)
             continue
         colour, marker = next(styles)
-        name = family if all(summary.settled for summary in found) else f"{family}*"
+        name = family if all(summary.settled for summary in summaries) else f"{family}*"
         ax.plot(x, y, color=colour, marker=marker, markersize=5, label=name)
-        rough = [i for i, summary in enumerate(found) if not summary.settled]
+        rough = [i for i, summary in enumerate(summaries) if not summary.settled]
         hollow: dict[str, Any] = {
             "color": colour,
             "marker": marker,
@@ -125,8 +125,8 @@ def judge_limits(results: Results) -> list[Judgement]:
         said, above = [], []
         for labels in _families(outcome).values():
             nearest = min(labels, key=lambda label: float(gaps[label].mean()))
-            found = mean_interval(gaps[nearest])
-            said.append(f"{nearest} {found.mean:.1f} [{found.low:.1f}, {found.high:.1f}]")
+            gap = mean_interval(gaps[nearest])
+            said.append(f"{nearest} {gap.mean:.1f} [{gap.low:.1f}, {gap.high:.1f}]")
             above += [label for label in labels if mean_interval(gaps[label]).high < 0]
         verdict = (
             "no policy is above the limit beyond chance"

@@ -934,8 +934,10 @@ def _each_decision(k: Budget, horizon: int, n: int, beside: str) -> int | Ints:
             f"k has {len(given)} entries and the horizon is {horizon}; "
             "give one number, or one for each decision"
         )
-    found = np.array([whole(f"k[{t}]", one, 0, n, beside) for t, one in enumerate(given)], np.int64)
-    if (found == found[0]).all():
-        return int(found[0])
-    found.flags.writeable = False
-    return found
+    budgets = np.array(
+        [whole(f"k[{t}]", one, 0, n, beside) for t, one in enumerate(given)], np.int64
+    )
+    if (budgets == budgets[0]).all():
+        return int(budgets[0])
+    budgets.flags.writeable = False
+    return budgets

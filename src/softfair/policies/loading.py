@@ -64,14 +64,14 @@ def load(path: str | Path) -> Fitted:
 def _classes() -> dict[str, type]:
     """The classes that a saved policy is made of, by name."""
     rooms = (__package__, solvers.__name__, cohort.__name__, shards.__name__, rules.__name__)
-    found: dict[str, type] = {}
+    classes: dict[str, type] = {}
     for name, module in list(sys.modules.items()):
         if module is None or not any(name == room or name.startswith(f"{room}.") for room in rooms):
             continue
         for kind in vars(module).values():
             if inspect.isclass(kind) and kind.__module__ == name and _is_plain(kind):
-                assert found.setdefault(kind.__name__, kind) is kind  # a name means one class
-    return found
+                assert classes.setdefault(kind.__name__, kind) is kind  # a name means one class
+    return classes
 
 
 def _is_plain(kind: type) -> bool:

@@ -66,6 +66,7 @@ __all__ = [
 LOOSE, ROUNDS = 1e-6, 2000  # how near to the floor raised chances are beside quotas; tries
 MARGIN = 1e-9  # by which the floor is exceeded, as a part of it, so that rounding cannot break it
 DECIDED = 1e3  # log-weights that differ by as much leave nothing to chance
+PRECISE = 1e5  # a range of log-weights whose rounding is below 1e-10
 
 
 def check_promise(n: int, k: Budget, W: int, floor: float) -> None:
@@ -218,10 +219,11 @@ def deadline_quotas(
     absent = np.empty(0, np.int64) if away is None else away
     n = len(left) + len(absent)
     if isinstance(k, int):
-        coming = np.full(max(1, (n - 1) // k) if k else 1, k)
+        coming = np.full(-(-n // k) if k else 1, k)
     else:
-        coming = np.asarray(k)[: max(1, int(np.searchsorted(np.cumsum(k), n)))]
-    reach, places = len(coming), int(coming[0])  # beyond it, any arms meet the need
+        later = np.cumsum(k) - np.asarray(k)[0]  # places after this decision
+        coming = np.asarray(k)[: max(1, int(np.searchsorted(later, n)))]
+    reach, places = len(coming), int(coming[0])  # beyond it, all can be helped later
     due = np.clip(left, 1, reach + 1)
     size = np.cumsum(np.bincount(due, minlength=reach + 2))[1 : reach + 1]  # |A(1)|, |A(2)|, ...
     # Of those away, who has d left now will have d left at the next decision too.
@@ -345,8 +347,11 @@ def promised_weights(
     array([1000.,    0., 1000.])
     """
     c = multiplier(c)
-    if math.isinf(c):
-        z: Floats = DECIDED * np.unique(scores, return_inverse=True)[1].astype(np.float64)
+    if math.isinf(c) or c * float(np.ptp(scores)) > PRECISE:
+        # Scores in order, and no two neighbours farther apart than leaves nothing to chance.
+        ordered, place = np.unique(scores, return_inverse=True)
+        steps = np.minimum(c * np.diff(ordered, prepend=ordered[:1] - 1.0), DECIDED)
+        z: Floats = (np.cumsum(steps) - steps[0])[place]
     else:
         z = c * scores
     return raised(z, k, floor, more) if floor > 0 else z

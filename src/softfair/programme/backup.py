@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from ..errors import InvalidInput
 from ..progress import track
 from . import store
-from .bulk import CHUNK, insert
+from .bulk import CHUNK, insert, is_large
 from .store import Connection, Store
 
 __all__ = ["backup", "restore"]
@@ -98,8 +98,9 @@ def _copy(source: Store, target: Store) -> int:
             if table is store.meta:  # the target has its own
                 continue
             names = [column.name for column in table.c]
-            rows = reading.execution_options(yield_per=CHUNK).execute(sa.select(table))
-            for chunk in rows.partitions(CHUNK):
+            at_once = 1 if is_large(table) else CHUNK
+            rows = reading.execution_options(yield_per=at_once).execute(sa.select(table))
+            for chunk in rows.partitions(at_once):
                 if all(isinstance(column.type, PLAIN) for column in table.c):
                     columns = zip(*chunk, strict=True)
                     insert(writing, table, dict(zip(names, columns, strict=True)))

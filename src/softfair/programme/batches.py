@@ -435,30 +435,30 @@ def match_people(people: People, table: Table, add: bool) -> Matches:
     for i, entry in enumerate(names):
         # An exported file has an apostrophe before what a spreadsheet would run as a formula.
         name = entry[1:] if entry not in number and entry[:1] == "'" else entry
-        found = number.get(name, UNKNOWN)
-        others = spelt.alike(name) if found == UNKNOWN or found in unnamed else []
-        if found in unnamed and add and not others:
-            again.add(found)
-        elif found in unnamed:
-            found = UNKNOWN
-        if found == UNKNOWN and len(others) == 1:
-            found, respelt = number[others[0]], respelt + 1
-        elif found == UNKNOWN and others:
+        person = number.get(name, UNKNOWN)
+        others = spelt.alike(name) if person == UNKNOWN or person in unnamed else []
+        if person in unnamed and add and not others:
+            again.add(person)
+        elif person in unnamed:
+            person = UNKNOWN
+        if person == UNKNOWN and len(others) == 1:
+            person, respelt = number[others[0]], respelt + 1
+        elif person == UNKNOWN and others:
             problems[i] = f"may be any of {len(others)} persons; write it in full, with its zeros"
-        elif found == UNKNOWN and add and seen.setdefault(appearance(entry), entry) != entry:
+        elif person == UNKNOWN and add and seen.setdefault(appearance(entry), entry) != entry:
             problems[i] = (
                 "looks the same as another identifier of this file and is not (invisible or wide "
                 "letters); write both alike, or so that one can tell them apart"
             )
-        elif found == UNKNOWN and add and entry:
+        elif person == UNKNOWN and add and entry:
             name = entry
-            found = added[name] = number[name] = len(number)
-        elif found == UNKNOWN and entry:
+            person = added[name] = number[name] = len(number)
+        elif person == UNKNOWN and entry:
             problems[i] = (
                 "is not a person of this programme; "
                 "import people first, or add --add-people to history"
             )
-        numbers[i] = found
+        numbers[i] = person
     for row in np.flatnonzero(np.isin(codes, list(problems))):
         table.fault(int(row), "id", problems[int(codes[row])])
     return Matches(taken(numbers, codes), added, np.array(sorted(again), dtype=np.int64), respelt)

@@ -36,7 +36,7 @@ class Estimate:
     """The chance of the best state next, and how many moves of their own it rests on."""
 
     contacted: bool
-    state: str
+    state: str  # with what was before it, where chances go by that
     chance: float
     low: float
     high: float
@@ -179,16 +179,16 @@ def _estimates(connection: Connection, settings: Settings, i: int) -> tuple[Esti
             int(model.seen[i, a, s]),
         )
         for a in (0, 1)
-        for s, state in enumerate(settings.states)
+        for s, state in enumerate(model.contexts.names(settings.states))
     )
 
 
 def _plans(connection: Connection, i: int, rounds: list[int]) -> tuple[InPlan, ...]:
-    found = []
+    plans = []
     for at in rounds:
         plan = load_plan(connection, plan_in_force(connection, at) or 0)
         for row in np.flatnonzero(plan.person == i):
-            found.append(
+            plans.append(
                 InPlan(
                     at,
                     plan.version,
@@ -197,7 +197,7 @@ def _plans(connection: Connection, i: int, rounds: list[int]) -> tuple[InPlan, .
                     explain(plan)[int(row)] + _reserve(connection, plan, i),
                 )
             )
-    return tuple(found)
+    return tuple(plans)
 
 
 def _reserve(connection: Connection, plan: Plan, i: int) -> str:

@@ -14,7 +14,17 @@ from numpy.typing import NDArray
 from ..errors import StoreError
 from ..progress import track
 
-__all__ = ["UNKNOWN", "append", "appended", "fetch", "insert", "is_null", "taken"]
+__all__ = [
+    "UNKNOWN",
+    "append",
+    "appended",
+    "fetch",
+    "insert",
+    "is_large",
+    "is_null",
+    "large_rows",
+    "taken",
+]
 
 Connection = sa.Connection
 Number = TypeVar("Number", np.int64, np.float64)
@@ -133,10 +143,21 @@ def _as_list(values: Any, column: sa.Column[Any]) -> list[Any]:
 
 def taken(values: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
     """values[places], some at a time: NumPy makes each place a number of eight bytes on the way."""
-    found = np.empty(len(places), values.dtype)
+    chosen = np.empty(len(places), values.dtype)
     for first in range(0, len(places), CHUNK):
-        found[first : first + CHUNK] = values[places[first : first + CHUNK]]
-    return found
+        chosen[first : first + CHUNK] = values[places[first : first + CHUNK]]
+    return chosen
+
+
+def is_large(table: sa.Table) -> bool:
+    """Whether one row of a table may have many megabytes."""
+    return any(isinstance(column.type, sa.LargeBinary) for column in table.c)
+
+
+def large_rows(connection: Connection, query: sa.Select[Any]) -> sa.CursorResult[Any]:
+    """The rows of a query, of which one is held at a time."""
+    one_by_one = {"stream_results": True, "max_row_buffer": 1}
+    return connection.execute(query, execution_options=one_by_one)
 
 
 def is_null(values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -35,7 +35,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
-from .bulk import appended, fetch, is_null
+from .bulk import appended, fetch, is_large, is_null, large_rows
 
 __all__ = [
     "Checkpoint",
@@ -55,7 +55,7 @@ LINK = "link"
 # The version of the schema changes with the software; tracks are derived, see `tracks`; the log
 # itself.
 OUTSIDE = ("meta", "track", LINK)
-PARENTS = ("batch", "plan", "trial")  # tables whose numbers order the rows of others
+PARENTS = ("batch", "model", "plan", "trial")  # tables whose numbers order the rows of others
 MANY = 10_000  # rows from which on they are not read back to be digested
 BUNDLE = 4096  # persons whose rows PostgreSQL sends as one value
 PERSONS = 2**15  # whose rows are read at a time
@@ -83,8 +83,8 @@ def link_table(tables: sa.MetaData) -> sa.Table:
 def grows_by(table: sa.Table) -> sa.Column[Any]:
     """The column by which a table grows: rows that come later have a higher number in it.
 
-    It is the only column of the primary key, or the one named after a batch, plan or trial, or what
-    the table itself says by ``info={"grows_by": name}``.
+    It is the only column of the primary key, or the one named after a batch, model, plan or trial,
+    or what the table itself says by ``info={"grows_by": name}``.
 
     Raises
     ------
@@ -230,7 +230,8 @@ def _read(connection: Connection, table: sa.Table, low: int | None, high: int | 
     if not _is_numeric(table):
         raw: list[Any] = [sa.column(other.name) for other in table.c]  # as it is stored
         query = sa.select(*raw).select_from(table).where(rows_of)
-        rows = connection.execute(query.order_by(column, *table.primary_key.columns)).all()
+        query = query.order_by(column, *table.primary_key.columns)
+        rows = _rows(connection, query) if is_large(table) else connection.execute(query)
         return _Part(
             [other.name for other in table.c],
             [list(values) for values in zip(*rows, strict=True)] or [[] for _ in table.c],
@@ -251,6 +252,17 @@ def _read(connection: Connection, table: sa.Table, low: int | None, high: int | 
     ]
     columns = [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
     return _sorted(_Part(names, columns), key)
+
+
+def _rows(connection: Connection, query: sa.Select[Any]) -> Iterator[list[Any]]:
+    """The rows of a query, with the SHA-256 of its content in place of whatever is binary."""
+    for row in large_rows(connection, query):
+        yield [
+            {"sha256": hashlib.sha256(value).hexdigest()}
+            if isinstance(value, (bytes, memoryview))
+            else value
+            for value in row
+        ]
 
 
 def _pieces(connection: Connection, table: sa.Table, query: sa.Select[Any]) -> list[Any]:
@@ -373,13 +385,7 @@ def _digest(part: _Part) -> tuple[int, str]:
                 # The sum turns -0 into 0, as SQLite does.
                 digest.update((values[first : first + CHUNK].astype("<f8") + 0.0).tobytes())
         else:
-            plain = [
-                {"sha256": hashlib.sha256(value).hexdigest()}
-                if isinstance(value, (bytes, memoryview))
-                else value
-                for value in values
-            ]
-            digest.update(json.dumps(plain).encode())
+            digest.update(json.dumps(values).encode())
     return part.count, digest.hexdigest()
 
 
@@ -510,13 +516,13 @@ class Checkpoint:
         InvalidInput
             If there is none.
         """
-        found = list(CHECKPOINT.finditer(text))
-        if not found:
+        texts = list(CHECKPOINT.finditer(text))
+        if not texts:
             raise InvalidInput(
                 "there is no checkpoint in what --against names; give a text with its lines: "
                 "softfair/..., a number, and 44 characters that end in ="
             )
-        origin, size, root, named = found[-1].groups()
+        origin, size, root, named = texts[-1].groups()
         each = (one.partition(":") for one in (named or "").replace("\\n", " ").split())
         tables = tuple((name, digits) for name, _, digits in each)
         return cls(origin, int(size), root, tables)

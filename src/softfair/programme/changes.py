@@ -2,7 +2,8 @@
 
 The order in which people are called was drawn with the list (`plans.making.reserve_of`). Who has
 opted out or left since is struck off, and the next in order is called; where capacity fell, the
-last in order are taken off. Who was called is written down when the list is handed out.
+last in order are taken off. What is promised of groups stays kept (`replacing`). Who was called is
+written down when the list is handed out.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from ..errors import InvalidInput
 from .calls import Call, Why, calls_of, write_calls
 from .eligibility import Eligibility, Status, eligibility_of
 from .plans import Plan, place_in_reserve
+from .plans.keeping import NOBODY
+from .promises import NO_PROMISE
+from .replacing import Replacing
 from .snapshot import Snapshot, take_snapshot
 from .store import Connection, Store
 
@@ -51,6 +55,7 @@ class Since:
     places_before: int
     places_now: int
     called: Mapping[int, str] = field(default_factory=dict)  # from the reserve -> why
+    unfilled: int = 0  # places for which nobody in reserve keeps what is promised of groups
 
     def __bool__(self) -> bool:
         return bool(self.struck or self.called) or self.places_before != self.places_now
@@ -60,6 +65,11 @@ class Since:
         parts = [f"{many} {why}" for why, many in Counter(self.struck.values()).items()]
         if self.places_before != self.places_now:
             parts.append(f"capacity went from {self.places_before} to {self.places_now}")
+        if self.unfilled:
+            parts.append(
+                f"{self.unfilled} without a replacement, because whoever is left in reserve would "
+                "break what is promised of groups"
+            )
         return ", ".join(parts)
 
 
@@ -119,21 +129,44 @@ class _Handed:
 
     def due(self) -> list[Call]:
         """Who is to be called, or taken off, so that every place is filled and none is double."""
-        now = {site.name: site.capacity for site in self.eligibility.sites}
         calls: list[Call] = []
-        if set(now) != {site.name for site in self.plan.sites}:
-            return calls  # capacity goes by something else now: the list must be made anew
-        for site in self.plan.sites:
-            order = self.in_order(site.name)
-            # Whom an officer called, or who was called because others were not reached, has no
-            # place of this kind.
-            extra = {i for i, one in self.calls.items() if one.calls and one.why is not Why.PLACE}
-            holding = [i for i in order if i in self and i not in extra]
-            free = now[site.name] - len(holding)
-            calls += [Call(i, True, Why.PLACE) for i in self.waiting(site.name)[: max(free, 0)]]
+        for name, (holding, free) in self.places().items():
+            called = self.replacing.called(holding, self.waiting(name), free)
+            calls += [Call(i, True, Why.PLACE) for i in called]
             untold = [i for i in holding if self.contacted[i] < 0]
-            calls += [Call(i, False, Why.PLACE) for i in untold[::-1][: max(-free, 0)]]
+            taken = self.replacing.taken_off(holding, untold, -free)
+            calls += [Call(i, False, Why.PLACE) for i in taken]
         return calls
+
+    def places(self) -> dict[str, tuple[list[int], int]]:
+        """Who holds a place at each site, the first first, and how many are free; below 0: lost."""
+        now = {site.name: site.capacity for site in self.eligibility.sites}
+        if set(now) != {site.name for site in self.plan.sites}:
+            return {}  # capacity goes by something else now: the list must be made anew
+        # Whom an officer called, or who was called because others were not reached, has no place of
+        # this kind.
+        extra = {i for i, one in self.calls.items() if one.calls and one.why is not Why.PLACE}
+        holding = {
+            name: [i for i in self.in_order(name) if i in self and i not in extra] for name in now
+        }
+        return {name: (some, now[name] - len(some)) for name, some in holding.items()}
+
+    @property
+    def replacing(self) -> Replacing:
+        """What the list keeps of a promise."""
+        kept = self.plan.kept
+        if kept is None:
+            return Replacing(NO_PROMISE, NOBODY)
+        return Replacing(kept.promise, kept.belonging)
+
+    def unfilled(self) -> int:
+        """Free places for which somebody waits, but nobody by whom the promise stays kept."""
+        free = {name: places for name, (_, places) in self.places().items() if places > 0}
+        return sum(min(places, len(self.waiting(name))) for name, places in free.items())
+
+    def counted(self, site: str) -> list[int]:
+        """Who is on the list of a site and was not told as not reached."""
+        return [i for i in self.in_order(site) if i in self and self.contacted[i] != 0]
 
     def since(self) -> Since:
         """What has changed."""
@@ -148,7 +181,9 @@ class _Handed:
             if one.calls and i not in self.drawn and i not in struck
         }
         before = sum(site.capacity for site in self.plan.sites)
-        return Since(struck, before, sum(site.capacity for site in self.eligibility.sites), called)
+        places = sum(site.capacity for site in self.eligibility.sites)
+        unfilled = self.unfilled() if not self.due() else 0
+        return Since(struck, before, places, called, unfilled)
 
 
 def _sentence(plan: Plan, call: Call) -> str:
@@ -245,17 +280,17 @@ def call_reserves(
                     f"{many} on the list were told as not reached and have nobody called for them, "
                     f"and {count} are to be called; say why, such as --reason 'a day more'"
                 )
-        left = sum(map(len, by_site.values()))
-        if count is not None and count > left:
-            raise InvalidInput(
-                f"{count} are to be called, the reserve of round {plan.round} has {left} "
-                "who can be; call fewer, or draw anew with: softfair plan --replan REASON"
-            )
         calls = [
             Call(i, True, why, reason.strip() or None)
             for name, many in wanted.items()
-            for i in by_site[name][:many]
+            for i in handed.replacing.called(handed.counted(name), by_site[name], many)
         ]
+        if count is not None and count > len(calls):
+            kept = ", the promise about groups kept" * handed.replacing.promise.grouped
+            raise InvalidInput(
+                f"{count} are to be called, the reserve of round {plan.round} has {len(calls)} "
+                f"who can be{kept}; call fewer, or draw anew with: softfair plan --replan REASON"
+            )
         write_calls(connection, plan.id, calls, software)
         return _since(connection, plan)
 

@@ -172,12 +172,12 @@ def match_columns(
     InvalidInput
         If a column that was asked for is not there.
     """
-    wanted, found = list(wanted), {}
+    wanted, matched = list(wanted), {}
     own = {folded(heading): heading for heading in headings}
     for ours, theirs in how.columns.items():
         heading = own.get(folded(theirs))
         if heading is not None and ours in wanted:
-            found[ours] = heading
+            matched[ours] = heading
         elif asked.columns.get(ours) == theirs:
             what = (
                 f"no column {theirs!r}" if heading is None else f"nothing called {ours!r} to take"
@@ -186,10 +186,10 @@ def match_columns(
                 f"{where} has {what} (columns: {', '.join(map(repr, headings[:12]))}; "
                 f"known here: {', '.join(wanted)}); mend --map"
             )
-    taken = set(found.values())
+    taken = set(matched.values())
     for ours in wanted:
-        if ours not in found and ours in own and own[ours] not in taken:
-            found[ours] = own[ours]
+        if ours not in matched and ours in own and own[ours] not in taken:
+            matched[ours] = own[ours]
             taken.add(own[ours])
     left_out = {folded(name) for name in (*how.ignore, *how.keep)}
     free = {
@@ -198,10 +198,10 @@ def match_columns(
         if heading not in taken and name not in left_out
     }
     for ours in wanted:
-        if ours not in found and (heading := _guess(ours, free)):
-            found[ours] = free.pop(heading)
-    others = {ours: heading for ours, heading in found.items() if folded(heading) != ours}
-    return {heading: ours for ours, heading in found.items()}, replace(how, columns=others)
+        if ours not in matched and (heading := _guess(ours, free)):
+            matched[ours] = free.pop(heading)
+    others = {ours: heading for ours, heading in matched.items() if folded(heading) != ours}
+    return {heading: ours for ours, heading in matched.items()}, replace(how, columns=others)
 
 
 def _guess(ours: str, free: Mapping[str, str]) -> str | None:

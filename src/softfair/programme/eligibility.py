@@ -180,19 +180,19 @@ class _Cells:
         A part need not be a whole number: with turns between 0 and 1 [sites] that differ from
         round to round every arm has its part on average, and a site never more than its capacity.
         """
-        found = []
+        places = []
         for one, people, turn in zip(
             sites, self.people, np.broadcast_to(turns, len(sites)), strict=True
         ):
             weights = people if people.sum() else np.array(self.shares)
             ends = np.cumsum([0, *weights]) * one.capacity / weights.sum()
             parts = np.diff(np.floor(ends + turn)).astype(np.int64).tolist()
-            found += [
+            places += [
                 Site(f"{one.name} / {arm}" if one.name else str(arm), part, str(arm))
                 for arm, part in zip(self.arms, parts, strict=True)
                 if arm is not Arm.USUAL
             ]
-        return found
+        return places
 
 
 def _statuses(now: Snapshot, at: int, site: Ints, left_alone: NDArray[np.bool_]) -> Ints:
@@ -218,12 +218,13 @@ def _statuses(now: Snapshot, at: int, site: Ints, left_alone: NDArray[np.bool_])
 
 
 def beliefs(now: Snapshot, model: Model, at: int) -> Floats:
-    """Distribution of everybody's state at the start of a round.
+    """Distribution of everybody's context at the start of a round; without memory of their state.
 
     A person seen at the start of the round is in that state. For a person seen earlier, the model
     moves the last state seen forward round by round, with the contacts that are known (an unknown
     one counts as none); if that was more than FORGOTTEN rounds ago, only the last FORGOTTEN moves
-    are made. A person never seen has the average of those who were.
+    are made. A person never seen has the average of those who were. What was before the last state
+    seen is told by `Model.before`.
 
     Parameters
     ----------
@@ -237,17 +238,20 @@ def beliefs(now: Snapshot, model: Model, at: int) -> Floats:
     Returns
     -------
     numpy.ndarray
-        [n, S], rows that sum to 1.
+        [n, C], rows that sum to 1.
     """
-    history, n, S = now.history, now.people.n, model.P.shape[-1]
+    history, n, contexts = now.history, now.people.n, model.contexts
     last, state = history.latest_state(at, n)
     never = last == UNKNOWN
     last[never], state[never] = at + 1, 0
-    belief = np.eye(S)[state]
+    everybody = np.arange(n)
+    belief = np.zeros((n, contexts.C))
+    before = model.before(everybody, state, history.just_before(last))
+    belief[everybody[:, None], np.arange(contexts.B) * contexts.S + state[:, None]] = before
     for r in range(max(int(last.min()), at - FORGOTTEN), at):
         who = np.flatnonzero(last <= r)
         contacted = (history.row(r, n)[1][who] == 1).astype(np.int64)
-        belief[who] = np.einsum("is,ist->it", belief[who], model.P[who, contacted])
-    belief[never] = belief[~never].mean(axis=0) if not never.all() else 1 / S
+        belief[who] = contexts.step(belief[who], model.P[who, contacted], contacted)
+    belief[never] = belief[~never].mean(axis=0) if not never.all() else 1 / contexts.C
     belief /= belief.sum(axis=1, keepdims=True)
     return belief

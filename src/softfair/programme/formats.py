@@ -142,10 +142,10 @@ def _workbook(data: bytes, where: str, sheet: str | None) -> Raw:
         rows: list[list[Any]] = []
         chosen, others = sheet, []
         for name in names if sheet is None else [sheet]:
-            found = book.get_sheet_by_name(name).to_python(skip_empty_area=False)
-            if not rows and any(cell not in ("", None) for row in found for cell in row):
-                chosen, rows = name, found
-            elif sheet is None and found:
+            cells = book.get_sheet_by_name(name).to_python(skip_empty_area=False)
+            if not rows and any(cell not in ("", None) for row in cells for cell in row):
+                chosen, rows = name, cells
+            elif sheet is None and cells:
                 others.append(name)
     except (InvalidInput, KeyboardInterrupt, SystemExit, MemoryError):
         raise

@@ -152,8 +152,8 @@ def _split_absences(table: Table) -> Table:
     ends = []
     for text in distinct:
         for mark in (" to ", " until ", "..", "\u2013", " - "):
-            first, found, last = text.partition(mark)
-            if found:
+            first, mark_there, last = text.partition(mark)
+            if mark_there:
                 break
         else:
             first, last = (text, text) if not _is_span(text) else text.split("-")

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from . import store
-from .settings import Settings, Target
+from .settings import Settings, Target, Tried
 from .store import Connection, Store
 from .tracks import retracted_batches
 
@@ -107,7 +107,7 @@ def settings_history(database: Store) -> list[SettingsChange]:
     """Every change of the settings, from the first to the last."""
     s = store.setting
     with database.reading() as connection:
-        who, before, found = _signatures(connection), Settings(), []
+        who, before, told = _signatures(connection), Settings(), []
         for row in connection.execute(sa.select(s).order_by(s.c.id)):
             after = Settings.from_json(row.content)
             changes = {
@@ -115,13 +115,13 @@ def settings_history(database: Store) -> list[SettingsChange]:
                 for name, (then, now) in after.differences(before).items()
             }
             name = who.get(("setting", row.id), "")
-            found.append(SettingsChange(row.id, row.created, name, changes))
+            told.append(SettingsChange(row.id, row.created, name, changes))
             before = after
-    return found
+    return told
 
 
 def _shown(value: Any) -> Any:
     """A setting as JSON has it."""
-    if isinstance(value, Target):
+    if isinstance(value, (Target, Tried)):
         return str(value)
     return "inf" if value == float("inf") else value

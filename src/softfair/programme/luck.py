@@ -38,6 +38,7 @@ from ..errors import InvalidInput
 __all__ = [
     "QUICKNET",
     "SEED_BITS",
+    "SHORT",
     "TRIAL",
     "Beacon",
     "Chain",
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 SEED_BITS = 128  # of a programme's seed, unless it is given
+SHORT = "none-the-seed-is-short"  # in place of its hash
 TELLING = 64  # a seed of fewer bits can be found from its hash by trying them all
 TRIAL = "softfair trial"  # what the luck of an assignment is told apart by
 LONGEST_TEXT = 1000  # characters of luck
@@ -61,7 +63,7 @@ def seed_hash(seed: int) -> str:
     A seed that is short enough to be found from its hash has none; the text says so.
     """
     if seed.bit_length() <= TELLING:
-        return "none-the-seed-is-short"
+        return SHORT
     return hashlib.sha256(f"softfair seed {seed}".encode()).hexdigest()[:32]
 
 

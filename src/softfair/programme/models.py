@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from dataclasses import asdict, astuple, dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,33 @@ from numpy.typing import NDArray
 
 from .. import estimate
 from ..errors import InvalidInput
+from ..estimate.columns import LEAST_WITH_VALUE, MOST_NUMBERS
 from ..progress import say
 from . import store
+from .bulk import large_rows
+from .settings import NOT_TRIED, Tried, change_settings
 from .snapshot import Snapshot, take_snapshot
 from .store import MANY, Connection, Store, names_of
 from .tracks import PEOPLE_AT_ONCE, History
 
-__all__ = ["Model", "Summary", "fit", "fit_in", "is_intact", "latest_model", "load_model"]
+__all__ = [
+    "Model",
+    "Summary",
+    "averaged",
+    "fit",
+    "fit_in",
+    "is_intact",
+    "latest_model",
+    "load_model",
+    "memory_in",
+]
 
 ARRAYS = ("P", "low", "high", "seen", "bound", "draws")  # of a model, as they are stored
 
+# Bytes of a model's content that are one value of the database: a hundred times as many took
+# PostgreSQL's driver twenty times as long.
+PART = 2**21
+TRIED = 20_000  # people whose histories a memory is tried on, drawn at random from more
 UNIT = 65_535  # of a chance that is stored as a whole number of 16 bits
 
 Floats = NDArray[np.float64]
@@ -68,18 +86,50 @@ class Model:
     created: str
     batch: int  # the last one that it has seen
     summary: Summary
-    P: Floats  # [n, 2, S, S]
-    low: NDArray[np.float32]  # [n, 2, S, S]
-    high: NDArray[np.float32]  # [n, 2, S, S]
-    seen: NDArray[np.int32]  # [n, 2, S] transitions of their own
+    P: Floats  # [n, 2, C, S] by context; without memory that is the state, C = S
+    low: NDArray[np.float32]  # [n, 2, C, S]
+    high: NDArray[np.float32]  # [n, 2, C, S]
+    seen: NDArray[np.int32]  # [n, 2, C] transitions of their own
     bound: NDArray[np.bool_]  # [n] where monotonicity moved the estimate
-    # [L, n, 2, S, S - 1] joint draws of P[..., 1:], in units of 1 / UNIT; early versions drew none.
+    # [L, n, 2, C, S - 1] joint draws of P[..., 1:], in units of 1 / UNIT; early versions drew none.
     draws: NDArray[np.uint16] = field(default_factory=lambda: np.empty((0, 0, 2, 2, 1), np.uint16))
+    memory: estimate.Memory = estimate.Memory.NONE  # what chances go by beside the state
+
+    @property
+    def contexts(self) -> estimate.Contexts:
+        """What chances go by."""
+        return estimate.Contexts(self.P.shape[-1], self.memory)
+
+    def chain(self, who: Ints) -> Floats:
+        """Chances [m, 2, C, C] of some people from context to context."""
+        return self.contexts.chain(self.P[who])
 
     def drawn(self, number: int, who: Ints) -> Floats:
-        """One of the joint draws of P [m, 2, S, S] of some people."""
+        """One of the joint draws of `chain` [m, 2, C, C] of some people."""
         rest = self.draws[number, who] / UNIT
-        return np.concatenate([1 - rest.sum(axis=-1, keepdims=True), rest], axis=-1)
+        rows = np.concatenate([1 - rest.sum(axis=-1, keepdims=True), rest], axis=-1)
+        return self.contexts.chain(rows)
+
+    def before(self, who: Ints, state: Ints, earlier: tuple[Ints, Ints]) -> Floats:
+        """The law [m, B] of what was before the states in which some people were seen.
+
+        Where the state before was not seen, it has the law of somebody long left alone; a contact
+        that is not known counts as none.
+
+        Parameters
+        ----------
+        who, state
+            [m] the number of each, and the state.
+        earlier
+            Their state and contact in the round before [m]; below 0: not known.
+        """
+        contexts = self.contexts
+        if contexts.B == 1:
+            return np.ones((len(who), 1))
+        law = contexts.weights(self.P[who])[np.arange(len(who)), state]
+        left = contexts.before(*earlier)
+        law[left >= 0] = np.eye(contexts.B)[left[left >= 0]]
+        return law
 
     @property
     def unseen(self) -> NDArray[np.bool_]:
@@ -88,7 +138,30 @@ class Model:
         return unseen
 
 
-def fit(database: Store, software: str) -> tuple[Model, bool]:
+def averaged(before: Floats, state: Ints, S: int, value_of: Callable[[Ints], Any]) -> Any:
+    """The mean [m, ...] over contexts of a value, for people seen in a state.
+
+    Parameters
+    ----------
+    before
+        [m, B] the law of what was before the state.
+    state
+        [m] the state.
+    S
+        Number of states.
+    value_of
+        From the contexts of people [m] to their values [m, ...].
+    """
+    if before.shape[1] == 1:
+        return value_of(state)
+    parts = [value_of(b * S + state) for b in range(before.shape[1])]
+    return sum(
+        part * weight.astype(part.dtype).reshape(-1, *[1] * (part.ndim - 1))
+        for part, weight in zip(parts, before.T, strict=True)
+    )
+
+
+def fit(database: Store, software: str, memory: str | None = None) -> tuple[Model, bool]:
     """Estimate everybody's transition probabilities from all that has been imported and recorded.
 
     Parameters
@@ -97,6 +170,9 @@ def fit(database: Store, software: str) -> tuple[Model, bool]:
         The programme.
     software
         Name and version that the model is stamped with.
+    memory
+        What chances go by beside the state from now on, if rounds that are held out are foretold
+        better by it; default: as it was decided before.
 
     Returns
     -------
@@ -106,7 +182,7 @@ def fit(database: Store, software: str) -> tuple[Model, bool]:
     Raises
     ------
     InvalidInput
-        If nothing can be learnt from the history.
+        If nothing can be learnt from the history, or it is too short for the memory.
     """
     with database.writing() as connection:
         now = take_snapshot(connection)
@@ -115,18 +191,26 @@ def fit(database: Store, software: str) -> tuple[Model, bool]:
                 f"nothing can be learnt: {reason}; import a history with: "
                 "softfair import history FILE"
             )
+        if memory is not None:
+            tried = _tried(now, estimate.Memory.given(memory))
+            settings = replace(now.settings, memory=tried)
+            if settings != now.settings:
+                change_settings(connection, settings, software)
+            now = replace(now, settings=settings)
         return fit_in(connection, now, software)
 
 
 def fit_in(connection: Connection, now: Snapshot, software: str) -> tuple[Model, bool]:
     """As `fit`, of a snapshot and within a writing transaction."""
-    columns = _columns(now)
+    names, left_out = _column_names(now)
+    memory = now.settings.memory.goes_by
     asked = json.dumps(
         {
-            "columns": list(columns),
+            "columns": names,
             "monotone": now.settings.monotone,
             "level": now.settings.level,
             "software": software,
+            **({} if memory == "none" else {"memory": memory}),
         },
         sort_keys=True,
     )
@@ -135,33 +219,62 @@ def fit_in(connection: Connection, now: Snapshot, software: str) -> tuple[Model,
     number = connection.execute(same.order_by(m.c.id.desc()).limit(1)).scalar()
     if number is not None:
         return load_model(connection, number), False
-    summary, arrays = _estimate(now, columns)
+    summary, arrays = _estimate(now, _columns(now, names))
+    summary = replace(summary, left_out=[*left_out, *summary.left_out])
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     content, created = buffer.getbuffer(), store.now()  # not copied: hundreds of bytes a person
+    parts = [content[first : first + PART] for first in range(0, len(content), PART)]
     row = m.insert().values(
         created=created,
         software=software,
         batch=now.batch,
         settings=asked,
         summary=json.dumps(asdict(summary)),
-        digest=_digest(content, asked),
-        content=content,
+        digest=_digest(parts, asked),
+        content=parts[0],
     )
     key = connection.execute(row).inserted_primary_key
     assert key is not None
-    store.sign(connection, m, int(key[0]))
-    return Model(int(key[0]), created, now.batch, summary, **arrays), True
+    number = int(key[0])
+    for place, part in enumerate(parts[1:], 1):
+        rest = store.model_part.insert().values(model=number, number=place, content=part)
+        connection.execute(rest)
+    store.sign(connection, m, number)
+    return Model(
+        number, created, now.batch, summary, **arrays, memory=estimate.Memory(memory)
+    ), True
 
 
-def _columns(now: Snapshot) -> dict[str, NDArray[Any]]:
-    """What is known of people that estimates go by: numbers or texts [n], by name."""
+def _column_names(now: Snapshot) -> tuple[list[str], list[str]]:
+    """The columns that estimates go by, and why others do not count.
+
+    More than can be weighed against each other are not even read: a file may have thousands.
+    """
     people, shrink = now.people, now.settings.shrink
+    if shrink is not None:
+        return [shrink], []
+    names = sorted(set(people.columns()) - set(now.settings.protected))
+    if len(names) <= MOST_NUMBERS:
+        return names, []
+    known = people.known_by()
+    usual = [name for name in names if known[name] >= LEAST_WITH_VALUE]
+    few = len(names) - len(usual)
+    left_out = [f"{few:,} columns are not used: fewer than {LEAST_WITH_VALUE} people have a value"]
+    if len(usual) <= MOST_NUMBERS:
+        return usual, left_out
+    return [], [
+        f"no column is used: there are {len(usual):,}, and at most {MOST_NUMBERS} can be weighed "
+        "against each other; leave columns out at import"
+    ]
+
+
+def _columns(now: Snapshot, names: list[str]) -> dict[str, NDArray[Any]]:
+    """Some of what is known of people: numbers or texts [n], by name."""
     columns: dict[str, NDArray[Any]] = {}
-    open_ = sorted(set(people.columns()) - set(now.settings.protected))
-    for name in open_ if shrink is None else [shrink]:
-        values, code = people.group(name)
-        numbers = people.numbers(name)
+    for name in names:
+        values, code = now.people.group(name)
+        numbers = now.people.numbers(name)
         columns[name] = np.array(values, dtype=object)[code] if numbers is None else numbers
     return columns
 
@@ -171,13 +284,17 @@ def _estimate(now: Snapshot, columns: dict[str, NDArray[Any]]) -> tuple[Summary,
     settings, people, history = now.settings, now.people, now.history
     if history.entries > MANY:
         say(f"estimating for {people.n:,} people ...")
-    # People in the order of their names: the order of a file has no effect on any digit.
-    order = np.array(sorted(range(people.n), key=people.names.__getitem__), dtype=np.int64)
+    order = _in_order(now)
     rank = np.empty_like(order)
     rank[order] = np.arange(people.n)
     parts = [order[i : i + PEOPLE_AT_ONCE] for i in range(0, people.n, PEOPLE_AT_ONCE)]
     read = estimate.Histories.joined(
-        [estimate.read_histories(*history.rows(who), len(who), settings.S) for who in parts]
+        [
+            estimate.read_histories(
+                *history.rows(who), len(who), settings.S, settings.memory.goes_by
+            )
+            for who in parts
+        ]
     )
     made = estimate.estimate(
         read,
@@ -218,23 +335,53 @@ def _estimate(now: Snapshot, columns: dict[str, NDArray[Any]]) -> tuple[Summary,
     }
 
 
+def _tried(now: Snapshot, memory: estimate.Memory) -> Tried:
+    """A memory, tried on the last rounds of the history, which are held out."""
+    if memory is estimate.Memory.NONE:
+        return NOT_TRIED
+    order, columns = _in_order(now), _columns(now, _column_names(now)[0])
+    if len(order) > TRIED:
+        order = order[np.sort(np.random.default_rng(0).choice(len(order), TRIED, replace=False))]
+    known = {name: values[order] for name, values in columns.items()}
+    rows = now.history.rows(order)
+    gain = estimate.foresight_of(*rows, len(order), now.settings.S, memory, known)
+    span = gain.first, int(now.history.rounds[-1])
+    return Tried(str(memory), gain.better, astuple(gain.gain), gain.moves, span)
+
+
+def _in_order(now: Snapshot) -> Ints:
+    """Everybody in the order of their names: the order of a file has no effect on any digit."""
+    people = now.people
+    return np.array(sorted(range(people.n), key=people.names.__getitem__), dtype=np.int64)
+
+
 def _span(history: History) -> list[int]:
     rounds = history.rounds
     return [int(rounds[0]), int(rounds[-1])] if len(rounds) else []
 
 
-def _digest(content: bytes | memoryview, asked: str) -> str:
-    digest = hashlib.sha256(content)
+def _digest(content: Iterable[bytes | memoryview], asked: str) -> str:
+    digest = hashlib.sha256()
+    for part in content:
+        digest.update(part)
     digest.update(asked.encode())
     return digest.hexdigest()
+
+
+def _parts(connection: Connection, number: int) -> Iterator[bytes]:
+    """The content of a model, part by part."""
+    m, p = store.model, store.model_part
+    first = sa.select(m.c.content).where(m.c.id == number)
+    rest = sa.select(p.c.content).where(p.c.model == number).order_by(p.c.number)
+    for query in (first, rest):
+        yield from large_rows(connection, query).scalars()
 
 
 def is_intact(connection: Connection, number: int) -> bool:
     """Whether a model is there, with the content and settings that its digest was made of."""
     m = store.model
-    query = sa.select(m.c.content, m.c.settings, m.c.digest).where(m.c.id == number)
-    row = connection.execute(query).first()
-    return row is not None and _digest(row.content, row.settings) == row.digest
+    row = connection.execute(sa.select(m.c.settings, m.c.digest).where(m.c.id == number)).first()
+    return row is not None and _digest(_parts(connection, number), row.settings) == row.digest
 
 
 def latest_model(database: Store) -> tuple[Model, list[str]]:
@@ -254,7 +401,18 @@ def latest_model(database: Store) -> tuple[Model, list[str]]:
 
 def load_model(connection: Connection, number: int) -> Model:
     """The model with a number."""
-    row = connection.execute(sa.select(store.model).where(store.model.c.id == number)).one()
-    with np.load(io.BytesIO(row.content)) as stored:
+    m = store.model
+    columns = (m.c.id, m.c.created, m.c.batch, m.c.summary, m.c.settings)
+    row = connection.execute(sa.select(*columns).where(m.c.id == number)).one()
+    content = io.BytesIO()
+    content.writelines(_parts(connection, number))
+    content.seek(0)
+    with np.load(content) as stored:
         arrays = {name: stored[name] for name in ARRAYS if name in stored}
-    return Model(row.id, row.created, row.batch, Summary.from_json(row.summary), **arrays)
+    summary, memory = Summary.from_json(row.summary), memory_in(row.settings)
+    return Model(row.id, row.created, row.batch, summary, **arrays, memory=memory)
+
+
+def memory_in(settings: str) -> estimate.Memory:
+    """What chances go by beside the state, from what a model was asked for."""
+    return estimate.Memory(json.loads(settings).get("memory", "none"))

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cohort import Cohort
+from ..cohort import Cohort, as_given
 from ..errors import Infeasible, NotConverged
 from ..estimate import Interval
 from ..kernels.threads import map_parts
@@ -312,11 +312,11 @@ class SiteCohort:
         given = (self.cohort, self.k, self.horizon, 1.0)
         W, floor, _, shares = self.keeping
         if shares is not None and 0 < self.k < self.cohort.n:
-            shared = solve_shared(*given, c, *shares, floor)
+            shared = solve_shared(*given, c, *shares, floor, W, self.left)
             return Solved(shared, np.zeros(self.cohort.n), 0.0)
         if self.promised:
-            found = solve_promised(*given, c, W, floor, self.left if W else None)
-            return Solved(found, np.zeros(self.cohort.n), 0.0)
+            solution = solve_promised(*given, c, W, floor, self.left if W else None)
+            return Solved(solution, np.zeros(self.cohort.n), 0.0)
         if evenness.is_softfair or not self.leaves_a_choice or c == 0:  # or chances are equal
             return Solved(solve_priced(*given, c), np.zeros(self.cohort.n), 0.0)
         fitted = evenness.policy(c).fit(*given)
@@ -331,9 +331,9 @@ class SiteCohort:
         given = (self.cohort, self.k, self.horizon, 1.0, c, mu)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConverged)  # the outlook has the residual
-            found = solve_evenhanded(*given, tolerance=ROUGH, near=near)
-        assert isinstance(found.values, PriceValues | BonusValues)
-        solved = Solved(found.values, found.bonus, mu)
+            solution = solve_evenhanded(*given, tolerance=ROUGH, near=near)
+        assert isinstance(solution.values, PriceValues | BonusValues)
+        solved = Solved(solution.values, solution.bonus, mu)
         self._solved = (c, Evenness("mu", mu)), solved
         return solved
 
@@ -609,19 +609,19 @@ def choose_c(cohorts: Sequence[SiteCohort], settings: Settings, people: People) 
     prospects = Prospects(cohorts, people, column, settings.evenness)
     cost = _cost_of_sites(cohorts, people, prospects.most_effective_gained)
     if target is None:
-        found = replace(prospects.at(settings.c), sites_cost=cost)
+        chosen = replace(prospects.at(settings.c), sites_cost=cost)
     else:
-        found = replace(
+        chosen = replace(
             _found(prospects, target, settings.c),
             target=target,
             most_effective_gained=prospects.most_effective_gained,
             sites_cost=cost,
         )
     if not any(cohort.promised for cohort in cohorts):
-        return found
-    free = Prospects([cohort.freely for cohort in cohorts], people).at(found.c).gained
-    cost = max(0.0, 1 - found.gained / free) if free > 0 else None
-    return replace(found, promise=settings.promise, promise_cost=cost)
+        return chosen
+    free = Prospects([cohort.freely for cohort in cohorts], people).at(chosen.c).gained
+    cost = max(0.0, 1 - chosen.gained / free) if free > 0 else None
+    return replace(chosen, promise=settings.promise, promise_cost=cost)
 
 
 def _cost_of_sites(cohorts: Sequence[SiteCohort], people: People, gained: float) -> float | None:
@@ -633,6 +633,7 @@ def _cost_of_sites(cohorts: Sequence[SiteCohort], people: People, gained: float)
         return None
     everybody = Cohort(
         np.concatenate([one.cohort.P for one in cohorts]),
+        reward=as_given(cohorts[0].cohort.reward_rows),
         start=np.concatenate([one.cohort.start for one in cohorts]),
     )
     who = np.concatenate([one.who for one in cohorts])
@@ -708,6 +709,8 @@ def _nearest(target: Target, outlook: Outlook) -> str:
     if target.goal == "wait":
         return str(replace(target, value=math.ceil(figure * 100) / 100))
     value = math.floor(figure * 1000) / 1000
-    if value == 0:
+    if value <= 0 and target.goal == "benefit":
+        return "none: such plans gain nothing"
+    if value <= 0:
         return f"none: some {target.column} would hardly ever be contacted"
     return str(replace(target, value=value))

@@ -69,13 +69,13 @@ class Share:
         >>> Share.parse("share region=north>=30%")
         Share(column='region', value='north', sign='>=', number=0.3, whole=False)
         """
-        found = SHARE.fullmatch(text)
-        if found is None:
+        given = SHARE.fullmatch(text)
+        if given is None:
             raise ValueError
-        number = found["number"].strip()
+        number = given["number"].strip()
         share = number.endswith("%")
         value = float(number.removesuffix("%")) / (100 if share else 1)
-        return cls(found["column"].strip(), found["value"].strip(), found["sign"], value, not share)
+        return cls(given["column"].strip(), given["value"].strip(), given["sign"], value, not share)
 
     def bounds(self, k: int) -> tuple[int, int]:
         """At least and at most so many of k places.
@@ -153,11 +153,10 @@ class Promise:
             )
         if self.since and (not self.wait or self.since < 0):
             raise InvalidInput(f"the promise counts from round {self.since}; {SAY}")
-        if self.wait and self.grouped:
+        if self.wait and self.one:
             raise InvalidInput(
-                "a wait cannot be promised beside shares of groups: deadlines could need more "
-                "places than a group may have; promise the shares without a wait, or give each "
-                "group a capacity of its own, such as --by region --capacity north=10,south=20"
+                f"a wait cannot be promised beside at most one of each {self.one}: the deadlines "
+                f"of several of one {self.one} could fall on one list; promise one of the two"
             )
 
     @classmethod
@@ -178,10 +177,10 @@ class Promise:
                 if part.startswith("share "):
                     shares.append(Share.parse(part))
                     continue
-                found = _part(part)
-                if fields.keys() & found.keys():
+                given = _part(part)
+                if fields.keys() & given.keys():
                     raise ValueError
-                fields |= found
+                fields |= given
             except InvalidInput:
                 raise
             except (ValueError, OverflowError):

@@ -186,6 +186,47 @@ SOFTFAIR = Evenness()
 
 
 @dataclass(frozen=True)
+class Tried:
+    """A longer memory that was asked for, and what came of it on rounds that were held out."""
+
+    asked: str = "none"  # see `estimate.Memory`
+    used: bool = False  # whether chances go by it
+    # Mean log of the chance given to what came, more than without it, and its 95 % interval.
+    gain: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    moves: int = 0  # that were held out
+    rounds: tuple[int, int] = (0, 0)  # the first and the last of them
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Tried:
+        """As it was stored."""
+        pairs = {name: tuple(stored[name]) for name in ("gain", "rounds") if name in stored}
+        return cls(**{**stored, **pairs})
+
+    @property
+    def goes_by(self) -> str:
+        """What chances go by beside the state."""
+        return self.asked if self.used else "none"
+
+    def __str__(self) -> str:
+        if self.asked == "none":
+            return "plans go by the state alone"
+        what = REMEMBERED[self.asked]
+        value, low, high = (f"{100 * math.expm1(one):+.2g} %" for one in self.gain)
+        shown = (
+            f"in {self.moves:,} moves of rounds {self.rounds[0]} to {self.rounds[1]}, held out, "
+            f"it changes the chance given to what came by {value} on average (95 % interval {low} "
+            f"to {high})"
+        )
+        if self.used:
+            return f"plans go by {what} too, which helps to foretell: {shown}"
+        return f"plans go by the state alone; that {what} helps to foretell cannot be told: {shown}"
+
+
+NOT_TRIED = Tried()
+REMEMBERED = {"2": "the state before the last", "contact": "a contact in the round before"}
+
+
+@dataclass(frozen=True)
 class Settings:
     """All settings of a programme; every one has a default.
 
@@ -216,6 +257,7 @@ class Settings:
     shrink: str | None = None
     protected: tuple[str, ...] = ()  # columns that estimates do not go by
     monotone: bool = False  # contact does not harm, the good state persists
+    memory: Tried = NOT_TRIED  # what chances may go by beside the state
     level: float = 0.9  # of intervals
     seed: int = 0  # from which the luck of every draw follows; random in a new programme
 
@@ -304,6 +346,11 @@ class Settings:
                 f"the states are {', '.join(self.states)}; "
                 "give at least two different names, from worst to best"
             )
+        if self.monotone and self.memory.used:
+            raise InvalidInput(
+                f"monotone is about chances that go by the state alone, and the memory is "
+                f"{self.memory.asked}; say softfair init --free, or softfair fit --memory none"
+            )
         if self.monotone and len(self.states) != 2:
             raise InvalidInput(
                 f"monotone is for two states, the programme has {len(self.states)}; leave it out"
@@ -344,7 +391,10 @@ class Settings:
 
     def to_json(self) -> str:
         """As they are stored; infinite c is the text "inf"."""
-        return json.dumps({**asdict(self), "c": c_to_json(self.c)}, sort_keys=True)
+        told = {**asdict(self), "c": c_to_json(self.c)}
+        if self.memory == NOT_TRIED:
+            del told["memory"]
+        return json.dumps(told, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Settings:
@@ -356,6 +406,7 @@ class Settings:
         stored["target"] = stored["target"] and Target(**stored["target"])
         stored["evenness"] = Evenness(**stored.get("evenness", {}))
         stored["promise"] = Promise.from_json(stored.get("promise", {}))
+        stored["memory"] = Tried.from_json(stored.get("memory", {}))
         exceptions = stored.get("exceptions", {})
         stored["exceptions"] = {int(at): k for at, k in exceptions.items()}
         return cls(**stored)

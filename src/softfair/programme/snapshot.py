@@ -79,18 +79,34 @@ class People:
         return np.union1d(np.flatnonzero((self.opted_out == 1) | left), self.unnamed)
 
     @cached_property
+    def _texts(self) -> dict[str, int]:
+        """The distinct texts of groups, with their number."""
+        return {text: i for i, text in enumerate(dict.fromkeys(self.groups))}
+
+    @cached_property
+    def _kind(self) -> Ints:
+        """Which of the distinct texts of groups each person has [n]."""
+        return np.array([self._texts[text] for text in self.groups], dtype=np.int64)
+
+    @cached_property
     def _coded(self) -> dict[str, tuple[list[str], Ints]]:
-        """For each group column its values, "" first, and which of them each person has [n]."""
-        texts = {text: i for i, text in enumerate(dict.fromkeys(self.groups))}
+        """For each group column its values, "" first, and which of them each distinct text has.
+
+        There may be many thousands of columns, so that nothing is kept for each person of each.
+        """
         values: dict[str, dict[str, int]] = {}
         codes: dict[str, Ints] = {}
-        for i, text in enumerate(texts):
+        for text, i in self._texts.items():
             for name, value in json.loads(text).items():
                 if name not in codes:
-                    values[name], codes[name] = {"": 0}, np.zeros(len(texts), np.int64)
+                    values[name], codes[name] = {"": 0}, np.zeros(len(self._texts), np.int64)
                 codes[name][i] = values[name].setdefault(value, len(values[name]))
-        of_person = np.array([texts[text] for text in self.groups], dtype=np.int64)
-        return {name: (list(values[name]), codes[name][of_person]) for name in codes}
+        return {name: (list(values[name]), codes[name]) for name in codes}
+
+    def known_by(self) -> dict[str, int]:
+        """How many people have a value in each group column."""
+        people = np.bincount(self._kind)
+        return {name: int(people[code != 0].sum()) for name, (_, code) in self._coded.items()}
 
     def columns(self) -> list[str]:
         """Names of the group columns, in the order they came."""
@@ -123,7 +139,7 @@ class People:
         order = sorted(used, key=lambda i: known_values[i])
         place = np.empty(len(known_values), np.int64)
         place[order] = np.arange(len(order))
-        return [known_values[i] for i in order], place[code]
+        return [known_values[i] for i in order], place[code][self._kind]
 
     def numbers(self, column: str) -> Floats | None:
         """A column as numbers [n], nan where it is not known; None: it is one of groups.

@@ -88,6 +88,7 @@ __all__ = [
     "link",
     "meta",
     "model",
+    "model_part",
     "names_of",
     "now",
     "observation",
@@ -108,7 +109,7 @@ __all__ = [
 
 Connection = sa.Connection
 
-VERSION = 8  # of the schema below
+VERSION = 9  # of the schema below
 DEFAULT = "softfair.db"
 MANY = 1_000_000  # from this many rows on, work takes seconds and is announced
 PATIENCE = 600_000  # milliseconds that a writer waits for the one before
@@ -237,7 +238,16 @@ model = sa.Table(
     sa.Column("settings", sa.Text, nullable=False),  # JSON: what it was asked for
     sa.Column("summary", sa.Text, nullable=False),  # JSON: what was learnt
     sa.Column("digest", sa.Text, nullable=False),
-    sa.Column("content", sa.LargeBinary, nullable=False),  # arrays, NumPy's npz
+    sa.Column("content", sa.LargeBinary, nullable=False),  # arrays, NumPy's npz: the first part
+)
+# The other parts of a model's content: neither database takes a value of a gigabyte, and a driver
+# copies a value several times on its way.
+model_part = sa.Table(
+    "model_part",
+    tables,
+    sa.Column("model", whole, primary_key=True, autoincrement=False),
+    sa.Column("number", whole, primary_key=True, autoincrement=False),  # 1, 2, ...
+    sa.Column("content", sa.LargeBinary, nullable=False),
 )
 plan = sa.Table(
     "plan",
@@ -375,7 +385,7 @@ link = chain.link_table(tables)
 # Version 1 had no reservations; version 2 had no bonuses, files' names, retractions, absences,
 # details, values, signatures, luck of persons, commitments and log; version 3 had neither reserves
 # nor accounts; version 4 had no trials; version 5 had no attempts to sign in; version 6 had no
-# tracks; version 7 had no index of those who are on a list.
+# tracks; version 7 had no index of those who are on a list; version 8 had models of one part.
 MIGRATIONS: dict[int, Sequence[str | sa.Table | sa.Index]] = {
     1: ("ALTER TABLE person_fact ADD COLUMN reserved INTEGER",),
     2: (
@@ -401,6 +411,7 @@ MIGRATIONS: dict[int, Sequence[str | sa.Table | sa.Index]] = {
     5: (attempt,),
     6: (track,),
     7: (listed_rows,),
+    8: (model_part,),
 }
 
 
@@ -664,6 +675,7 @@ ADDRESS = "give a file, or postgresql+psycopg://user@host/name (the password fro
 
 def _refuse_odd_address(url: str) -> None:
     """Raise for what looks like the address of a server and is none, without repeating it."""
+    url = url.removeprefix("sqlite:///")  # of a file, whose name is looked at as any other
     if "://" in url:
         if url.partition("://")[2].partition("?")[0].count("@") > 1:
             raise StoreError(

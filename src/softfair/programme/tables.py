@@ -32,12 +32,14 @@ from .plans import Plan, explain
 __all__ = [
     "FORMULA",
     "PIECE",
+    "Columns",
     "Pieces",
     "audit_columns",
+    "json_list",
+    "json_object",
     "model_table",
     "plan_table",
     "table_bytes",
-    "write_json",
     "write_table",
 ]
 
@@ -67,15 +69,20 @@ class Pieces:
         """A table that is at hand as a whole; where numbers and text are mixed it is of text."""
         kinds: dict[str, type] = {}
         for name, values in columns.items():
-            found = {type(value) for value in values if value is not None} or {type(None)}
-            mixed = float if found == {int, float} else str
-            kinds[name] = found.pop() if len(found) == 1 else mixed
+            types = {type(value) for value in values if value is not None} or {type(None)}
+            mixed = float if types == {int, float} else str
+            kinds[name] = types.pop() if len(types) == 1 else mixed
         return cls(kinds, [columns])
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Its rows, in their order."""
         for columns in self.each:
             yield from zip(*columns.values(), strict=True)
+
+    def without(self, *names: str) -> Pieces:
+        """The table without some of its columns."""
+        kept = {name: kind for name, kind in self.kinds.items() if name not in names}
+        return Pieces(kept, ({name: each[name] for name in kept} for each in self.each))
 
     def whole(self) -> dict[str, list[Any]]:
         """Name -> all values: of a table that is known to be small."""
@@ -172,19 +179,23 @@ def model_table(model: Model, names: list[str]) -> Pieces:
     -------
     Pieces
         With two states ``p10`` is the chance of the good state next when contacted (1) in state 0,
-        with the ends of its interval; with more, ``p_1_0_2`` is that of state 2.
+        with the ends of its interval; with more, ``p_1_0_2`` is that of state 2. With memory,
+        ``p10_before1`` is that after state 1, or after a contact.
     """
-    people, _, S, _ = model.P.shape
+    people, _, C, S = model.P.shape
     kinds: dict[str, type] = {"id": str, "source": str, "moved_to_be_monotone": bool}
     parts: dict[str, NDArray[Any]] = {"": model.P, "_low": model.low, "_high": model.high}
     numbers: dict[str, NDArray[Any]] = {}  # name of a column -> [n]
     for a in (0, 1):
-        for s in range(S):
-            numbers[f"seen{a}{s}"], kinds[f"seen{a}{s}"] = model.seen[:, a, s], int
+        for c in range(C):
+            b, s = divmod(c, S)
+            after = f"_before{b}" if C > S else ""
+            seen = f"seen{a}{s}{after}"
+            numbers[seen], kinds[seen] = model.seen[:, a, c], int
             for t in range(1, S):
-                name = f"p{a}{s}" if S == 2 else f"p_{a}_{s}_{t}"
+                name = (f"p{a}{s}" if S == 2 else f"p_{a}_{s}_{t}") + after
                 for part, values in parts.items():
-                    numbers[name + part], kinds[name + part] = values[:, a, s, t], float
+                    numbers[name + part], kinds[name + part] = values[:, a, c, t], float
     unseen = model.unseen
 
     def piece(rows: NDArray[np.int64]) -> Columns:
@@ -198,7 +209,7 @@ def model_table(model: Model, names: list[str]) -> Pieces:
     return Pieces(kinds, (piece(some) for some in _cut(np.arange(people))))
 
 
-def audit_columns(found: Mapping[str, Any]) -> dict[str, list[Any]]:
+def audit_columns(figures: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The figures of an audit as two columns: the path to each, and its value."""
     rows: list[tuple[str, Any]] = []
 
@@ -212,7 +223,7 @@ def audit_columns(found: Mapping[str, Any]) -> dict[str, list[Any]]:
         else:
             rows.append((path, value))
 
-    walk("", found)
+    walk("", figures)
     return {"figure": [path for path, _ in rows], "value": [value for _, value in rows]}
 
 
@@ -247,8 +258,8 @@ def table_bytes(columns: Columns, name: str) -> bytes:
     return buffer.getvalue()
 
 
-def write_json(header: Mapping[str, Any], name: str, table: Pieces, file: TextIO) -> None:
-    """Write an object in JSON whose last member is a table, row by row.
+def json_object(header: Mapping[str, Any], name: str, table: Pieces) -> Iterator[str]:
+    """An object in JSON whose last member is a table, in parts to be written one after another.
 
     Parameters
     ----------
@@ -258,13 +269,39 @@ def write_json(header: Mapping[str, Any], name: str, table: Pieces, file: TextIO
         Of the table.
     table
         Its rows are objects with the names of its columns.
-    file
-        Where.
+
+    Yields
+    ------
+    str
+        A part, of one row at most.
     """
-    file.write(json.dumps(header, indent=1).removesuffix("\n}"))
-    file.write(f",\n {json.dumps(name)}: ")
-    _json(table, file, "\n ")
-    file.write("\n}")
+    yield json.dumps(header, indent=1).removesuffix("\n}")
+    yield f",\n {json.dumps(name)}: "
+    yield from json_list(table, "\n ")
+    yield "\n}"
+
+
+def json_list(table: Pieces, end: str = "\n") -> Iterator[str]:
+    """As `json.dumps` with indent=1 writes a list of rows, each of whose lines ends in ``end``.
+
+    Parameters
+    ----------
+    table
+        Its rows are objects with the names of its columns.
+    end
+        What every line ends in.
+
+    Yields
+    ------
+    str
+        A part, of one row at most.
+    """
+    before = "["
+    for row in table.rows():
+        text = json.dumps(dict(zip(table.kinds, row, strict=True)), indent=1)
+        yield before + f"\n{text}".replace("\n", f"{end} ")  # texts have no line ends inside
+        before = ","
+    yield "[]" if before == "[" else f"{end}]"
 
 
 def _writer(name: str) -> Callable[[Pieces, BinaryIO], None]:
@@ -295,14 +332,8 @@ def _csv(table: Pieces, file: TextIO) -> None:
         writer.writerow([_harmless(value) for value in row])
 
 
-def _json(table: Pieces, file: TextIO, end: str = "\n") -> None:
-    """As `json.dumps` with indent=1 writes a list of rows, each of whose lines ends in ``end``."""
-    before = "["
-    for row in table.rows():
-        text = json.dumps(dict(zip(table.kinds, row, strict=True)), indent=1)
-        file.write(before + f"\n{text}".replace("\n", f"{end} "))  # texts have no line ends inside
-        before = ","
-    file.write("[]" if before == "[" else f"{end}]")
+def _json(table: Pieces, file: TextIO) -> None:
+    file.writelines(json_list(table))
 
 
 def _workbook(table: Pieces, file: BinaryIO) -> None:

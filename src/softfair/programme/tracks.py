@@ -169,6 +169,15 @@ class History:
                 when[seen], state[seen] = r, row[seen]
         return when, state
 
+    def just_before(self, rounds: Ints) -> tuple[Ints, Ints]:
+        """State and contact of each of n people in the round before one of their own [n]."""
+        state, contacted = np.full((2, len(rounds)), UNKNOWN, np.int64)
+        for r in np.unique(rounds).tolist():
+            here = rounds == r
+            then = self.of(r - 1, len(rounds))
+            state[here], contacted[here] = then[0][here], then[1][here]
+        return state, contacted
+
     def last_contact(self, at: int, n: int) -> Ints:
         """The last round up to ``at`` in which each of n people was contacted; UNKNOWN: none."""
         when = np.full(n, UNKNOWN, np.int64)

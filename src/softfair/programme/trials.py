@@ -411,14 +411,16 @@ def _power(
     X, _ = _known(now, start, units, balance)
     seen = np.flatnonzero(weight > 0)
     rng, pairs = np.random.default_rng(0), pairs_of(arms)
-    level, found, numbers = 1 - (1 - LEVEL) / len(pairs), [], []
+    level, smallest, numbers = 1 - (1 - LEVEL) / len(pairs), [], []
     labels = np.repeat(np.arange(len(arms)), counts)
     for _ in track(range(REPEATS), "power"):
         arm = rng.permutation(labels)[seen]
         means = Means.of(y[seen], X[seen], arm, len(arms), weight[seen])
         numbers.append(means.numbers)
-        found.append([means.contrast(*pair).detectable(LIKELY, level) for pair in pairs])
-    effects = np.nanmean(found, axis=0) if np.isfinite(found).any() else np.full(len(pairs), np.nan)
+        smallest.append([means.contrast(*pair).detectable(LIKELY, level) for pair in pairs])
+    effects = (
+        np.nanmean(smallest, axis=0) if np.isfinite(smallest).any() else np.full(len(pairs), np.nan)
+    )
     if not np.isfinite(effects).all():
         raise InvalidInput(
             f"{int(weight.sum())} people were seen in the last rounds of the history, too few to "

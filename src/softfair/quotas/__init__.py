@@ -209,9 +209,9 @@ def _problem(log_weights: ArrayLike, k: int, quotas: Sequence[Quota]) -> tuple[H
             if not _weights_of_totals(tree).any():
                 raise Infeasible("no vector of counts keeps the bounds of all sets that cross")
     except Infeasible as error:
-        found = ", ".join(str(one) for one in relaxed(len(z), k, quotas))
+        nearest = ", ".join(str(one) for one in relaxed(len(z), k, quotas))
         raise Infeasible(
-            f"no {k} of {len(z)} arms keep all bounds; the smallest relaxation: {found}"
+            f"no {k} of {len(z)} arms keep all bounds; the smallest relaxation: {nearest}"
         ) from error
     return houses, tree
 

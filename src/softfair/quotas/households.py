@@ -60,9 +60,9 @@ class Households:
         number = np.cumsum(stays) - 1
         gone = {int(arms[0]) for arms in merged}
         left = [node for node in small if int(node.arms[0]) not in gone]
-        found = [_within(node, stays, number) for node in (root, *large, *left)]
+        within = [_within(node, stays, number) for node in (root, *large, *left)]
         place = number[[arms[0] for arms in merged]]
-        return cls(whole[kept], found, merged, place, kept, z)
+        return cls(whole[kept], within, merged, place, kept, z)
 
     def shared(self, chance: Floats) -> Floats:
         """Everybody's chance [n], from that of the arms that remain."""

@@ -95,19 +95,19 @@ def relaxed(n: int, k: int, quotas: Sequence[Quota]) -> list[Relaxed]:
         rows.append(np.concatenate([inside, np.zeros(2 * G)])[None])
         low.append(-np.inf)
         high.append(float(houses[of]))
-    found = milp(
+    optimum = milp(
         np.concatenate([np.zeros(len(columns)), np.ones(2 * G)]),
         integrality=np.ones(len(columns) + 2 * G),
         bounds=Bounds(0, np.concatenate([most, np.full(2 * G, n + k)])),
         constraints=LinearConstraint(np.vstack(rows), low, high),
     )
-    if found.x is None:
+    if optimum.x is None:
         most_drawn = int(free.sum()) + len(single)
         raise Infeasible(
             f"{k} arms cannot be drawn with at most one of each of {len(single)} sets: "
             f"draw {most_drawn} or fewer"
         )
-    short = np.rint(found.x[len(columns) :]).astype(int)
+    short = np.rint(optimum.x[len(columns) :]).astype(int)
     out = []
     for g, (j, quota) in enumerate(wide):
         name = quota.name or f"set {j}"

@@ -243,12 +243,12 @@ def _crossing(beside: Sequence[Node], n: int, k: int) -> Crossing:
         if least > most:
             raise Infeasible(f"{node.name}: it should have at least {least} and at most {most}")
         bounds[key] = member, least, most
-    found = list(bounds.values())
+    distinct = list(bounds.values())
     return Crossing(
-        np.array([member for member, _, _ in found], bool).reshape(len(found), n),
-        np.array([low for _, low, _ in found], np.int64),
-        np.array([high for _, _, high in found], np.int64),
-        np.zeros(len(found)),
+        np.array([member for member, _, _ in distinct], bool).reshape(len(distinct), n),
+        np.array([low for _, low, _ in distinct], np.int64),
+        np.array([high for _, _, high in distinct], np.int64),
+        np.zeros(len(distinct)),
     )
 
 
@@ -279,12 +279,12 @@ def _bundle(children: list[Node]) -> Node:
 
 def branches(root: Node) -> list[Node]:
     """All nodes, each after those below it; the last child's branch stands last."""
-    found, waiting = [], [root]
+    nodes, waiting = [], [root]
     while waiting:
         node = waiting.pop()
-        found.append(node)
+        nodes.append(node)
         waiting += node.children
-    return found[::-1]
+    return nodes[::-1]
 
 
 def _reach(node: Node) -> None:

@@ -131,8 +131,8 @@ class Bonuses:
     def _budgets_at(self, theta: Floats) -> Floats:
         """Expected active arms and their response [2, open], over k, at theta [open]."""
         steps = self.problem.steps
-        found: Floats = self.sweep(self.every(theta))[:, :-1][:, steps.open] / steps.k[steps.open]
-        return found
+        budgets: Floats = self.sweep(self.every(theta))[:, :-1][:, steps.open] / steps.k[steps.open]
+        return budgets
 
     def hard_value(self, price: Floats) -> float:
         """Expected value of all arms alone, each free to buy help at prices [T] less its bonus."""

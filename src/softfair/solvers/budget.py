@@ -130,13 +130,13 @@ class Steps:
 
         The gain of an arm may have a bonus between ``low`` and ``high`` beside it.
         """
-        found = np.where(
+        prices = np.where(
             self.k > 0,
             ALWAYS + c * (low - self.farthest),
             NEVER + c * (high + self.farthest),
         )
-        found[self.open] = theta
-        return found
+        prices[self.open] = theta
+        return prices
 
 
 @dataclass(frozen=True)
@@ -485,8 +485,8 @@ def _closed_form(
     def by_theta(theta: Floats) -> Floats:
         every = steps.every(theta, given[0])
         total = _over_arms(_responses_shard, of, (every, *given), crew)
-        found: Floats = total[np.ix_(open_, open_)] / allowed[:, None]
-        return found
+        response: Floats = total[np.ix_(open_, open_)] / allowed[:, None]
+        return response
 
     return by_theta
 

@@ -29,6 +29,7 @@ from ..errors import NotConverged, warn
 from ..kernels import bonus as kernels
 from ..kernels.recursion import PART
 from ..kernels.threads import map_parts
+from ..sampling import BEYOND_REACH
 from .bonuses import Bonuses, Problem, over, solve
 from .budget import Budget, Steps
 from .priced import learning_multiplier, solve_priced
@@ -195,11 +196,11 @@ def solve_evenhanded(
     """
     refuse_costs(cohort, "EvenHanded")
     steps = Steps.of(k, horizon, cohort.n, 0.0)
-    if not steps.open.any() or c == 0:  # chances are even whatever the bonuses
+    multiplier, mu = learning_multiplier(cohort, c), min(mu, BEYOND_REACH)
+    if not steps.open.any() or multiplier == 0:  # chances are even whatever the bonuses
         return EvenHandedValues(
             solve_priced(cohort, k, horizon, gamma, c), np.zeros(cohort.n), np.ones(cohort.n)
         )
-    multiplier = learning_multiplier(cohort, c)
     rule = WELFARES[welfare]
     problem = Problem(cohort, steps.k, np.ones(horizon), gamma, multiplier, mu, rule, group)
     if mu == 0:

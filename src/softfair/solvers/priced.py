@@ -47,6 +47,9 @@ __all__ = [
 # c = inf, and the c from which on that is done. A larger one would take more passes, and at 200 a
 # soft maximum already exceeds the maximum by at most log(2) / 200 of the range.
 HARD_C, INFINITE_C = 200.0, 2000.0
+# Below this the gains of the lottery are learnt, which differ by some 1e-7 or less: values at c
+# have entropies over c in them, whose rounding would be larger than that.
+LOTTERY_C = 1e-8
 
 
 def hard_multiplier(cohort: Cohort) -> float:
@@ -86,7 +89,8 @@ def learning_multiplier(cohort: Cohort, c: float) -> float:
     Returns
     -------
     float
-        c, or :func:`hard_multiplier` for c above ten times that.
+        c, or :func:`hard_multiplier` for c above ten times that; 0 for c below 1e-8 over the range
+        of the rewards.
 
     Examples
     --------
@@ -98,6 +102,8 @@ def learning_multiplier(cohort: Cohort, c: float) -> float:
     (10.0, 200.0)
     """
     hard = hard_multiplier(cohort)
+    if c < LOTTERY_C / HARD_C * hard:
+        return 0.0
     return hard if c > INFINITE_C / HARD_C * hard else float(c)
 
 

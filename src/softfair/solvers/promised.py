@@ -24,7 +24,7 @@ from .budget import Budget, Steps, balance, sample_of
 from .priced import hard_multiplier, learning_multiplier
 from .values import Info
 
-__all__ = ["Pass", "PromisedValues", "promised_bound", "solve_promised"]
+__all__ = ["Pass", "PromisedValues", "lottery", "promised_bound", "solve_promised"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -159,7 +159,7 @@ def solve_promised(
         return PromisedValues(cohort, gamma, theta, 0.0, RuleCode.JOINT, W, 0.0, info)
     begin = np.array([max(W, 1)]) if left is None or not W else np.asarray(left, np.int64)
     if multiplier == 0:  # a lottery heeds no price: everybody who is not due has the same chance
-        theta = _lottery(np.broadcast_to(begin, cohort.n), steps.k, W)
+        theta = lottery(np.broadcast_to(begin, cohort.n), steps.k, W)
         info = Info("priced", multiplier, 0.0, TOLERANCE, 0)
         return PromisedValues(cohort, gamma, theta, 0.0, rule, W, floor, info)
     one_pass = Pass(W, floor, begin)
@@ -173,7 +173,7 @@ def solve_promised(
     return PromisedValues(cohort, gamma, solution.theta, multiplier, rule, W, floor, info)
 
 
-def _lottery(left: Ints, k: Floats, W: int) -> Floats:
+def lottery(left: Ints, k: Floats, W: int) -> Floats:
     """theta_t [T] at which who is due and a lottery among all others are k_t active arms.
 
     Who is due does not depend on states, so that the numbers with each deadline follow by hand.

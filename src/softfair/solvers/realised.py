@@ -141,7 +141,7 @@ def solve_for(
     from scipy.optimize import brentq
 
     steps = Steps.of(k, horizon, cohort.n, 0.0)
-    if not steps.open.any() or c == 0:
+    if not steps.open.any() or learning_multiplier(cohort, c) == 0:
         alike = _lottery(cohort, steps.k, goal, seed)
         if goal.excess(alike) < -CLOSE or (GOALS[goal.name] and goal.excess(alike) > CLOSE):
             raise Infeasible(

@@ -6,9 +6,10 @@ each of its ends, zero where it is slack:
     D(m, a, b) = sum_i V_i(m + sum over its groups g of (a_g - b_g))
                  + sum_t gamma^t (k m_t + sum_g (most_g a_gt - least_g b_gt)),    a, b >= 0.
 
-It is convex; its gradient is what is allowed less what is expected. Arms in the same groups pay the
-same prices, so that a pass goes over one cell of such arms after another. There are T prices for k
-and T for each end of a bound: L-BFGS-B finds them, with the bounds a, b >= 0.
+It is convex; its gradient is what is allowed less what is expected. With a longest wait the arms
+are those of `promised`. Arms in the same groups pay the same prices, so that a pass goes over one
+cell of such arms after another. There are T prices for k and T for each end of a bound: L-BFGS-B
+finds them, with the bounds a, b >= 0.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from ..cohort import Cohort, refuse_costs
 from ..kernels.rules import RuleCode
 from .priced import learning_multiplier
-from .promised import Pass, PromisedValues
+from .promised import Pass, PromisedValues, lottery
 from .values import Info
 
 __all__ = ["SharedValues", "solve_shared"]
@@ -56,6 +57,8 @@ class SharedValues:
         The least chance.
     info : Info
         How the solver fared.
+    W : int
+        The longest wait; 0 if none is promised.
     """
 
     cohort: Cohort
@@ -66,6 +69,7 @@ class SharedValues:
     rule: RuleCode
     floor: float
     info: Info
+    W: int = 0
 
     @property
     def theta(self) -> Floats:
@@ -73,14 +77,17 @@ class SharedValues:
         return self.prices.T[:, self.cell, None]
 
     def rows(self, first: int, count: int) -> Floats:
-        """lambda_t(s) [count, n, S] for t = first, ..., first + count - 1."""
-        out = np.empty((count, self.cohort.n, self.cohort.S))
+        """lambda_t(s) [count, n, S], or lambda_t(d, s) [count, n, W S] as `PromisedValues`.
+
+        They are of t = first, ..., first + count - 1.
+        """
+        out = np.empty((count, self.cohort.n, max(self.W, 1) * self.cohort.S))
         for j, theta in enumerate(self.prices):
             arms = np.flatnonzero(self.cell == j)
             if len(arms):
                 some, rule = self.cohort.subset(arms), (theta, self.c, self.rule)
-                given = PromisedValues(some, self.gamma, *rule, 0, self.floor, self.info)
-                out[:, arms] = given.rows(first, count).reshape(count, len(arms), -1)
+                given = PromisedValues(some, self.gamma, *rule, self.W, self.floor, self.info)
+                out[:, arms] = given.rows(first, count)
         return out
 
 
@@ -94,6 +101,8 @@ def solve_shared(
     least: Floats,
     most: Floats,
     floor: float = 0.0,
+    W: int = 0,
+    left: Ints | None = None,
 ) -> SharedValues:
     """Gains at the prices for which k arms, and of each group so many, are expected to be active.
 
@@ -115,6 +124,10 @@ def solve_shared(
         Between which the active arms of each group are, in expectation.
     floor : float
         The least chance, 0 if none is promised.
+    W : int
+        The longest wait, 0 if none is promised.
+    left : ndarray of int [n], optional
+        Decisions within which each arm must be helped, between 1 and W. Default: W.
 
     Returns
     -------
@@ -136,22 +149,28 @@ def solve_shared(
     multiplier = learning_multiplier(cohort, c)
     kinds, cell = np.unique(inside.T, axis=0, return_inverse=True)
     cell = np.asarray(cell, np.int64).ravel()
+    begin = np.full(cohort.n, max(W, 1)) if left is None or not W else np.asarray(left, np.int64)
+    arms = [np.flatnonzero(cell == j) for j in range(len(kinds))]
     problem = _Problem(
-        [cohort.subset(np.flatnonzero(cell == j)) for j in range(len(kinds))],
+        [cohort.subset(some) for some in arms],
+        [begin[some] for some in arms],
         kinds.astype(np.float64),
         float(k),
         np.asarray(least, np.float64),
         np.asarray(most, np.float64),
         gamma,
         floor,
+        W,
     )
     flat = problem.solved(np.zeros((1, problem.unknowns)), 0.0)
     start = np.repeat(flat, horizon, axis=0)
-    found = start if multiplier == 0 else problem.solved(start, multiplier)
-    rule = RuleCode.PRICED if multiplier > 0 else RuleCode.JOINT
-    residual, passes = problem.residual(found, multiplier), problem.passes
+    if multiplier > 0:
+        rule, theta = RuleCode.PRICED, problem.theta(problem.solved(start, multiplier))
+    else:
+        rule, theta = RuleCode.JOINT, problem.lottery(start)
+    residual, passes = problem.residual(theta, multiplier, rule), problem.passes
     info = Info("priced", multiplier, residual, TOLERANCE, passes)
-    return SharedValues(cohort, gamma, cell, problem.theta(found), multiplier, rule, floor, info)
+    return SharedValues(cohort, gamma, cell, theta, multiplier, rule, floor, info, W)
 
 
 def _entropy(chance: float) -> float:
@@ -166,12 +185,14 @@ class _Problem:
     """The dual; its unknowns [T, 1 + 2 groups] are m, the a of each group, the b, times c."""
 
     cells: list[Cohort]
+    left: list[Ints]  # of each cell, decisions within which each arm must be helped
     kinds: Floats  # [cells, groups]
     k: float
     least: Floats
     most: Floats
     gamma: float
     floor: float
+    W: int
     passes: int = 0
 
     @property
@@ -186,20 +207,33 @@ class _Problem:
 
     def expected(self, x: Floats, c: float) -> tuple[Floats, float]:
         """Active arms of each cell at each step [cells, T], and c times the sum of values."""
+        if c > 0:
+            active, value = self.followed(self.theta(x), c, RuleCode.PRICED)
+            return active, c * value
+        # A lottery without deadlines: chances follow theta alone.
         self.passes += 1
-        active, value = np.empty((len(self.cells), len(x))), 0.0
-        for j, (cohort, theta) in enumerate(zip(self.cells, self.theta(x), strict=True)):
-            if c == 0:  # a lottery: chances follow theta alone
-                chance = np.maximum(1 / (1 + np.exp(theta)), self.floor)
-                active[j] = cohort.n * chance
-                held = chance > self.floor
-                spread = _entropy(self.floor)
-                worth = np.where(held, np.logaddexp(0, -theta), spread - self.floor * theta)
-                value += cohort.n * float(worth.sum())
-                continue
-            out = Pass(0, self.floor, np.array([1]))(cohort, theta, c, self.gamma, RuleCode.PRICED)
-            active[j], value = out[0, :-1], value + c * float(out[0, -1])
+        theta, many = self.theta(x), np.array([cohort.n for cohort in self.cells])
+        chance = np.maximum(1 / (1 + np.exp(theta)), self.floor)
+        spread = _entropy(self.floor) - self.floor * theta
+        worth = np.where(chance > self.floor, np.logaddexp(0, -theta), spread)
+        return many[:, None] * chance, float(many @ worth.sum(axis=1))
+
+    def followed(self, theta: Floats, c: float, rule: RuleCode) -> tuple[Floats, float]:
+        """Active arms of each cell at each step [cells, T], and the sum of values."""
+        self.passes += 1
+        active, value = np.empty(theta.shape), 0.0
+        for j, (cohort, left) in enumerate(zip(self.cells, self.left, strict=True)):
+            out = Pass(self.W, self.floor, left)(cohort, theta[j], c, self.gamma, rule)
+            active[j], value = out[0, :-1], value + float(out[0, -1])
         return active, value
+
+    def lottery(self, x: Floats) -> Floats:
+        """theta [cells, T] of a lottery in which each cell has the places that it has without W."""
+        if not self.W:
+            return self.theta(x)
+        active, _ = self.expected(x, 0.0)
+        given = zip(self.left, active, strict=True)
+        return np.array([lottery(left, places, self.W) for left, places in given])
 
     def allowed(self, active: Floats) -> Floats:
         """Gradient [T, unknowns]: k, most, least against what is expected."""
@@ -208,9 +242,9 @@ class _Problem:
             [self.k - active.sum(axis=0)[:, None], self.most - of_groups, of_groups - self.least]
         )
 
-    def residual(self, x: Floats, c: float) -> float:
+    def residual(self, theta: Floats, c: float, rule: RuleCode) -> float:
         """The largest gap, as a part of k."""
-        gaps = self.allowed(self.expected(x, c)[0])
+        gaps = self.allowed(self.followed(theta, c, rule)[0])
         return float(max(np.abs(gaps[:, 0]).max(), -gaps[:, 1:].min(initial=0.0)) / self.k)
 
     def solved(self, start: Floats, c: float) -> Floats:
@@ -229,5 +263,5 @@ class _Problem:
 
         bounds = ([(None, None)] + [(0.0, None)] * (many - 1)) * T
         settings = {"maxiter": PASSES, "maxfun": PASSES, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-5}
-        found = minimize(dual, start.ravel(), jac=True, bounds=bounds, options=settings)
-        return np.asarray(found.x).reshape(T, many)
+        optimum = minimize(dual, start.ravel(), jac=True, bounds=bounds, options=settings)
+        return np.asarray(optimum.x).reshape(T, many)

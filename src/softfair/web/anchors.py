@@ -51,11 +51,11 @@ class _Row:
         mu = self._weights[even]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConverged)  # it is no more than a beginning
-            found = solve_evenhanded(*given, mu, tolerance=ROUGH, near=self._chain[-1])
+            solution = solve_evenhanded(*given, mu, tolerance=ROUGH, near=self._chain[-1])
         # u = K b / mu, with K the contacts over the horizon
-        u = found.bonus * (site.k * site.horizon / mu)
-        assert isinstance(found.values, BonusValues)
-        return Near(found.values.theta / multiplier, u)
+        u = solution.bonus * (site.k * site.horizon / mu)
+        assert isinstance(solution.values, BonusValues)
+        return Near(solution.values.theta / multiplier, u)
 
 
 class Anchors:

@@ -6,10 +6,13 @@ The description is at /api/openapi.json. What a role may not do on a page it may
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, File, Path, Query, Request, Security, UploadFile
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,12 +28,12 @@ from ..programme.plans import commit_plan, make_plan
 from ..programme.reading import Upload
 from ..programme.records import close_round
 from ..programme.standing import standing
-from ..programme.tables import plan_table
+from ..programme.tables import json_list, json_object, plan_table
 from .access import CHANGES, LISTS, MARKS, SEES, NeedsToken, Visitor
 from .lists import RoundList
 from .pages.fairness import figures_of
 from .pages.looking import audit_of
-from .pages.people import DEEDS, change, known_of, names_and_groups
+from .pages.people import DEEDS, change, known_of, people_table
 from .pages.planning import Asked, drawn_with
 from .pages.round import list_for, marked
 from .tradeoff import EVENEST, POSITIONS
@@ -47,6 +50,10 @@ Sees = Annotated[Visitor, Depends(NeedsToken(*SEES))]
 Lists = Annotated[Visitor, Depends(NeedsToken(*LISTS))]
 Marks = Annotated[Visitor, Depends(NeedsToken(*MARKS))]
 Changes = Annotated[Visitor, Depends(NeedsToken(*CHANGES))]
+JSON = "application/json"
+AT_ONCE = 1000  # rows of an answer that are sent together
+# Of what is sent in parts, which has no type that could describe it.
+ANY_JSON: dict[int | str, dict[str, Any]] = {200: {"content": {JSON: {}}}}
 
 
 class Told(BaseModel):
@@ -117,8 +124,8 @@ api = APIRouter(
 @api.get("/openapi.json")
 def description(request: Request, visitor: Lists) -> dict[str, Any]:
     """This description."""
-    found: dict[str, Any] = request.app.openapi()
-    return found
+    described: dict[str, Any] = request.app.openapi()
+    return described
 
 
 @api.get("/status")
@@ -127,9 +134,9 @@ def status(visitor: Sees) -> dict[str, Any]:
     return _plain(standing(visitor.database))
 
 
-def _plain(found: Any) -> dict[str, Any]:
+def _plain(result: Any) -> dict[str, Any]:
     """What is found as JSON; without the seed, from which the luck of every draw follows."""
-    shown: dict[str, Any] = json.loads(to_json(asdict(found)))
+    shown: dict[str, Any] = json.loads(to_json(asdict(result)))
     del shown["settings"]["seed"]
     return shown
 
@@ -146,13 +153,13 @@ def list_of_round(request: Request, visitor: Lists, at: Round) -> dict[str, Any]
     return _listed(list_for(request, visitor, at), visitor)
 
 
-def _listed(found: RoundList, visitor: Visitor) -> dict[str, Any]:
-    shown = (*found.groups, *(found.details if visitor.may(MARKS) else ()))
+def _listed(listed: RoundList, visitor: Visitor) -> dict[str, Any]:
+    shown = (*listed.groups, *(listed.details if visitor.may(MARKS) else ()))
     rows = []
-    for row in found.of(visitor.account.scope):
+    for row in listed.of(visitor.account.scope):
         facts = {name: row.facts[name] for name in shown if name in row.facts}
         rows.append({**asdict(row), "facts": facts})
-    return {"round": found.plan.round, "over": found.over, "people": rows}
+    return {"round": listed.plan.round, "over": listed.over, "people": rows}
 
 
 @api.post("/rounds/{at}/marks")
@@ -167,36 +174,37 @@ def close(visitor: Changes, at: Round) -> Told:
     return _told(visitor, close_round(visitor.database, software(), at), "record")
 
 
-@api.post("/plan")
-def plan(request: Request, visitor: Changes, body: Wish) -> dict[str, Any]:
+@api.post("/plan", responses=ANY_JSON)
+def plan(request: Request, visitor: Changes, body: Wish) -> Response:
     """Draw the list of the next round, preview or commit it, or draw what is committed."""
     database = visitor.database.rehearsal() if body.preview else visitor.database
     chain = request.app.state.chain
     asked = Asked(body.target, body.policy, body.replan, body.sure, body.promise)
     if body.commit:
         committed, new = asked.made(commit_plan, database, chain=chain)
-        return {**commitment_json(committed), "new": new}
+        return JSONResponse({**commitment_json(committed), "new": new})
     if body.luck:
         made, new = drawn_with(database, body.luck, body.source, chain), True
     else:
         made, new = asked.made(make_plan, database)
     people = plan_table(made, body.preview)
-    found = plan_json(made, head(visitor.database))
-    found["people"] = [dict(zip(people.kinds, row, strict=True)) for row in people.rows()]
+    header = {**plan_json(made, head(visitor.database)), "new": new}
     if body.preview and new:
-        found = {name: value for name, value in found.items() if name not in ("seed", "digest")}
-        for person in found["people"]:
-            del person["listed"], person["reason"]
-    return {**found, "new": new}
+        del header["seed"], header["digest"]
+        people = people.without("listed", "reason")
+    return _in_parts(json_object(header, "people", people))
 
 
-@api.get("/people")
-def people(visitor: Sees) -> list[dict[str, Any]]:
+@api.get("/people", responses=ANY_JSON)
+def people(visitor: Sees) -> Response:
     """Everybody, with their groups."""
-    return [
-        {"id": name, "groups": groups, "opted_out": bool(out)}
-        for name, groups, out in names_and_groups(visitor.database)
-    ]
+    return _in_parts(json_list(people_table(visitor.database)))
+
+
+def _in_parts(rows: Iterator[str]) -> Response:
+    """An answer that is made and sent some rows at a time: each part is handed between threads."""
+    parts = iter(lambda: "".join(islice(rows, AT_ONCE)), "")
+    return StreamingResponse(parts, media_type=JSON)
 
 
 @api.get("/person")

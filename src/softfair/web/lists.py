@@ -199,21 +199,21 @@ def chosen(rows: tuple[Row, ...], choice: Choice) -> Listed:
     key = SORTS.get(choice.sort)
     if key is None:
         key = lambda row: row.facts.get(choice.sort, "").casefold()  # noqa: E731
-    found = [row for row in rows if choice.told in ("all", row.told)]
+    kept = [row for row in rows if choice.told in ("all", row.told)]
     column, equals, value = choice.where.partition("=")
     if equals:
-        found = [row for row in found if row.facts.get(column, "") == value]
+        kept = [row for row in kept if row.facts.get(column, "") == value]
     if text := choice.search.casefold().strip():
-        found = [row for row in found if text in _text(row)]
-    found.sort(key=SORTS["name"])
-    found.sort(key=key, reverse=choice.down)
+        kept = [row for row in kept if text in _text(row)]
+    kept.sort(key=SORTS["name"])
+    kept.sort(key=key, reverse=choice.down)
     groups: dict[str, list[Row]] = {}
-    for row in found:
+    for row in kept:
         name = row.facts.get(choice.group, "") if choice.group in columns else ""
         groups.setdefault(name, []).append(row)
     parts = tuple((name, tuple(groups[name])) for name in sorted(groups))
     told = sum(row.reached is not None for row in rows)
-    return Listed(parts, len(found), len(rows), told)
+    return Listed(parts, len(kept), len(rows), told)
 
 
 def _text(row: Row) -> str:
@@ -222,5 +222,5 @@ def _text(row: Row) -> str:
 
 def values_of(rows: tuple[Row, ...], columns: tuple[str, ...]) -> dict[str, list[str]]:
     """The values of each group column that may be chosen, where they are few."""
-    found = {name: sorted({row.facts.get(name, "") for row in rows} - {""}) for name in columns}
-    return {name: values for name, values in found.items() if 1 <= len(values) <= MOST_VALUES}
+    choices = {name: sorted({row.facts.get(name, "") for row in rows} - {""}) for name in columns}
+    return {name: values for name, values in choices.items() if 1 <= len(values) <= MOST_VALUES}

@@ -134,6 +134,7 @@ def measure(evidence: Evidence, cs: Sequence[float] = (), names: int = 0) -> Aud
         days=_days(evidence, [recent.first, recent.last, spread.first_round]),
         protected=settings.protected,
         memory=flag(memory, alarm),
+        goes_by=evidence.goes_by,
         several=several_rounds_of(
             planned,
             policies_for(planned, cs),

@@ -13,18 +13,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from .. import store
 from ..chain import Entry
 from ..luck import Luck, Source
 from ..plans.counterfactual import list_without
 from ..plans.replaying import UNREADABLE
-from ..store import Connection, names_of
+from ..store import Connection, fetch, names_of
 
 __all__ = ["DeedRow", "Exchange", "deeds_of"]
 
 
+Ints = NDArray[np.int64]
+
+NEVER = 2**31 - 1  # a round, or a batch, that does not come
 MOST_DRAWN_AGAIN = 5  # rounds: each takes as long as two plans
 
 
@@ -79,6 +84,9 @@ class DeedRow:
         The list in force against that without the changes between the last record and the plan,
         with the same luck, estimates and c; None: there were none, or it was not or cannot be
         drawn again.
+    back : int
+        People who were taken out of the programme between the plan of the round before and this
+        one, and put back between this one and the next.
     """
 
     round: int
@@ -91,6 +99,7 @@ class DeedRow:
     by: tuple[str, ...]
     replanned: Exchange | None = None
     changed: Exchange | None = None
+    back: int = 0
 
     def named(self, names: int) -> DeedRow:
         """With so many names of those who are on the list by what was done, and who are not."""
@@ -116,15 +125,39 @@ def deeds_of(connection: Connection, entries: Sequence[Entry]) -> tuple[DeedRow,
     plans: dict[int, list[Any]] = {}
     for row in connection.execute(sa.select(*columns).order_by(p.c.round, p.c.version)).all():
         plans.setdefault(row.round, []).append(row)
-    rows, again = [], MOST_DRAWN_AGAIN
-    names = names_of(connection)
-    for _, versions in sorted(plans.items(), reverse=True):
+    rows, again, later = [], MOST_DRAWN_AGAIN, None
+    names, facts = names_of(connection), _leaving(connection)
+    in_order = sorted(plans.items())
+    for number, (_, versions) in reversed(list(enumerate(in_order))):
         deed, before = _deed(connection, versions, entries, names)
+        earlier = in_order[number - 1][1][-1].batch if number else -1
+        back = _out_and_back(facts, deed.round, earlier, versions[-1].batch, later)
+        deed, later = replace(deed, back=back), versions[-1].batch
         if deed.by and before is not None and again:
             again -= 1
             deed = replace(deed, changed=_changed(connection, versions[-1].id, before, names))
         rows.append(deed)
     return tuple(reversed(rows))
+
+
+def _leaving(connection: Connection) -> Ints:
+    """Facts of those who ever left or opted out [rows, 4]: person, batch, opted out, from when."""
+    f = store.person_fact
+    never = sa.literal(NEVER)
+    gone = sa.select(f.c.person).where((f.c.opted_out == 1) | f.c.departed.is_not(None))
+    columns = (f.c.person, f.c.batch, f.c.opted_out, sa.func.coalesce(f.c.departed, never))
+    return fetch(connection, sa.select(*columns).where(f.c.person.in_(gone)), np.int64)
+
+
+def _out_and_back(facts: Ints, at: int, earlier: int, batch: int, later: int | None) -> int:
+    """Who was taken out between two plans, before this one, and put back before the next."""
+    facts = facts[np.argsort(facts[:, 1], kind="stable")]
+    out = (facts[:, 2] == 1) | (facts[:, 3] <= at)
+    before = (facts[:, 1] > earlier) & (facts[:, 1] <= batch)
+    after = (facts[:, 1] > batch) & (facts[:, 1] <= (NEVER if later is None else later))
+    gone = dict(zip(facts[before, 0].tolist(), out[before].tolist(), strict=True))  # the last holds
+    here = dict(zip(facts[after, 0].tolist(), out[after].tolist(), strict=True))
+    return sum(is_out and not here.get(person, True) for person, is_out in gone.items())
 
 
 def _changed(connection: Connection, plan: int, before: int, names: list[str]) -> Exchange | None:

@@ -23,7 +23,7 @@ from ..assignment import Trial, load_trial
 from ..calls import Why, calls_of
 from ..checks import Check, check_in
 from ..eligibility import WAITING, Site, Status, sites_of
-from ..models import UNIT, Model, load_model
+from ..models import UNIT, Model, averaged, load_model, memory_in
 from ..plans import plan_rows
 from ..plans.keeping import Kept
 from ..settings import Settings
@@ -82,10 +82,14 @@ class Planned:
     # 1: called from the reserve, 2: by an officer's decision; empty: nobody was
     called: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     kept: Kept | None = None  # of a promise; None: there was none, or it cannot be read
+    # [m] in the round before; empty: not known of anybody
+    state_before: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    contacted_before: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __post_init__(self) -> None:
-        if not len(self.called):
-            object.__setattr__(self, "called", np.zeros(len(self.person), np.int64))
+        for name, nothing in (("called", 0), ("state_before", -1), ("contacted_before", -1)):
+            if not len(getattr(self, name)):
+                object.__setattr__(self, name, np.full(len(self.person), nothing, np.int64))
 
     @cached_property
     def drawn_by(self) -> Floats:
@@ -328,16 +332,16 @@ def predictions(
         model = model_of(one.model) if (one.after >= 0).any() else None
         if model is None:
             continue
-        P = model.P  # [n, 2, S, S]
-        known = np.flatnonzero((one.state >= 0) & (one.person < len(P)))
-        there = P[one.person[known], :, one.state[known]]  # [known, 2, S]
+        known, before = _standing(one, model)
+        there = _rows_of(model, one.person[known], one.state[known], before)  # [known, 2, S]
         means[-1][known] = there @ (np.arange(S) / (S - 1))
-        rows = one.complete[one.person[one.complete] < len(P)]
+        whole = np.flatnonzero(np.isin(known, one.complete))
+        rows, before = known[whole], before[whole]
         person, action, state = one.person[rows], one.contacted[rows], one.state[rows]
         columns.append((person, np.full(len(rows), one.round), action, state, one.after[rows]))
-        laws.append(P[person, action, state])
+        laws.append(there[whole, action])
         if len(model.draws) > 1 and len(rows):
-            doubt[one.round] = _doubt(model, laws[-1], person, action, state)
+            doubt[one.round] = _doubt(model, laws[-1], person, action, state, before)
     person, when, action, state, after = (
         np.concatenate(parts) for parts in zip(*columns, strict=True)
     )
@@ -346,10 +350,30 @@ def predictions(
     )
 
 
-def _doubt(model: Model, law: Floats, person: Ints, action: Ints, state: Ints) -> Doubt:
-    """What a model does not know of some moves, some people at a time."""
+def _standing(one: Planned, model: Model) -> tuple[Ints, Floats]:
+    """Rows [m] of a plan whose state is known, and what was before it [m, B]."""
+    known = np.flatnonzero((one.state >= 0) & (one.person < len(model.P)))
+    earlier = one.state_before[known], one.contacted_before[known]
+    return known, model.before(one.person[known], one.state[known], earlier)
+
+
+def _rows_of(model: Model, person: Ints, state: Ints, before: Floats) -> Floats:
+    """The law [m, 2, S] of the next state of people seen in a state, by action."""
+    rows: Floats = averaged(before, state, model.P.shape[-1], lambda c: model.P[person, :, c])
+    return rows
+
+
+def _doubt(
+    model: Model, law: Floats, person: Ints, action: Ints, state: Ints, before: Floats
+) -> Doubt:
+    """What a model does not know of some moves, after the states with the law ``before``."""
     moves = (action, state, cell_of(law[:, -1]))
-    rest = model.draws[:, person, action, state].astype(np.float32) / UNIT  # [L, q, S - 1]
+
+    def drawn_of(context: Ints) -> Any:  # [q, L, S - 1]
+        rest = model.draws[:, person, action, context].astype(np.float32) / UNIT
+        return rest.swapaxes(0, 1)
+
+    rest = averaged(before, state, law.shape[1], drawn_of).swapaxes(0, 1)  # [L, q, S - 1]
     drawn = np.concatenate([1 - rest.sum(axis=-1, keepdims=True), rest], axis=-1)
     return Doubt.of(drawn, moves)
 
@@ -367,8 +391,9 @@ class Evidence:
     deeds: tuple[DeedRow, ...]
     trial: Trial | None = None
     horizon: int = 1
-    # By the round that begins a window of so many: P [n, 2, S, S] of its plan's model.
+    # By the round that begins a window of so many: P [n, 2, S, S] of its plan's model, by state.
     models: dict[int, Floats] = field(default_factory=dict)
+    goes_by: str = "none"  # what the last plan's chances go by beside the state
 
 
 def read(database: Store, horizon: int = 1) -> Evidence:
@@ -413,7 +438,11 @@ def _evidence(connection: Connection, check: Check, horizon: int) -> Evidence:
         return loaded[number]
 
     begun = [some[0] for some in windows_of(planned, horizon)] if horizon > 1 else []
-    models = {one.round: model.P for one in begun if (model := model_of(one.model)) is not None}
+    models = {
+        one.round: model.contexts.by_state(model.P)
+        for one in begun
+        if (model := model_of(one.model)) is not None
+    }
     return Evidence(
         settings,
         people,
@@ -425,7 +454,19 @@ def _evidence(connection: Connection, check: Check, horizon: int) -> Evidence:
         load_trial(connection),
         horizon,
         models,
+        _goes_by(connection, planned),
     )
+
+
+def _goes_by(connection: Connection, planned: Sequence[Planned]) -> str:
+    """What the last plan's chances go by beside the state, as far as it can be read."""
+    m = store.model
+    query = sa.select(m.c.settings).where(m.c.id == planned[-1].model) if planned else None
+    text = None if query is None else connection.execute(query).scalar()
+    try:
+        return "none" if text is None else str(memory_in(text))
+    except (ValueError, TypeError, AttributeError):
+        return "none"
 
 
 def _readable_settings(connection: Connection) -> Settings:
@@ -443,7 +484,7 @@ def _readable_model(connection: Connection, number: int, S: int) -> Model | None
     """A model; None if it is gone or garbled, of which the check tells."""
     try:
         model = load_model(connection, number)
-        return model if model.P.shape[1:] == (2, S, S) else None
+        return model if model.P.shape[1:] == (2, model.contexts.C, S) else None
     except (sa.exc.NoResultFound, ValueError, KeyError, TypeError, OSError, EOFError, BadZipFile):
         return None
 
@@ -494,6 +535,7 @@ def plans_in_force(connection: Connection, people: People, history: History) -> 
         person = columns.person
         state, contacted = history.of(row.round, people.n)
         after, _ = history.of(row.round + 1, people.n)
+        state_before, contacted_before = history.of(row.round - 1, people.n)
         yield Planned(
             round=row.round,
             version=row.version,
@@ -512,4 +554,6 @@ def plans_in_force(connection: Connection, people: People, history: History) -> 
             after=after[person],
             called=_called(connection, row.id, person),
             kept=_kept(row.outlook, len(person)),
+            state_before=state_before[person],
+            contacted_before=contacted_before[person],
         )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ..luck import SHORT
 from ..words import ROUNDING, percent
 from .deeds import Exchange
 from .memory import AFTER_CONTACT
@@ -42,6 +43,8 @@ def findings_of(audit: Audit, across: bool = True) -> Iterator[str]:
     str
         A sentence.
     """
+    if audit.wrong and not (audit.people and audit.rounds):
+        yield from checked(audit)  # what is missing may have been removed
     if not audit.people:
         yield "The programme has no people yet; import them with: softfair import people FILE."
     elif not audit.rounds:
@@ -70,9 +73,11 @@ def luck(audit: Audit) -> Iterator[str]:
     own = [row for row in audit.deeds if row.luck in ("programme", "position")]
     if own:
         which = _rounds([audit.at(row.round) for row in own])
+        chosen = SHORT in audit.checkpoint.partition("\n")[0]
+        seed = "the seed was given by hand, and others may have been tried; " * chosen
         yield (
             f"Drawn with the programme's own luck, which who holds the database could have known: "
-            f"round {which} ({len(own)} of {len(audit.deeds)}); "
+            f"round {which} ({len(own)} of {len(audit.deeds)}); {seed}"
             "to leave it to others: softfair plan --commit."
         )
     elif audit.deeds:
@@ -93,6 +98,12 @@ def deeds(audit: Audit) -> Iterator[str]:
                 f"{LOOK} round {audit.at(row.round)}: between the last record and the plan, "
                 f"{' and '.join(filter(None, changes))} (by {_rounds(list(row.by))})"
                 f"{_without(row.changed)}."
+            )
+        if row.back:
+            people = count(row.back, "person", "people")
+            yield (
+                f"{LOOK} round {audit.at(row.round)}: {people} taken out of the programme before "
+                "the plan and put back after it."
             )
         if row.exchanged:
             yield (
@@ -388,23 +399,23 @@ def lottery(audit: Audit) -> Iterator[str]:
 
 def trial(audit: Audit) -> Iterator[str]:
     """What a trial found, and who counts in it."""
-    found = audit.trial
-    if found is None:
+    result = audit.trial
+    if result is None:
         return
-    units = "people" if not found.sites else f"whole values of {found.sites}"
-    arms = ", ".join(f"{row.arm} {count(row.people, 'person', 'people')}" for row in found.arms)
+    units = "people" if not result.sites else f"whole values of {result.sites}"
+    arms = ", ".join(f"{row.arm} {count(row.people, 'person', 'people')}" for row in result.arms)
     yield (
-        f"Trial of rounds {audit.at(found.first)} to {audit.at(found.last)}, {units} assigned at "
+        f"Trial of rounds {audit.at(result.first)} to {audit.at(result.last)}, {units} assigned at "
         f"random ({arms}). All count in the arm they were assigned to, whatever they got; "
-        f"{_uncounted(found)}."
+        f"{_uncounted(result)}."
     )
-    if not found.over:
-        done = max(found.seen_until - found.first + 1, 0)
+    if not result.over:
+        done = max(result.seen_until - result.first + 1, 0)
         yield (
-            f"The trial is not over ({done} of {found.last - found.first + 1} rounds are known), "
+            f"The trial is not over ({done} of {result.last - result.first + 1} rounds are known), "
             "so no verdict is given yet: who looks until an effect shows, finds one by chance."
         )
-    for row in found.effects:
+    for row in result.effects:
         if row.told is None or math.isnan(row.p):
             continue
         ends = f"{points(row.low)} to {points(row.high)}, 95 % interval"
@@ -413,7 +424,7 @@ def trial(audit: Audit) -> Iterator[str]:
             f"Trial: the mean outcome with {row.arm} differs from that with {row.against} by "
             f"{points(row.effect)} points ({ends}), {verdict}."
         )
-    for lost in found.missing:
+    for lost in result.missing:
         if lost.flagged:
             yield (
                 f"{LOOK} of {lost.arm} {lost.missing:.0%} have no outcome, of {lost.against} "
@@ -421,15 +432,15 @@ def trial(audit: Audit) -> Iterator[str]:
             )
 
 
-def _uncounted(found: TrialResult) -> str:
+def _uncounted(result: TrialResult) -> str:
     """Who is not counted in a trial, and who with less than the whole of it."""
-    missing = [(row.arm, row.people - row.seen) for row in found.arms]
+    missing = [(row.arm, row.people - row.seen) for row in result.arms]
     unseen = sum(many for _, many in missing)
     by_arm = ", ".join(f"{arm} {many}" for arm, many in missing)
-    left = sum(row.left for row in found.arms)
+    left = sum(row.left for row in result.arms)
     return (
         f"{unseen} were not seen in it and are left out{f' ({by_arm})' if unseen else ''}, {left} "
-        f"left and count with what was seen before, {found.later} came later and do not count"
+        f"left and count with what was seen before, {result.later} came later and do not count"
     )
 
 
@@ -453,13 +464,16 @@ def memory(audit: Audit) -> Iterator[str]:
     """Whether more than the state now tells what comes."""
     for row in audit.memory:
         if row.flagged:
-            who = "people who were in it the round before"
+            who, memory = "people who were in it the round before", "2"
             if row.after == AFTER_CONTACT:
-                who = "people who had been contacted the round before"
+                who, memory = "people who had been contacted the round before", "contact"
+            plans = "The last plan goes by that, too."
+            if audit.goes_by != memory:
+                plans = f"Whether plans gain by that: softfair fit --memory {memory}."
             yield (
                 f"{LOOK} more than the state now tells what comes. In state {row.state}, {who} "
                 f"stayed {row.observed} times; {row.expected:.0f} are expected of the same people "
-                "if only the state now counts and chances do not change with time."
+                f"if only the state now counts and chances do not change with time. {plans}"
             )
 
 

@@ -127,13 +127,13 @@ def _shares_of(one: Planned) -> tuple[int, int]:
     """How many bounds on the places of groups a plan promised, and how many its lists break."""
     if one.kept is None or not one.kept.promise.grouped:
         return 0, 0
-    found = broken = 0
+    lists = broken = 0
     for draw, k, _ in one.site_draws():
         for quota in one.kept.belonging.quotas(one.kept.promise, draw, k):
             many = int(one.listed[draw[np.asarray(quota.arms, np.int64)]].sum())
-            found += 1
+            lists += 1
             broken += not quota.least <= many <= (k if quota.most is None else quota.most)
-    return found, broken
+    return lists, broken
 
 
 @dataclass(frozen=True)
@@ -314,6 +314,7 @@ def _alike(one: Planned, draw: Ints) -> list[Ints]:
         _, place, many = np.unique(house, return_inverse=True, return_counts=True)
         alone = (many[place.ravel()] == 1) | (house < 0)
         groups = replace(one.kept.belonging, inside=one.kept.belonging.inside[:, draw])
-        kind = replace(groups, house=np.where(alone, -1, house)).alike()
+        groups = replace(groups, house=np.where(alone, -1, house))
+        kind = np.unique([kind, groups.alike()], axis=1, return_inverse=True)[1].ravel()
     order = np.argsort(kind, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(kind[order])) + 1)

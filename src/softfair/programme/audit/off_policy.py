@@ -264,13 +264,13 @@ def _mean_outcomes(planned: Sequence[Planned], means: Sequence[Floats], S: int) 
             people[a] += np.count_nonzero(followed)
     reached = reached_of(planned)
     plain = outcome / np.maximum(people, 1)
-    found = []
+    outcomes = []
     for one, mean in zip(planned, means or [np.empty((0, 2))] * len(planned), strict=True):
         if not len(mean):
             mean = np.full((len(one.person), 2), np.nan)
         listed = mean[:, :1] + reached * (mean[:, 1:] - mean[:, :1])  # [m, 2]
-        found.append(np.where(np.isnan(listed), plain, listed))
-    return found
+        outcomes.append(np.where(np.isnan(listed), plain, listed))
+    return outcomes
 
 
 def off_policy_of(

@@ -66,6 +66,8 @@ class Audit:
         What other policies would have brought over several rounds; empty: not asked for.
     trial : TrialResult, optional
         What a trial in the programme found; None: there is none.
+    goes_by : str
+        What the last plan's chances go by beside the state, see `estimate.Memory`.
     """
 
     people: int
@@ -95,6 +97,7 @@ class Audit:
     memory: tuple[MemoryRow, ...] = ()
     several: tuple[SeveralRow, ...] = ()
     trial: TrialResult | None = None
+    goes_by: str = "none"
 
     def at(self, round: int | None) -> str:
         """A round as sentences and tables name it.

@@ -242,8 +242,8 @@ def several_rounds_of(
         window = _Window.of(some, models[some[0].round], reached)
         own = None
         for policy, total in zip(policies, sums, strict=True):
-            found = total.add(window, window.wanted(policy), own)
-            own = found if policy is AS_DRAWN else own
+            estimate = total.add(window, window.wanted(policy), own)
+            own = estimate if policy is AS_DRAWN else own
     if not sums or not sums[0].people:
         return ()
     return tuple(

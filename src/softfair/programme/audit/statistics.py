@@ -377,8 +377,8 @@ class DesignLaw:
             return None
         z = np.log(p / (1 - p))
         for _ in range(MOST_STEPS):
-            found = inclusion(z, k, "joint")
-            off = np.log(p / (1 - p)) - np.log(found / (1 - found))
+            chances = inclusion(z, k, "joint")
+            off = np.log(p / (1 - p)) - np.log(chances / (1 - chances))
             if np.abs(off).max() < SETTLED:
                 return z
             z = z + DAMPED * off

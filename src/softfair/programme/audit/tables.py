@@ -386,11 +386,19 @@ def _drift(audit: Audit) -> Section:
     )
 
 
+TAKES = {  # what counts by the last plan, see `estimate.Memory`
+    "none": "Plans take the state now for all that counts.",
+    "2": "The last plan takes the state now and the one before for all that counts.",
+    "contact": "The last plan takes the state now and a contact in the round before for all that "
+    "counts.",
+}
+
+
 def _memory(audit: Audit) -> Section:
     return Section(
         "memory",
         "Does more than the state now tell?",
-        "Plans take the state now for all that counts. Here is how often people who were left "
+        f"{TAKES.get(audit.goes_by, TAKES['none'])} Here is how often people who were left "
         "alone stayed in a state, of those who were in it the round before, and of those who had "
         "been contacted the round before; against what is expected of the same people if that "
         "does not count. Chances that change with time look like memory, too.",

@@ -61,19 +61,20 @@ def check(
     from ..checks import check as examine
 
     earlier = _earlier(against, signed_by)
-    found = examine(open_store(db), earlier)
+    result = examine(open_store(db), earlier)
     if out is not None:
         from ...files import write_whole
 
-        write_whole(out, found.checkpoint.encode())
+        write_whole(out, result.checkpoint.encode())
         print(out, file=sys.stderr)
     if as_json:
-        print(json.dumps(_as_json(found), indent=1))
+        print(json.dumps(_as_json(result), indent=1))
     else:
-        _show(found, against)
-    if found.wrong:
+        _show(result, against)
+    if result.wrong:
         raise InvalidInput(
-            f"{len(found.wrong)} things are not as they were committed; the first: {found.wrong[0]}"
+            f"{len(result.wrong)} things are not as they were committed; the first: "
+            f"{result.wrong[0]}"
         )
 
 
@@ -98,36 +99,36 @@ def _earlier(against: str | None, signed_by: str | None) -> Checkpoint | None:
     return Checkpoint.find(text)
 
 
-def _as_json(found: Check) -> dict[str, object]:
+def _as_json(result: Check) -> dict[str, object]:
     return {
-        "entries": found.entries,
-        "checkpoint": found.checkpoint,
-        "began": found.began,
-        "wrong": list(found.wrong),
-        "plans": [verdict._asdict() for verdict in found.verdicts],
-        "trial": None if found.trial is None else not found.trial,
+        "entries": result.entries,
+        "checkpoint": result.checkpoint,
+        "began": result.began,
+        "wrong": list(result.wrong),
+        "plans": [verdict._asdict() for verdict in result.verdicts],
+        "trial": None if result.trial is None else not result.trial,
     }
 
 
-def _show(found: Check, against: str | None) -> None:
-    for sentence in found.wrong[:SHOWN]:
+def _show(result: Check, against: str | None) -> None:
+    for sentence in result.wrong[:SHOWN]:
         print(sentence)
-    if len(found.wrong) > SHOWN:
-        print(f"... and {len(found.wrong) - SHOWN} more; all of them with --json")
-    if not found.faults:
-        print(f"Every row of every table is what {found.entries:,} entries of the log say.")
-    if found.began is not None:
-        print(f"The log began on {found.began}; of changes before that it cannot tell.")
-    good = sum(not verdict.wrong for verdict in found.verdicts)
-    if not found.verdicts:
+    if len(result.wrong) > SHOWN:
+        print(f"... and {len(result.wrong) - SHOWN} more; all of them with --json")
+    if not result.faults:
+        print(f"Every row of every table is what {result.entries:,} entries of the log say.")
+    if result.began is not None:
+        print(f"The log began on {result.began}; of changes before that it cannot tell.")
+    good = sum(not verdict.wrong for verdict in result.verdicts)
+    if not result.verdicts:
         print("There is no plan yet.")
     else:
         print(
-            f"{good} of {len(found.verdicts)} plans: "
+            f"{good} of {len(result.verdicts)} plans: "
             "the same list and probabilities from the stored luck and scores."
         )
-    if found.trial == ():
+    if result.trial == ():
         print("The trial: the same arms from the stored luck and what was known before.")
-    if against is not None and not found.wrong:
+    if against is not None and not result.wrong:
         print("Everything that stood at the earlier checkpoint still stands.")
-    print(f"\n{found.checkpoint}", end="")
+    print(f"\n{result.checkpoint}", end="")

@@ -16,12 +16,24 @@ if TYPE_CHECKING:
     from ..settings import Settings
 
 
-@commands.command(epilog=examples("softfair fit", "softfair fit --png columns.png"))
+@commands.command(
+    epilog=examples("softfair fit", "softfair fit --png columns.png", "softfair fit --memory 2")
+)
 def fit(
     db: Database = "softfair.db",
     as_json: Json = False,
     png: Annotated[
         Path | None, typer.Option(help="Draw to this file which columns matter for what.")
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="2|contact|none",
+            help="Let chances go by more than the state from now on, if that helps to foretell "
+            "rounds that are held out. 2: the state before it; contact: a contact in the round "
+            "before.",
+            show_default="as decided before",
+        ),
     ] = None,
 ) -> None:
     """Estimate each person's transition probabilities from the history."""
@@ -35,7 +47,7 @@ def fit(
     from ..telling import draw_columns
 
     database = open_store(db)
-    model, new = estimate(database, software())
+    model, new = estimate(database, software(), memory)
     with database.reading() as connection:
         _, settings = current_settings(connection)
     if png is not None:
@@ -43,17 +55,18 @@ def fit(
         write_whole(png, picture(figure, dpi=150))
         print(png, file=sys.stderr)
     if as_json:
-        print(json.dumps({"model": model.id, "new": new, **asdict(model.summary)}, indent=1))
+        told = {**asdict(model.summary), "memory": asdict(settings.memory)}
+        print(json.dumps({"model": model.id, "new": new, **told}, indent=1))
         return
     _show_model(model, new, settings)
-    found = ordering(database)
-    if found.doubtful:
+    order = ordering(database)
+    if order.doubtful:
         print(
             "Look: states seem to be those after the contacts of their round, not before. "
             f"As imported, a contact changes the share of {settings.states[-1]} by "
-            f"{found.before.difference:+.3f} (standard error {found.before.error:.3f}); "
-            f"if states came after the contacts, by {found.after.difference:+.3f} "
-            f"({found.after.error:.3f}). If so: softfair retract the history, and import it with "
+            f"{order.before.difference:+.3f} (standard error {order.before.error:.3f}); "
+            f"if states came after the contacts, by {order.after.difference:+.3f} "
+            f"({order.after.error:.3f}). If so: softfair retract the history, and import it with "
             "--states-after."
         )
 
@@ -81,16 +94,19 @@ def _said(model: Model, settings: Settings) -> list[str]:
             f"for {summary.monotone_bound:,} people the estimate was moved "
             "so that contact does not harm and the good state persists"
         )
-    width = (model.high - model.low)[..., -1].mean(axis=0)  # [2, S]
+    if settings.memory.asked != "none":
+        lines.append(str(settings.memory))
+    width = (model.high - model.low)[..., -1].mean(axis=0)  # [2, C]
     for a, contact in enumerate(("not contacted", "contacted")):
-        for s, state in enumerate(settings.states):
+        for s, state in enumerate(model.contexts.names(settings.states)):
             chance = model.P[:, a, s, -1]
             lines.append(
                 f"{state}, {contact}: next {best} with chance {chance.mean():.2f} on average "
                 f"(people differ from {chance.min():.2f} to {chance.max():.2f}; "
                 f"{level} interval of one person {width[a, s]:.2f} wide)"
             )
-    for state, (value, low, high) in zip(settings.states, summary.effect, strict=False):
+    names = model.contexts.names(settings.states)
+    for state, (value, low, high) in zip(names, summary.effect, strict=False):
         told = (
             f"a contact changes the chance of {best} next by {value:+.2f} on average"
             if low > 0 or high < 0

@@ -187,7 +187,7 @@ def _tell_which(database: Store, at: int) -> None:
 def _export_plan(database: Store, plan: Plan, out: Path, everyone: bool, checkpoint: str) -> None:
     """Write a plan; who is struck off the list is left out of the list, and told."""
     from ..changes import hand_out
-    from ..tables import plan_table, write_json, write_table
+    from ..tables import json_object, plan_table, write_table
 
     since = hand_out(database, plan, software())
     if out.suffix.lower() == ".json":
@@ -198,7 +198,7 @@ def _export_plan(database: Store, plan: Plan, out: Path, everyone: bool, checkpo
             whole_file(out, private=True) as unfinished,
             unfinished.open("w", encoding="utf-8") as file,
         ):
-            write_json(header, "people", plan_table(plan, everyone, since), file)
+            file.writelines(json_object(header, "people", plan_table(plan, everyone, since)))
     else:
         calendar = settings_of(database).calendar
         write_table(with_head(plan_table(plan, everyone, since, calendar), checkpoint), out)

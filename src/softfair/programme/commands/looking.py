@@ -36,33 +36,34 @@ def status(db: Database = "softfair.db", as_json: Json = False) -> None:
     """Where things stand: the round, what is due, who waits longest, how the last round went."""
     from ..standing import standing
 
-    found = standing(open_store(db))
+    standing_now = standing(open_store(db))
     today = date.today()
     if as_json:
-        print(to_json({**asdict(found), "today": found.today(today)}))
+        print(to_json({**asdict(standing_now), "today": standing_now.today(today)}))
         return
-    _print(*_status_lines(found, today))
+    _print(*_status_lines(standing_now, today))
 
 
-def _status_lines(found: Standing, today: date) -> list[str]:
-    settings, last = found.settings, found.last
+def _status_lines(standing: Standing, today: date) -> list[str]:
+    settings, last = standing.settings, standing.last
     history = "no history yet"
-    if found.rounds:
-        history = f"history of rounds {found.rounds[0]} to {found.rounds[1]}"
-    planned = "planned" if found.planned else "not planned yet"
+    if standing.rounds:
+        history = f"history of rounds {standing.rounds[0]} to {standing.rounds[1]}"
+    planned = "planned" if standing.planned else "not planned yet"
     lines = [
-        f"{found.people} people, {found.here} of them here now; {history}.",
-        f"Next: {settings.called(found.next_round)}, {planned}.",
+        f"{standing.people} people, {standing.here} of them here now; {history}.",
+        f"Next: {settings.called(standing.next_round)}, {planned}.",
     ]
-    if (at := found.today(today)) is not None and at != found.next_round:
+    if (at := standing.today(today)) is not None and at != standing.next_round:
         where = f"Today is in {settings.called(at)}"
         lines[1] += f" {where if at > 0 else f'Round 1 begins on {settings.first_day}'}."
-    lines += [found.trial] if found.trial else []
-    lines += [f"Due: {what}" for what in found.due] or ["Due: nothing."]
-    if found.waiting:
+    lines += [standing.trial] if standing.trial else []
+    lines += [f"Memory: {settings.memory}."] if settings.memory.asked != "none" else []
+    lines += [f"Due: {what}" for what in standing.due] or ["Due: nothing."]
+    if standing.waiting:
         named = ", ".join(
             f"{name} ({'never contacted' if rounds is None else f'{rounds} rounds'})"
-            for name, rounds in found.waiting
+            for name, rounds in standing.waiting
         )
         lines.append(f"Waiting longest: {named}.")
     if last is not None:
@@ -84,25 +85,25 @@ def person(
     from ..biography import biography
     from ..words import percent
 
-    found = biography(open_store(db), name)
+    life = biography(open_store(db), name)
     if as_json:
-        print(to_json(asdict(found)))
+        print(to_json(asdict(life)))
         return
-    settings = found.settings
-    facts = "; ".join(f"{label}: {value}" for label, value in found.facts.items())
-    lines = [f"{found.name}{f' ({facts})' if facts else ''}"]
+    settings = life.settings
+    facts = "; ".join(f"{label}: {value}" for label, value in life.facts.items())
+    lines = [f"{life.name}{f' ({facts})' if facts else ''}"]
     known = {None: "not known", True: "contacted", False: "not contacted"}
-    for seen in found.history:
+    for seen in life.history:
         state = seen.state or "not seen"
         lines.append(f"  {settings.called(seen.round)}: {state}, {known[seen.contacted]}")
-    for one in found.estimates:
+    for one in life.estimates:
         how = "contacted" if one.contacted else "not contacted"
         lines.append(
             f"  {one.state}, {how}: {settings.states[-1]} next with chance {one.chance:.2f} "
             f"({settings.level:.0%} interval {one.low:.2f} to {one.high:.2f}, "
             f"{one.moves} moves of their own)"
         )
-    for plan in found.plans:
+    for plan in life.plans:
         listed = "listed" if plan.listed else "not listed"
         lines.append(
             f"  {settings.called(plan.round)}: {listed}, chance {percent(plan.probability)}. "
@@ -139,11 +140,11 @@ def history(db: Database = "softfair.db", as_json: Json = False) -> None:
     """How the settings came to be what they are: every change, by whom and when."""
     from ..journal import settings_history
 
-    found = settings_history(open_store(db))
+    changes = settings_history(open_store(db))
     if as_json:
-        print(to_json([asdict(change) for change in found]))
+        print(to_json([asdict(change) for change in changes]))
         return
-    for change in found:
+    for change in changes:
         who = f" by {change.who}" if change.who else ""
         said = "; ".join(
             f"{name}: {before} -> {after}"

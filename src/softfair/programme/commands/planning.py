@@ -110,7 +110,7 @@ def plan(
     """Draw the list for the next round; the same round again gives the same list."""
     from ..changes import hand_out
     from ..checks import head
-    from ..tables import plan_table, write_json, write_table
+    from ..tables import json_object, plan_table, write_table
 
     _refuse_together(commit, luck, beacon)
     database = open_store(db)
@@ -132,7 +132,7 @@ def plan(
     since = None if new else hand_out(database, made, software())
     if as_json:
         header = plan_json(made, head(database), since)
-        write_json(header, "people", plan_table(made, everyone, since), sys.stdout)
+        sys.stdout.writelines(json_object(header, "people", plan_table(made, everyone, since)))
         print()
     elif as_csv:
         write_table(plan_table(made, everyone, since, settings.calendar), Path("-"))

@@ -289,16 +289,16 @@ def _of_single_rounds(
     before = settings_of(database) if database.exists() else Settings()
     days = {name: changes[name] for name in ("round", "first_day", "every") if name in changes}
     after = replace(before, **days)
-    found: dict[str, Any] = {}
+    single: dict[str, Any] = {}
     if ends is not None:
-        found["ends"] = None if ends == "none" else which_round(after, ends)
+        single["ends"] = None if ends == "none" else which_round(after, ends)
     if exceptions == "none":
-        found["exceptions"] = {}
+        single["exceptions"] = {}
     elif exceptions is not None:
         parts = [part.partition("=") for part in exceptions.split(",")]
         told = {which_round(after, day.strip()): k.strip() for day, _, k in parts}
-        found["exceptions"] = {**before.exceptions, **told}
-    return found
+        single["exceptions"] = {**before.exceptions, **told}
+    return single
 
 
 def _rethreshold(database: Store, threshold: str, yes: bool) -> None:

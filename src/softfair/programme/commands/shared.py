@@ -45,11 +45,28 @@ def software() -> str:
     return f"softfair {version('softfair')}"
 
 
+opened: list[Store] = []  # by this command
+
+
 def open_store(db: str) -> Store:
     """The programme in a database."""
     from ..store import Store
 
-    return Store(db)
+    opened.append(Store(db))
+    return opened[-1]
+
+
+def altered() -> str | None:
+    """What was altered in a database so that a command failed, in a line; None: nothing was."""
+    from ..checks import check
+
+    for database in opened:
+        if wrong := check(database).wrong:
+            return (
+                f"the database was altered so that it cannot be read: {wrong[0]}; "
+                "see: softfair check"
+            )
+    return None
 
 
 def settings_of(database: Store) -> Settings:

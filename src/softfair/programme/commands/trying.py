@@ -69,12 +69,12 @@ def trial(
 
     database = open_store(db)
     if arms is None:
-        found = trial_of(database)
-        if found is None or any((share, sites, balance, rounds, power)):
+        assigned = trial_of(database)
+        if assigned is None or any((share, sites, balance, rounds, power)):
             raise InvalidInput(
                 "which arms? give at least two, such as --arms softfair,lottery,usual"
             )
-        _show(found, as_json, "Assigned")
+        _show(assigned, as_json, "Assigned")
         return
     names = _listed(arms)
     made = assign(

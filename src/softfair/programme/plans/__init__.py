@@ -18,6 +18,7 @@ alone.
     weighing     what contacts are worth to each person, and how it is stored
     drawing      from scores and a key to chances and a list
     keeping      what a promise asks of the draws, and whether it can be kept
+    sharing      the same of a wait beside shares of groups
     making       a plan in one step, or in two: a commitment, then the draw
     replaying    every draw again, from what is stored
     explaining   a sentence for each person

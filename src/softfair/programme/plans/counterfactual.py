@@ -77,8 +77,8 @@ def _drawn(connection: Connection, header: Header, at: AsOf) -> Ints:
     outlook, kept = Outlook.from_json(fields), Kept.from_json(fields)
     if kept is not None and kept.promise.wait:
         off = left_off(connection, kept.promise, header.round, now.people.n)
-        kept = Kept(kept.promise, np.maximum(kept.promise.wait - off, 1), kept.coming)
-    elif kept is not None and kept.promise.grouped:
+        kept = replace(kept, due=np.maximum(kept.promise.wait - off, 1))
+    if kept is not None and kept.promise.grouped:
         kept = replace(kept, belonging=belonging_of(kept.promise, now.people))
     eligibility = eligibility_of(now, header.round)
     cohorts = cohorts_of(now, model, header.round, header.horizon, eligibility, kept)

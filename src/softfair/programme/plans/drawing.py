@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import quotas, reserves
+from ... import quotas
 from ...policies.base import Rule
 from ...policies.promised import (
     deadline_quotas,
@@ -17,12 +18,13 @@ from ...policies.promised import (
     promised_weights,
 )
 from ...quotas import Quota
-from ...sampling import Design, draw_by_luck, inclusion_of_top, race_by_luck, top_by_luck
+from ...sampling import Design, draw_by_luck, inclusion, inclusion_of_top, race_by_luck, top_by_luck
 from .. import luck
 from ..settings import Settings
 
 __all__ = [
     "FREE",
+    "Cell",
     "InOrder",
     "Terms",
     "chances",
@@ -39,6 +41,14 @@ DESIGN: Design = "joint"
 LEAST_RESERVES = 10  # else as many as there are places
 
 
+class Cell(NamedTuple):
+    """People in the same promised groups, who keep deadlines with places of their own."""
+
+    who: Ints  # places in the draw
+    away: Ints  # lists left of those who are not in the draw
+    coming: Ints  # places that deadlines may take on this list, the next, and so on
+
+
 class Terms(NamedTuple):
     """What a site's draw keeps of a promise (`keeping`)."""
 
@@ -48,6 +58,7 @@ class Terms(NamedTuple):
     coming: Ints | None = None  # places on this list, the next, and so on
     site: str = ""  # whose coins are its own
     groups: tuple[Quota, ...] = ()  # bounds on places in the draw
+    cells: tuple[Cell, ...] = ()  # deadlines beside such bounds
 
     @property
     def free(self) -> bool:
@@ -56,11 +67,29 @@ class Terms(NamedTuple):
 
     def must(self, m: int) -> tuple[NDArray[np.bool_], list[Quota]]:
         """Who is on the list whatever the others do, and what else keeps the promise possible."""
+        if self.left is not None and self.cells:
+            return self._must_by_cell(self.left)
         if self.left is None or self.coming is None:
             return np.zeros(m, bool), list(self.groups)
         people = m + (0 if self.away is None else len(self.away))
         places = places_for_deadlines(people, self.coming, self.floor)
         return deadline_quotas(self.left, places, self.away)
+
+    def _must_by_cell(self, left: Ints) -> tuple[NDArray[np.bool_], list[Quota]]:
+        """As `must`, where every cell keeps its own deadlines, and groups have bounds."""
+        now, wanted = np.zeros(len(left), bool), []
+        for who, away, coming in self.cells:
+            sure, more = deadline_quotas(left[who], coming, away)
+            now[who[sure]] = True
+            rest = who[~sure]
+            wanted += [replace(one, arms=rest[np.asarray(one.arms, np.int64)]) for one in more]
+        number = np.cumsum(~now) - 1  # of those who are not on the list for certain
+        for one in self.groups:
+            arms = np.asarray(one.arms, np.int64)
+            held = int(now[arms].sum())
+            most = None if one.most is None else one.most - held
+            wanted.append(Quota(arms[~now[arms]], max(0, one.least - held), most, one.name))
+        return now, [replace(one, arms=number[np.asarray(one.arms, np.int64)]) for one in wanted]
 
 
 FREE = Terms()
@@ -103,7 +132,9 @@ def drawn_by_luck(
     return draw_by_luck(rule.c * score, k, numbers, DESIGN)
 
 
-def in_order(score: Floats, c: float, listed: Ints, key: str, names: list[str]) -> InOrder:
+def in_order(
+    score: Floats, c: float, listed: Ints, key: str, names: list[str], cell: Ints | None = None
+) -> InOrder:
     """The order in which people are called: a race, first of the list, then of all others.
 
     Parameters
@@ -116,27 +147,39 @@ def in_order(score: Floats, c: float, listed: Ints, key: str, names: list[str]) 
         The places of those on the list.
     key, names
         From which each person's luck follows.
+    cell
+        A number for each [m], the same for those in the same promised groups, who have reserves of
+        their own. Default: the same for all.
 
     Notes
     -----
-    The race is by luck of its own: who is on the list says nothing about it.
+    The race is by luck of its own: who is on the list says nothing about it. Those of one cell run
+    a race among themselves, whoever else runs, so that the chance to be among the reserves of one's
+    cell is that of the cell alone.
     """
-    on = np.zeros(len(score), bool)
+    m = len(score)
+    on, chance = np.zeros(m, bool), np.zeros(m)
     on[listed] = True
-    count = min(len(score) - len(listed), max(len(listed), LEAST_RESERVES))
-    if not len(score):
+    if not m:
         return InOrder(np.empty(0, np.int64), np.empty(0))
     rule, numbers = Rule.softmax(c, DESIGN), luck.further(luck.numbers(key, names))
-    chance = np.zeros(len(score))
-    if rule == Rule.top():
+    top = rule == Rule.top()
+    if top:
         order = np.lexsort((numbers[:, 1], numbers[:, 0], -score))
-        if count:
-            chance[~on] = inclusion_of_top(score[~on], count)
     else:
         order = race_by_luck(rule.c * score, numbers)
-        if count:
-            chance = reserves.chances(rule.c * score, listed, count)
-    called = np.concatenate([order[on[order]], order[~on[order]][:count]])
+    reserve = np.zeros(m, bool)
+    for x in np.unique(cell) if cell is not None else [None]:
+        some = np.ones(m, bool) if x is None else cell == x
+        rest = some & ~on
+        many = int((some & on).sum())
+        count = min(int(rest.sum()), max(many, LEAST_RESERVES))
+        if count and top:
+            chance[rest] = inclusion_of_top(score[rest], count)
+        elif count:
+            chance[rest] = inclusion(rule.c * score[rest], count, "successive")
+        reserve[order[rest[order]][:count]] = True
+    called = np.concatenate([order[on[order]], order[reserve[order]]])
     return InOrder(called, chance[called])
 
 

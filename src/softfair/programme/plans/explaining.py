@@ -26,6 +26,11 @@ WHY_NOT = {
     Status.USUAL: "Not in the draw: in the trial's usual arm, which no list names.",
 }
 
+COUNTS_TOO = {
+    "2": "; the state before the last counts too",
+    "contact": "; whether they were contacted in the round before counts too",
+}
+
 
 class _Sentences(Sequence[str]):
     """One sentence for each person of a plan, made when it is asked for: there may be a million."""
@@ -64,12 +69,12 @@ def explain(plan: Plan) -> Sequence[str]:
 
 def place_in_reserve(plan: Plan, person: int) -> str:
     """Where somebody is in the reserve, with the chance that was stated; empty: they are not."""
-    found = np.flatnonzero(plan.reserve.person == person)
+    place = np.flatnonzero(plan.reserve.person == person)
     row = np.flatnonzero(plan.person == person)
-    if not len(found) or plan.listed[row[0]]:
+    if not len(place) or plan.listed[row[0]]:
         return ""
-    number = int(plan.reserve.place[found[0]] - plan.listed[plan.site == plan.site[row[0]]].sum())
-    chance = percent(float(plan.reserve.chance[found[0]]))
+    number = int(plan.reserve.place[place[0]] - plan.listed[plan.site == plan.site[row[0]]].sum())
+    chance = percent(float(plan.reserve.chance[place[0]]))
     return f"number {number} in order (chance to be in reserve, given the list: {chance})"
 
 
@@ -103,6 +108,7 @@ def _sentence(plan: Plan, i: int, below: float) -> str:
     left = ""
     if due and not plan.listed[i]:
         left = f"; by the promise on the list within {due - 1} more that they can be on"
+    own += COUNTS_TOO.get(plan.memory, "")
     return f"{drawn}, with a chance of {chance}: {_worth(plan, i, more)}{seen}{own}{left}."
 
 

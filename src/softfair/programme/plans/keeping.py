@@ -15,6 +15,13 @@ may go by deadlines.
 
 Shares of groups, and at most one of each household, are kept by the law of the draw
 (:mod:`softfair.quotas`). Who belonged to which group is stored with the plan.
+
+With both, people in the same promised groups are a cell. The places of the coming lists are divided
+among the cells so that every list has its shares (:mod:`softfair.quotas.dividing`), and each cell
+keeps its deadlines with its own places, as a site does. If there is such a division now, there is
+one for the next list: the same, without its first column. So the promise can be kept as long as
+people and capacities stay as they are, or change so that a division remains. The division is
+stored with the plan.
 """
 
 from __future__ import annotations
@@ -37,7 +44,8 @@ from ..eligibility import WAITING, Eligibility, Site, Status, sites_of
 from ..promises import LONGEST, Promise, rounded_down
 from ..snapshot import People, Snapshot
 from ..store import Connection, fetch
-from .drawing import FREE, Terms
+from .drawing import FREE, Cell, Terms
+from .sharing import Sharing
 
 __all__ = [
     "Belonging",
@@ -52,6 +60,7 @@ __all__ = [
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+Division = tuple[tuple[int, ...], ...]
 
 ANEW, STILL, ON = -1, 0, 1  # what a list does to the count of a person
 GONE = (Status.NOT_YET, Status.LEFT, Status.OPTED_OUT, Status.UNNAMED)
@@ -66,21 +75,34 @@ class Belonging:
 
     def quotas(self, promise: Promise, who: Ints, k: int) -> tuple[Quota, ...]:
         """Bounds on the k places of a draw of some people, numbered as they stand."""
-        found = []
+        all_quotas = []
         for share, inside in zip(promise.shares, self.inside, strict=True):
             least, most = share.bounds(k)
-            found.append(Quota(np.flatnonzero(inside[who]), least, most, share.said))
+            all_quotas.append(Quota(np.flatnonzero(inside[who]), least, most, share.said))
         house = self.house[who]
         order = np.argsort(house, kind="stable")
         parts = np.split(order, np.flatnonzero(np.diff(house[order])) + 1)
-        found += [Quota(part, most=1) for part in parts if len(part) > 1 and house[part[0]] >= 0]
-        return tuple(found)
+        all_quotas += [
+            Quota(part, most=1) for part in parts if len(part) > 1 and house[part[0]] >= 0
+        ]
+        return tuple(all_quotas)
+
+    @property
+    def cell(self) -> Ints:
+        """A number for each person [n], the same for those in the same promised groups."""
+        return self.kinds[1]
+
+    @property
+    def kinds(self) -> tuple[Bools, Ints]:
+        """In which groups each cell is [cells, shares], and the cell of each person [n]."""
+        kinds, cell = np.unique(self.inside.T, axis=0, return_inverse=True)
+        return kinds, np.asarray(cell, np.int64).ravel()
 
     def alike(self) -> Ints:
         """A number for each person [n], the same for those whom the promise treats alike."""
         kinds = np.vstack([self.inside.astype(np.int64), self.house])
-        found: Ints = np.unique(kinds.T, axis=0, return_inverse=True)[1].ravel()
-        return found
+        kind: Ints = np.unique(kinds.T, axis=0, return_inverse=True)[1].ravel()
+        return kind
 
     def to_json(self) -> dict[str, str]:
         """As it is stored: the inside packed into bits, households as numbers."""
@@ -143,6 +165,8 @@ class Kept:
     due: Ints  # [n] lists within which each must be on one, this one included; 0: not promised
     coming: tuple[tuple[int, ...], ...]  # places of each site: this list, the next, ...
     belonging: Belonging = NOBODY
+    # By site and cell, places that deadlines may take: this list, the next, ...; beside shares.
+    divided: tuple[Division, ...] = ()
 
     def terms(self, site: Site, j: int, in_draw: Ints, waiting: Ints) -> Terms:
         """What the draw of site j keeps.
@@ -154,21 +178,34 @@ class Kept:
         in_draw, waiting
             Numbers of those in its draw, and of all who are in the programme there.
         """
+        groups: tuple[Quota, ...] = ()
+        k = min(site.capacity, len(in_draw))
+        if self.promise.grouped and k:
+            groups = self.belonging.quotas(self.promise, in_draw, k)
         if not self.promise.wait:
-            k = min(site.capacity, len(in_draw))
-            groups: tuple[Quota, ...] = ()
-            if self.promise.grouped and k:
-                groups = self.belonging.quotas(self.promise, in_draw, k)
             return Terms(floor=self.promise.chance, site=site.name, groups=groups)
         away = np.setdiff1d(waiting, in_draw)
         left = self.due[in_draw], self.due[away], np.array(self.coming[j], np.int64)
-        return Terms(self.promise.chance, *left, site=site.name)
+        cells = self._cells(j, in_draw, away) if self.promise.grouped else ()
+        return Terms(self.promise.chance, *left, site=site.name, groups=groups, cells=cells)
+
+    def _cells(self, j: int, in_draw: Ints, away: Ints) -> tuple[Cell, ...]:
+        """The cells of site j that have people in the draw."""
+        cell = self.belonging.cell
+        return tuple(
+            Cell(who, self.due[away[cell[away] == x]], np.array(coming, np.int64))
+            for x, coming in enumerate(self.divided[j])
+            if len(who := np.flatnonzero(cell[in_draw] == x))
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As it is stored beside the outlook; the promise itself is part of that."""
+        fields: dict[str, Any] = {}
         if self.promise.grouped:
-            return {"belonging": self.belonging.to_json()}
-        return {"due": _packed(self.due, "<i4"), "coming": self.coming} if self.promise.wait else {}
+            fields["belonging"] = self.belonging.to_json()
+        if self.promise.wait:
+            fields |= {"due": _packed(self.due, "<i4"), "coming": self.coming}
+        return {**fields, "divided": self.divided} if self.divided else fields
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Kept | None:
@@ -182,7 +219,10 @@ class Kept:
         if promise.grouped:
             belonging = Belonging.from_json(fields["belonging"], len(promise.shares))
         coming = tuple(tuple(places) for places in fields.get("coming", ()))
-        return cls(promise, due, coming, belonging)
+        divided = tuple(
+            tuple(tuple(places) for places in cells) for cells in fields.get("divided", ())
+        )
+        return cls(promise, due, coming, belonging, divided)
 
 
 def terms_of(kept: Kept | None, site: Site, j: int, status: Ints, sites: Ints) -> Terms:
@@ -283,9 +323,9 @@ def kept_by(
         )
     if promise.chance:
         _refuse_chance(promise, eligibility)
+    belonging = belonging_of(promise, now.people)
+    _refuse_groups(promise, now, eligibility, belonging)
     if not promise.wait:
-        belonging = belonging_of(promise, now.people)
-        _refuse_groups(promise, now, eligibility, belonging)
         return Kept(promise, np.empty(0, np.int64), (), belonging)
     if later := [one for one in now.rounds.planned if one > at]:
         raise InvalidInput(
@@ -294,12 +334,30 @@ def kept_by(
         )
     off = left_off(connection, promise, at, now.people.n)
     waiting = np.isin(eligibility.status, WAITING) & (eligibility.site >= 0)
-    cases = [_Case.of(now, at, eligibility, j, off) for j in range(len(eligibility.sites))]
-    _refuse_wait(promise, cases, eligibility.sites, at)
+    sites = eligibility.sites
+    cases = [_Case.of(now, at, eligibility, j, off) for j in range(len(sites))]
+    _refuse_wait(promise, cases, sites, at)
     coming = tuple(
         tuple(replace(case, floor=0.0).lists(promise.wait + 1).tolist()) for case in cases
     )
-    return Kept(promise, np.where(waiting, np.maximum(promise.wait - off, 1), 0), coming)
+    due = np.where(waiting, np.maximum(promise.wait - off, 1), 0)
+    kept = Kept(promise, due, coming, belonging)
+    if not promise.grouped:
+        return kept
+    sharing = [_sharing(one, j, cases[j], kept, off, eligibility) for j, one in enumerate(sites)]
+    divisions = [one.kept().tolist() for one in sharing]
+    return replace(kept, divided=tuple(tuple(map(tuple, cells)) for cells in divisions))
+
+
+def _sharing(
+    site: Site, j: int, case: _Case, kept: Kept, off: Ints, eligibility: Eligibility
+) -> Sharing:
+    """The people and the lists of site j, where groups have shares."""
+    who, places = eligibility.waiting(j), replace(case, floor=0.0)
+    kinds, cell = kept.belonging.kinds
+    drawn = eligibility.status[who] == Status.IN_DRAW
+    given = (kinds, cell[who], off[who], drawn, places.lists)
+    return Sharing(site.name, kept.promise, *given, site.capacity > 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -418,11 +476,12 @@ def _refuse_groups(
                 f"{refused}, and {different} in the draw who are not of the same {promise.one}; "
                 f"lower the capacity to {different}, or promise less"
             )
-        if found := relaxed(len(who), k, quotas):
-            of = [promise.shares[each.quota] for each in found]
-            there = np.size(quotas[found[0].quota].arms)
+        if nearest := relaxed(len(who), k, quotas):
+            of = [promise.shares[each.quota] for each in nearest]
+            there = np.size(quotas[nearest[0].quota].arms)
             less = "; ".join(
-                share.with_places(each.possible).said for share, each in zip(of, found, strict=True)
+                share.with_places(each.possible).said
+                for share, each in zip(of, nearest, strict=True)
             )
             raise Infeasible(
                 f"{refused}, and {there} people of {of[0].column} {of[0].value or '(none given)'} "

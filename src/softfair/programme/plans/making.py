@@ -668,12 +668,14 @@ def _drawn(
 
 def reserve_of(header: Header, rows: Rows, names: list[str]) -> Reserve:
     """The order in which people are called, as it follows from a plan's scores, lists and key."""
-    parts = [NO_RESERVE]
+    parts, kept = [NO_RESERVE], Kept.from_json(json.loads(header.outlook))
     for j, one in enumerate(sites_of(header.sites)):
         who = rows.in_draw(j)
         theirs = [names[i] for i in rows.person[who]]
-        listed = np.flatnonzero(rows.listed[who])
-        order = in_order(rows.drawn_by[who], one.c(header.c), listed, header.seed, theirs)
+        listed, cell = np.flatnonzero(rows.listed[who]), None
+        if kept is not None and kept.promise.grouped:
+            cell = kept.belonging.cell[who]
+        order = in_order(rows.drawn_by[who], one.c(header.c), listed, header.seed, theirs, cell)
         place = np.arange(1, len(order.who) + 1)
         parts.append(Reserve(rows.person[who[order.who]], place, order.chance))
     person, place, chance = (
@@ -732,7 +734,8 @@ def cohorts_of(
         # Who was contacted rests for r rounds, so in the long run no more than a share of
         # 1 / (r + 1) of the people can be contacted a round.
         k = min(capacity, max(1, len(who) // (now.settings.cooldown + 1)))
-        arm, cohort = eligibility.sites[j].arm, Cohort(model.P[who], start=belief[who])
+        arm, reward = eligibility.sites[j].arm, model.contexts.reward
+        cohort = Cohort(model.chain(who), reward=reward, start=belief[who])
         keeping = _keeping_of(kept, now.settings, who, k)
         cohorts.append(SiteCohort(cohort, k, horizon, who, arm, keeping))
     return cohorts

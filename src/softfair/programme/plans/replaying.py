@@ -243,6 +243,9 @@ def _wait_faults(header: Header, rows: Rows, clocks: dict[int, NDArray[np.int8]]
         places = [site.capacity for site in sites_of(header.sites)]
         if any(k and coming[:1] != (k,) for k, coming in zip(places, kept.coming, strict=True)):
             wrong.append("the places that the promise counted on are not those of the lists")
+        given = zip(places, kept.divided, strict=True) if kept.divided else ()
+        if any(k and sum(cell[0] for cell in cells) > k for k, cells in given):
+            wrong.append("the places that groups were to have are more than those of the lists")
         if not np.array_equal(kept.due[drawn], kept.promise.wait - off[drawn]):
             wrong.append("the lists that people had left do not follow from the lists before")
     clock = clock_of(rows.status, rows.site, rows.listed, sites_of(header.sites))

@@ -125,6 +125,7 @@ class Plan(Rows):
     worth: Floats | None = None
     level: float = 0.0  # of its intervals
     kept: Kept | None = None  # what its draws keep of a promise; None: nothing was promised
+    memory: str = "none"  # what its chances of states go by beside the state
     reserve: Reserve = field(default_factory=lambda: NO_RESERVE)
 
     @property
@@ -201,6 +202,7 @@ def _assembled(
         "worth": unpacked(outlook.get("worth")),
         "level": outlook.get("level", 0.0),
         "kept": Kept.from_json(outlook),
+        "memory": str(model.memory),
         "reserve": reserve,
         **vars(rows),
     }

@@ -49,21 +49,23 @@ PROMISES = {
 NAMES = {"longest": "wait"}  # the programme calls both waits so
 
 
-def _wanted(found: Tradeoff) -> dict[str, dict[str, Wanted]]:
+def _wanted(tradeoff: Tradeoff) -> dict[str, dict[str, Wanted]]:
     """All that can be asked for, by what is moved for it."""
-    rounds, share = max(2, 2 * found.horizon), Wanted("", 100, 1, "%", 1)
-    people = found.waiting
-    least = -(-people // max(found.contacted, 1))  # lists on which there is a place for everybody
+    rounds, share = max(2, 2 * tradeoff.horizon), Wanted("", 100, 1, "%", 1)
+    people = tradeoff.waiting
+    least = -(
+        -people // max(tradeoff.contacted, 1)
+    )  # lists on which there is a place for everybody
     ranges = {
         "benefit": share,
         "wait": Wanted("", rounds, 1, "", 1),
         "never": Wanted("", 100, 1, "%"),
-        "longest": Wanted("", found.horizon, 1, "", 1),
+        "longest": Wanted("", tradeoff.horizon, 1, "", 1),
         "entropy": Wanted("", math.log(max(people, 2)), 0.01),
-        "promised-wait": Wanted("", max(2 * least, found.horizon), 1, "", 1),
-        "promised-chance": Wanted("", 100 * found.contacted / people, 0.01, "%", 0.01),
+        "promised-wait": Wanted("", max(2 * least, tradeoff.horizon), 1, "", 1),
+        "promised-chance": Wanted("", 100 * tradeoff.contacted / people, 0.01, "%", 0.01),
     }
-    columns = {name: f"no {name} below this share of the average rate" for name in found.columns}
+    columns = {name: f"no {name} below this share of the average rate" for name in tradeoff.columns}
     by = {
         "by c": {**TARGETS, **columns},
         "by evenness, at this c": GUARANTEES,
@@ -83,12 +85,14 @@ def _tradeoff(request: Request, visitor: Visitor) -> Tradeoff:
     )
 
 
-def _place(found: Tradeoff, position: int | None, even: int, promise: str) -> Place:
+def _place(tradeoff: Tradeoff, position: int | None, even: int, promise: str) -> Place:
     """Where the sliders stand; a promise is kept without evenness."""
-    at = found.position_of(found.settings.c) if position is None else position
+    at = tradeoff.position_of(tradeoff.settings.c) if position is None else position
     if not (0 <= at <= POSITIONS and 0 <= even <= EVENEST):
         raise InvalidInput(f"give positions from 0 to {POSITIONS} and from 0 to {EVENEST}")
-    promised = Promise.parse(promise) if promise else NO_PROMISE if even else found.settings.promise
+    promised = (
+        Promise.parse(promise) if promise else NO_PROMISE if even else tradeoff.settings.promise
+    )
     return Place(at, even if promised.is_none else 0, promised)
 
 
@@ -122,36 +126,36 @@ def figures_of(
     Infeasible
         If the promise cannot be kept.
     """
-    found = _tradeoff(request, visitor)
-    return _figures_at(request, visitor, found, _place(found, position, even, promise), by)
+    tradeoff = _tradeoff(request, visitor)
+    return _figures_at(request, visitor, tradeoff, _place(tradeoff, position, even, promise), by)
 
 
 def _figures_at(
-    request: Request, visitor: Visitor, found: Tradeoff, place: Place, by: str
+    request: Request, visitor: Visitor, tradeoff: Tradeoff, place: Place, by: str
 ) -> dict[str, Any]:
-    column = by or next(iter(found.columns), "")
-    if column and column not in found.columns:
+    column = by or next(iter(tradeoff.columns), "")
+    if column and column not in tradeoff.columns:
         raise InvalidInput(f"rates by {column!r} cannot be shown; choose another column")
     return remembered(
-        *(request, visitor, "the figures", lambda: _figures(found, place, column)),
+        *(request, visitor, "the figures", lambda: _figures(tradeoff, place, column)),
         *(place, column),
         late=True,
         small=True,
     )
 
 
-def _figures(found: Tradeoff, place: Place, column: str) -> dict[str, Any]:
-    point, contacts = found.at(place)
-    rates = found.rates(contacts, column) if column else []
+def _figures(tradeoff: Tradeoff, place: Place, column: str) -> dict[str, Any]:
+    point, contacts = tradeoff.at(place)
+    rates = tradeoff.rates(contacts, column) if column else []
     return {
         "now": point.to_json(),
         "promise": place.promise.said,
-        "curve": [one.to_json() for one in found.curve],
-        "bound": found.bound,
-        "histogram": found.histograms(contacts),
+        "curve": [one.to_json() for one in tradeoff.curve],
+        "bound": tradeoff.bound,
+        "histogram": tradeoff.histograms(contacts),
         "column": column,
         "rates": [{"name": name, "people": size, "rate": rate} for name, size, rate in rates],
-        "sentences": list(found.sentences(point, place.promise)),
+        "sentences": list(tradeoff.sentences(point, place.promise)),
         "plan": urlencode(_plan_of(point.benefit, point.mu, place.promise)),
     }
 
@@ -178,34 +182,34 @@ def fairness(
 ) -> Response:
     """The sliders, with pictures and tables."""
     try:
-        found = _tradeoff(request, visitor)
+        tradeoff = _tradeoff(request, visitor)
     except InvalidInput as none:
         return render(request, visitor, "no_round.html", why=str(none))
     refused = ""
-    place = _place(found, position, even, promise)
+    place = _place(tradeoff, position, even, promise)
     if goal and value.strip():
         try:
-            place, said = _asked(request, visitor, found, goal, value.strip(), place)
+            place, said = _asked(request, visitor, tradeoff, goal, value.strip(), place)
             at = {"position": place.position, "even": place.even, "promise": place.promise.said}
             return see(f"/fairness?{urlencode(at)}", said)
         except SoftFairError as why:
             refused = _refusal(why)
     try:
-        figures = _figures_at(request, visitor, found, place, by)
+        figures = _figures_at(request, visitor, tradeoff, place, by)
     except SoftFairError as why:
         if place.promise.is_none:
             raise
         refused, place = _refusal(why), place._replace(promise=NO_PROMISE)
-        figures = _figures_at(request, visitor, found, place, by)
+        figures = _figures_at(request, visitor, tradeoff, place, by)
     return render(
         request,
         visitor,
         "fairness.html",
         400 if refused else 200,
-        found=found,
+        found=tradeoff,
         figures=figures,
         evenest=EVENEST,
-        wanted=_wanted(found),
+        wanted=_wanted(tradeoff),
         goal=goal,
         value=value,
         refused=refused,
@@ -218,32 +222,32 @@ def _refusal(why: SoftFairError) -> str:
 
 
 def _asked(
-    request: Request, visitor: Visitor, found: Tradeoff, goal: str, value: str, place: Place
+    request: Request, visitor: Visitor, tradeoff: Tradeoff, goal: str, value: str, place: Place
 ) -> tuple[Place, str]:
     """The place of the sliders that meets what is asked for, and a word on it."""
     return remembered(
-        *(request, visitor, "the goal", lambda: _met(found, goal, value, place)),
+        *(request, visitor, "the goal", lambda: _met(tradeoff, goal, value, place)),
         *(goal, value, place),
         late=True,
         small=True,
     )
 
 
-def _met(found: Tradeoff, goal: str, value: str, place: Place) -> tuple[Place, str]:
+def _met(tradeoff: Tradeoff, goal: str, value: str, place: Place) -> tuple[Place, str]:
     at = place.position
     if goal in PROMISES:
         promise = Promise.parse(f"{goal.removeprefix('promised-')}={value}")
         place = Place(at, 0, promise)
-        found.at(place)  # or it cannot be kept
+        tradeoff.at(place)  # or it cannot be kept
         return place, f"Every draw keeps: {promise}."
     if goal in GUARANTEES:
         wanted = Evenness.parse(f"EvenHanded:{NAMES.get(goal, goal)}={value}")
-        return Place(at, found.for_guarantee(at, wanted)), (
+        return Place(at, tradeoff.for_guarantee(at, wanted)), (
             f"The first step of evenness at this c with: {GUARANTEES[goal]} ({value}). "
             f"To draw with exactly that, ask for EvenHanded:{wanted.goal}={wanted.value:g}."
         )
     target = Target.parse(f"{goal}={value}")
-    return Place(found.for_target(target)), f"The nearest step of c for the target: {target}."
+    return Place(tradeoff.for_target(target)), f"The nearest step of c for the target: {target}."
 
 
 @router.get("/fairness/part")
@@ -258,17 +262,17 @@ def part(
     value: str = "",
 ) -> Response:
     """What changes when a slider moves."""
-    found = _tradeoff(request, visitor)
-    place, said, refused = _place(found, position, even, promise), "", ""
+    tradeoff = _tradeoff(request, visitor)
+    place, said, refused = _place(tradeoff, position, even, promise), "", ""
     try:
         if goal and value.strip():
-            place, said = _asked(request, visitor, found, goal, value.strip(), place)
-        figures = _figures_at(request, visitor, found, place, by)
+            place, said = _asked(request, visitor, tradeoff, goal, value.strip(), place)
+        figures = _figures_at(request, visitor, tradeoff, place, by)
     except SoftFairError as why:
         if not goal and place.promise.is_none:
             raise
         place, refused = Place(position, even), _refusal(why)
-        figures = _figures_at(request, visitor, found, place, by)
+        figures = _figures_at(request, visitor, tradeoff, place, by)
     shown = {"answer": said, "refused": refused, "may_change": visitor.may(CHANGES)}
     template = request.app.state.templates.get_template("fairness_part.html")
     return HTMLResponse(

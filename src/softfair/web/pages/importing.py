@@ -62,7 +62,7 @@ def look_at(request: Request, visitor: Changes, key: str) -> Response:
     """What the file is taken for, and what would come of it."""
     file, options = kept(request.app.state.spool, visitor.account.name, key)
     database = visitor.database
-    found = remembered(
+    preview = remembered(
         request, visitor, "the file", lambda: _rehearsed(database, file, options), key, options
     )
     return render(
@@ -72,9 +72,9 @@ def look_at(request: Request, visitor: Changes, key: str) -> Response:
         key=key,
         name=file.name,
         options=options,
-        found=found,
-        faults=found.faults[:MOST_FAULTS],
-        more=max(len(found.faults) - MOST_FAULTS, 0),
+        found=preview,
+        faults=preview.faults[:MOST_FAULTS],
+        more=max(len(preview.faults) - MOST_FAULTS, 0),
     )
 
 

@@ -31,20 +31,20 @@ ENTRIES = 200  # of the log on a page
 def home(request: Request, visitor: Sees) -> Response:
     """Where the programme stands."""
     try:
-        found = remembered(
+        standing_now = remembered(
             request, visitor, "where the programme stands", lambda: standing(visitor.database)
         )
     except InvalidInput as nobody:  # the programme has no people yet
         return render(request, visitor, "home.html", found=None, nobody=str(nobody))
-    today = found.today(date.today())
-    learn = next((due for due in found.due if due.startswith("softfair import")), "")
+    today = standing_now.today(date.today())
+    learn = next((due for due in standing_now.due if due.startswith("softfair import")), "")
     return render(
         request,
         visitor,
         "home.html",
-        found=found,
+        found=standing_now,
         nobody="",
-        today=None if today == found.next_round else today,
+        today=None if today == standing_now.next_round else today,
         nothing_learnt=learn.partition(": ")[2],
     )
 
@@ -52,9 +52,9 @@ def home(request: Request, visitor: Sees) -> Response:
 @router.get("/home/audit")
 def home_audit(request: Request, visitor: Sees) -> Response:
     """Engagement over time and the warnings of the audit, for the home page."""
-    found = audit_of(request, visitor)
-    look = [on_page(sentence) for sentence in found.findings if sentence.startswith(LOOK)]
-    return render(request, visitor, "home_audit.html", found=found, look=look)
+    result = audit_of(request, visitor)
+    look = [on_page(sentence) for sentence in result.findings if sentence.startswith(LOOK)]
+    return render(request, visitor, "home_audit.html", found=result, look=look)
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ def audit_of(request: Request, visitor: Visitor, round: int | None = None) -> Au
     )
 
 
-def _shown(found: Audit, part: Section) -> Shown:
+def _shown(result: Audit, part: Section) -> Shown:
     drawn = tuple(
         (one.name, f"data:image/png;base64,{base64.b64encode(picture(one.figure)).decode()}")
-        for one in pictures(found, part.key)
+        for one in pictures(result, part.key)
     )
     return Shown(part, drawn)
 
@@ -88,18 +88,18 @@ def audit_page(request: Request, visitor: Sees, round: str = "") -> Response:
     at = next((row.round for row in whole.rounds if str(row.round) == round), None)
     if round and at is None:
         raise InvalidInput(f"round {round!r} has no plan; choose another")
-    found = whole if at is None else audit_of(request, visitor, at)
+    result = whole if at is None else audit_of(request, visitor, at)
     shown = remembered(
         *(request, visitor, "the pictures"),
-        *(lambda: [_shown(found, part) for part in sections(found, at is None)], at),
+        *(lambda: [_shown(result, part) for part in sections(result, at is None)], at),
         late=True,
     )
     return render(
         request,
         visitor,
         "audit.html",
-        found=found,
-        findings=[(on_page(one), one.startswith(LOOK)) for one in found.findings],
+        found=result,
+        findings=[(on_page(one), one.startswith(LOOK)) for one in result.findings],
         shown=shown,
         rounds=[(row.round, whole.at(row.round)) for row in whole.rounds],
         at=at,
@@ -116,5 +116,5 @@ def log(request: Request, visitor: Sees) -> Response:
 @router.get("/accounts")
 def accounts_page(request: Request, visitor: Manages) -> Response:
     """Who may use the pages and the API."""
-    found = accounts(visitor.database)
-    return render(request, visitor, "accounts.html", accounts=found, roles=ROLES)
+    everybody = accounts(visitor.database)
+    return render(request, visitor, "accounts.html", accounts=everybody, roles=ROLES)

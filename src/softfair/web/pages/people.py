@@ -15,12 +15,13 @@ from ...programme.biography import Biography, biography, sources
 from ...programme.commands.taking_in import told
 from ...programme.snapshot import load_details, load_people
 from ...programme.store import Store
+from ...programme.tables import PIECE, Columns, Pieces
 from ..access import MARKS, Changes, Form, Sees, Visitor
 from ..deeds import correct, leave, opt
 from ..words import on_page
 from .shared import number, remembered, render, see, text
 
-__all__ = ["change", "known_of", "names_and_groups", "router"]
+__all__ = ["change", "known_of", "people_table", "router"]
 
 router = APIRouter()
 A_PAGE = 100  # people at a time
@@ -34,39 +35,51 @@ DEEDS = {
 }
 
 
-def names_and_groups(database: Store) -> list[tuple[str, dict[str, str], bool]]:
+def _named(database: Store) -> list[tuple[str, dict[str, str], bool]]:
     """Everybody who is named: identifier, groups, and whether they have opted out."""
     with database.reading() as connection:
         people = load_people(connection)
     unnamed = set(people.unnamed.tolist())
+    # People of the same groups share them: there are far fewer kinds of people than people.
+    groups = {text: json.loads(text) for text in set(people.groups)}
     return [
-        (name, json.loads(people.groups[i]), people.opted_out[i] == 1)
+        (name, groups[people.groups[i]], people.opted_out[i] == 1)
         for i, name in enumerate(people.names)
         if i not in unnamed
     ]
 
 
+def people_table(database: Store) -> Pieces:
+    """Everybody who is named, as `GET /api/people` answers."""
+    everybody = _named(database)
+
+    def piece(first: int) -> Columns:
+        names, groups, out = zip(*everybody[first : first + PIECE], strict=True)
+        return {"id": names, "groups": groups, "opted_out": [bool(one) for one in out]}
+
+    kinds = {"id": str, "groups": dict, "opted_out": bool}
+    return Pieces(kinds, (piece(first) for first in range(0, len(everybody), PIECE)))
+
+
 @router.get("/people")
 def people_page(request: Request, visitor: Sees, search: str = "", page: int = 1) -> Response:
     """Everybody, or those whose identifier or group has a text in it."""
-    everybody = remembered(
-        request, visitor, "the people", lambda: names_and_groups(visitor.database)
-    )
+    everybody = remembered(request, visitor, "the people", lambda: _named(visitor.database))
     wanted = search.casefold().strip()
-    found = [
+    matching = [
         one
         for one in everybody
         if not wanted or wanted in "\n".join((one[0], *one[1].values())).casefold()
     ]
     columns = sorted({name for _, groups, _ in everybody for name in groups})
-    pages = max(1, -(-len(found) // A_PAGE))
-    part = found[max(page - 1, 0) * A_PAGE : max(page, 0) * A_PAGE]
+    pages = max(1, -(-len(matching) // A_PAGE))
+    part = matching[max(page - 1, 0) * A_PAGE : max(page, 0) * A_PAGE]
     return render(
         request,
         visitor,
         "people.html",
         people=part,
-        many=len(found),
+        many=len(matching),
         columns=columns,
         search=search,
         page=page,
@@ -76,21 +89,21 @@ def people_page(request: Request, visitor: Sees, search: str = "", page: int = 1
 
 def known_of(visitor: Visitor, name: str) -> Biography:
     """One person; details such as a telephone number are for those who call alone."""
-    found = biography(visitor.database, name)
+    life = biography(visitor.database, name)
     if visitor.may(MARKS):
-        return found
+        return life
     with visitor.database.reading() as connection:
         details = {key for one in load_details(connection).values() for key in one}
-    facts = {key: value for key, value in found.facts.items() if key not in details}
-    return replace(found, facts=facts)
+    facts = {key: value for key, value in life.facts.items() if key not in details}
+    return replace(life, facts=facts)
 
 
 @router.get("/person")
 def person_page(request: Request, visitor: Sees, id: str) -> Response:
     """One person."""
-    found = known_of(visitor, id)
-    spoke = sources(visitor.database, found.name)
-    return render(request, visitor, "person.html", found=found, spoke=spoke, deeds=DEEDS)
+    life = known_of(visitor, id)
+    spoke = sources(visitor.database, life.name)
+    return render(request, visitor, "person.html", found=life, spoke=spoke, deeds=DEEDS)
 
 
 def change(
@@ -139,6 +152,6 @@ def change_person(request: Request, visitor: Changes, form: Form) -> Response:
     name, deed = text(form, "id"), text(form, "deed")
     round = number(form, "round") if deed in ("left", "correct") else None
     done = change(visitor.database, name, deed, text(form, "reason"), round, text(form, "state"))
-    found = biography(visitor.database, name)
+    life = biography(visitor.database, name)
     kind = "history" if deed == "correct" else "people"
-    return see(f"/person?id={quote(found.name)}", on_page(told(done, kind, found.settings)[0]))
+    return see(f"/person?id={quote(life.name)}", on_page(told(done, kind, life.settings)[0]))

@@ -50,19 +50,19 @@ def list_for(
     )
 
 
-def _columns(found: RoundList, visitor: Visitor) -> tuple[str, ...]:
+def _columns(listed: RoundList, visitor: Visitor) -> tuple[str, ...]:
     """Which facts are shown: details such as telephone numbers to those who call alone."""
-    return found.groups + (found.details if visitor.may(MARKS) else ())
+    return listed.groups + (listed.details if visitor.may(MARKS) else ())
 
 
 @router.get("/round")
 def this_round(request: Request, visitor: Lists) -> Response:
     """The first planned round that is open, else the last."""
     try:
-        found = list_for(request, visitor, None)
+        listed = list_for(request, visitor, None)
     except InvalidInput as none:
         return render(request, visitor, "no_round.html", why=str(none))
-    return see(f"/round/{found.plan.round}")
+    return see(f"/round/{listed.plan.round}")
 
 
 @router.get("/round/{at:int}")
@@ -81,8 +81,8 @@ def list_page(
 ) -> Response:
     """The list of a round."""
     everyone = everyone and visitor.may(SEES)
-    found = list_for(request, visitor, at, everyone)
-    columns = _columns(found, visitor)
+    listed = list_for(request, visitor, at, everyone)
+    columns = _columns(listed, visitor)
     known = (*columns, "name", "probability", "score", "waited", "told")
     if sort not in known or (group and group not in columns):
         raise InvalidInput("the list has no such column; go back and choose another")
@@ -91,7 +91,7 @@ def list_page(
     choice = Choice(sort, down, show, where, search, group, everyone)
     seen_by = (visitor.account.role, visitor.account.scope)
     shown = remembered(
-        *(request, visitor, "the list", lambda: _shown(request, visitor, found, choice, page)),
+        *(request, visitor, "the list", lambda: _shown(request, visitor, listed, choice, page)),
         *(at, choice, page, seen_by),
         small=True,
     )
@@ -99,7 +99,7 @@ def list_page(
         request,
         visitor,
         "round.html",
-        found=found,
+        found=listed,
         listed=shown.listed,
         rows=shown.rows.replace(WORD, visitor.word),
         choice=asdict(choice),
@@ -119,9 +119,9 @@ class Shown(NamedTuple):
 
 
 def _shown(
-    request: Request, visitor: Visitor, found: RoundList, choice: Choice, page: int
+    request: Request, visitor: Visitor, round_list: RoundList, choice: Choice, page: int
 ) -> Shown:
-    rows, at = found.of(visitor.account.scope), found.plan.round
+    rows, at = round_list.of(visitor.account.scope), round_list.plan.round
     listed = chosen(rows, choice)
     asked = {
         **{"sort": choice.sort, "down": choice.down, "show": choice.told, "where": choice.where},
@@ -129,12 +129,12 @@ def _shown(
     }
     groups, pages = _part(listed.groups, page)
     tables = request.app.state.templates.get_template("rows.html").render(
-        found=found,
+        found=round_list,
         groups=groups,
         pages=pages,
         page=page,
         choice=asdict(choice),
-        columns=_columns(found, visitor),
+        columns=_columns(round_list, visitor),
         link=lambda **changes: "?" + urlencode({**asked, **changes}),
         back=urlencode({**asked, "page": page}),
         at=at,
@@ -142,7 +142,7 @@ def _shown(
         may_mark=visitor.may(MARKS),
         may_see=visitor.may(SEES),
     )
-    return Shown(replace(listed, groups=()), tables, values_of(rows, found.groups))
+    return Shown(replace(listed, groups=()), tables, values_of(rows, round_list.groups))
 
 
 def _part(
@@ -180,8 +180,8 @@ def marked(request: Request, visitor: Visitor, at: int, name: str, deed: str) ->
     InvalidInput
         If there is no such deed.
     """
-    found = list_for(request, visitor, at)
-    row = next((one for one in found.of(visitor.account.scope) if one.name == name), None)
+    listed = list_for(request, visitor, at)
+    row = next((one for one in listed.of(visitor.account.scope) if one.name == name), None)
     if row is None:
         raise Forbidden
     kind, _, state = deed.partition(":")
@@ -189,7 +189,7 @@ def marked(request: Request, visitor: Visitor, at: int, name: str, deed: str) ->
         raise InvalidInput("mark somebody as reached, missed or with a state")
     contacted = None if kind == "state" else kind == "reached"
     done = mark(visitor.database, at, name, contacted, state or None)
-    return told(done, "record", found.settings)
+    return told(done, "record", listed.settings)
 
 
 @router.post("/round/{at:int}/mark")
@@ -200,19 +200,19 @@ def mark_row(request: Request, visitor: Marks, form: Form, at: int) -> Response:
     if "hx-request" not in request.headers:
         where = f"/round/{at}?{text(form, 'back')}#{anchor(name)}"
         return see(where, f"Marked {name}.", on_page(said[-1]))
-    found = list_for(request, visitor, at)
-    rows = found.of(visitor.account.scope)
+    listed = list_for(request, visitor, at)
+    rows = listed.of(visitor.account.scope)
     return render(
         request,
         visitor,
         "row.html",
         row=next(row for row in rows if row.name == name),
-        found=found,
-        columns=_columns(found, visitor),
+        found=listed,
+        columns=_columns(listed, visitor),
         at=at,
         back=text(form, "back"),
         listed=chosen(rows, Choice()),
-        over=found.over,
+        over=listed.over,
         word=visitor.word,
         now=True,
     )
@@ -226,23 +226,23 @@ def anchor(name: str) -> str:
 @router.post("/round/{at:int}/close")
 def close(request: Request, visitor: Changes, at: int) -> Response:
     """Close a round: who was not marked was not contacted."""
-    found = list_for(request, visitor, at)
+    listed = list_for(request, visitor, at)
     done = close_round(visitor.database, software(), at)
-    return see(f"/round/{at}", *map(on_page, told(done, "record", found.settings)))
+    return see(f"/round/{at}", *map(on_page, told(done, "record", listed.settings)))
 
 
 @router.get("/round/{at:int}/worksheets")
 def worksheets(request: Request, visitor: Lists, at: int, by: str = "") -> Response:
     """The list on paper: a page for each value of a column, with room to write."""
-    found = list_for(request, visitor, at)
-    columns = _columns(found, visitor)
+    listed = list_for(request, visitor, at)
+    columns = _columns(listed, visitor)
     if by and by not in columns:
         raise InvalidInput("the list has no such column; go back and choose another")
-    rows = tuple(row for row in found.of(visitor.account.scope) if not row.struck)
+    rows = tuple(row for row in listed.of(visitor.account.scope) if not row.struck)
     groups = chosen(rows, Choice(group=by)).groups
     shown = tuple(name for name in columns if name != by)
     return render(
-        request, visitor, "worksheets.html", found=found, groups=groups, by=by, columns=shown
+        request, visitor, "worksheets.html", found=listed, groups=groups, by=by, columns=shown
     )
 
 
@@ -251,11 +251,11 @@ def download(request: Request, visitor: Lists, at: int, kind: str) -> Response:
     """The list as a file, which an import of kind record reads once filled in."""
     if kind not in KINDS:
         raise InvalidInput(f"there is no list in {kind}; take csv or xlsx")
-    found = list_for(request, visitor, at, whole=True)
-    calendar = found.settings.calendar
-    table = plan_table(found.plan, False, found.since, calendar)
+    listed = list_for(request, visitor, at, whole=True)
+    calendar = listed.settings.calendar
+    table = plan_table(listed.plan, False, listed.since, calendar)
     columns = with_head(table, head(visitor.database)).whole()
-    mine = {row.name for row in found.of(visitor.account.scope)}
+    mine = {row.name for row in listed.of(visitor.account.scope)}
     keep = [i for i, name in enumerate(columns["id"]) if name in mine]
     picked: dict[str, list[Any]] = {
         name: [values[i] for i in keep] for name, values in columns.items()
