@@ -1,9 +1,11 @@
 """Luck of persons: the law of a draw, who could have known it, and commit, then draw."""
 
 import hashlib
+import importlib
 import itertools
 import json
 import math
+import subprocess
 import sys
 from datetime import UTC, datetime
 
@@ -38,7 +40,7 @@ NAME = "softfair test"
 def depth():
     """py_ecc raises the limit of recursion when it is imported, beyond what the stack holds."""
     before = sys.getrecursionlimit()
-    yield
+    importlib.import_module("py_ecc")
     sys.setrecursionlimit(before)
 
 
@@ -281,6 +283,24 @@ def test_a_file_that_is_no_beacon(tmp_path, content):
         read_beacon(tmp_path / "beacon.json", QUICKNET)
     with pytest.raises(InvalidInput, match="cannot read"):
         read_beacon(tmp_path / "nothing.json", QUICKNET)
+
+
+def test_a_beacon_is_read_safely_where_recursion_has_no_limit(tmp_path):
+    """Where a program has raised the limit, as py_ecc does, deep nesting would end the process."""
+    (tmp_path / "beacon.json").write_text("[" * 1_000_000)
+    code = f"""
+import sys
+sys.setrecursionlimit(10**6)
+from softfair.errors import InvalidInput
+from softfair.programme.luck import QUICKNET, read_beacon
+try:
+    read_beacon({str(tmp_path / "beacon.json")!r}, QUICKNET)
+except InvalidInput as error:
+    print(error)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("beacon.json is no round of")
 
 
 # Programmes.

@@ -53,6 +53,7 @@ SHORT = "none-the-seed-is-short"  # in place of its hash
 TELLING = 64  # a seed of fewer bits can be found from its hash by trying them all
 TRIAL = "softfair trial"  # what the luck of an assignment is told apart by
 LONGEST_TEXT = 1000  # characters of luck
+LONGEST_BEACON = 5000  # bytes of a file with one; what is nested deeper could end the process
 LEAD = 300  # seconds between a commitment and its beacon, in which its code can be given away
 DOMAIN = b"BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_NUL_"  # of drand's scheme
 
@@ -160,7 +161,8 @@ def read_beacon(path: str | Path, chain: Chain) -> Beacon:
         If the file cannot be read, or holds no such round.
     """
     try:
-        content = json.loads(Path(path).read_bytes())
+        with Path(path).open("rb") as file:
+            content = json.loads(file.read(LONGEST_BEACON))
         round, signature = content["round"], content["signature"]
         if type(round) is not int or not 0 < round < 2**63:
             raise ValueError
