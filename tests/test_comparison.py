@@ -21,7 +21,7 @@ from scipy import stats
 import softfair as sf
 from softfair.comparison import CURVE, mean_interval
 from softfair.errors import InvalidInput, NotConverged
-from softfair.policies.base import Rule
+from softfair.policies.rules import Rule
 from softfair.programme.sample import RESPONSES
 from softfair.solvers import budget, solve_priced, upper_bound
 

@@ -20,9 +20,9 @@ from softfair.datasets import cpap, synthetic
 from softfair.errors import Infeasible, InvalidInput
 from softfair.indices import whittle
 from softfair.policies import probfair
-from softfair.policies.base import Rule
 from softfair.policies.fawt import FaWT, _must_help
 from softfair.policies.probfair import ProbFair, _correct_sum, _neighbours
+from softfair.policies.rules import Rule
 from softfair.simulation import simulate
 
 # Standard errors that a statistic may be off: a chance of 7e-6 each, and the seeds are fixed.

@@ -19,7 +19,8 @@ import softfair as sf
 from softfair import policies
 from softfair.errors import Infeasible, InvalidInput, NotConverged
 from softfair.kernels.rules import RuleCode
-from softfair.policies.base import Remembering, Rule
+from softfair.policies.base import Remembering
+from softfair.policies.rules import Rule
 from softfair.registry import POLICIES as REGISTRY
 from softfair.sampling import multiplier
 from softfair.solvers import solve_priced

@@ -27,7 +27,8 @@ from .cluster import Crew, crew_of, refuse_other_software, software
 from .cohort import Cohort, refuse_costs
 from .errors import InvalidInput, NotConverged, SoftFairError, warn
 from .policies import NoIntervention, Oracle, Policy, SoftFair
-from .policies.base import Budget, check_setting, identity
+from .policies.base import identity
+from .policies.setting import Budget, check_setting
 from .progress import track
 from .shards import ShardedCohort
 from .simulation import Look, Result, simulate, simulate_and_look

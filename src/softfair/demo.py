@@ -37,7 +37,7 @@ from .policies import (
     ThresholdWhittle,
     Whittle,
 )
-from .policies.base import Budget
+from .policies.setting import Budget
 from .programme import sample
 from .simulation import simulate
 from .terminal import Table, show

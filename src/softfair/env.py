@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from .cohort import Cohort, refuse_costs
 from .datasets import synthetic
 from .errors import InvalidInput
-from .policies.base import Budget, Fitted, check_setting
+from .policies.base import Fitted
+from .policies.setting import Budget, check_setting
 
 try:
     import gymnasium

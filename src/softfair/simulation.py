@@ -20,8 +20,9 @@ from .figures import axes_for
 from .frames import make_frame
 from .kernels.episodes import luck_of_runs, run_window, start_runs
 from .kernels.threads import map_parts
-from .policies.base import Fitted, Rule
+from .policies.base import Fitted
 from .policies.own import OneByOne
+from .policies.rules import Rule
 from .progress import track
 from .terminal import as_html
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from .cohort import Cohort, refuse_costs
 from .errors import InvalidInput, NotConverged
-from .policies.base import Budget, Fitted, Policy
+from .policies.base import Fitted, Policy
+from .policies.setting import Budget
 from .simulation import simulate
 
 __all__ = ["check_policy"]

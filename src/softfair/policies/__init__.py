@@ -1,13 +1,14 @@
 """SoftFair and every baseline behind one protocol, see `base`."""
 
 from .acting import FittedSoftFair
-from .base import Fitted, Policy, Rule
+from .base import Fitted, Policy
 from .evenhanded import EvenHanded, FittedEvenHanded
 from .fawt import FaWT
 from .indexed import Oracle, ThresholdWhittle, Whittle
 from .loading import load
 from .probfair import FittedProbFair, ProbFair
 from .promised import FittedPromise
+from .rules import Rule
 from .simple import FairMyopic, Myopic, NoIntervention, Random, RoundRobin
 from .softfair import SoftFair
 

@@ -40,50 +40,29 @@ for a single run instead is simulated one run at a time, by `softfair.policies.o
 from __future__ import annotations
 
 import abc
-import math
 import numbers
 from collections.abc import Hashable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..cohort import Cohort, refuse_costs
-from ..costs import choose_runs, draw_top
-from ..costs import draw as draw_within
-from ..costs import inclusion as inclusion_within
-from ..costs import inclusion_of_top as inclusion_of_top_within
-from ..errors import InvalidInput, refuse, whole
+from ..costs import choose_runs
+from ..errors import InvalidInput, refuse
 from ..figures import axes_for
-from ..kernels import draws
-from ..kernels.rules import RuleCode
-from ..sampling import Design, design_code, inclusion, inclusion_of_top, multiplier, new_key
 from ..saving import write
-from ..solvers.budget import Budget
 from ..solvers.values import Info
 from ..terminal import as_html
+from .rules import Rows, Rule
+from .setting import Budget, check_setting, plain_budget
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "Budget",
-    "Fitted",
-    "Policy",
-    "Remembering",
-    "Rows",
-    "Rule",
-    "SameRow",
-    "brief",
-    "check_setting",
-    "identity",
-    "one_budget",
-    "plain_budget",
-    "plain_number",
-    "refuse_by_action",
-]
+__all__ = ["Fitted", "Policy", "Remembering", "brief", "identity", "plain_number"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -94,126 +73,6 @@ SUM_TOLERANCE = 1e-6  # by which the chances that a policy states may miss k
 # The calls by which a policy acts, for a single run and for all runs at once.
 SINGLE = frozenset({"scores", "inclusion", "draw", "remember"})
 SIDE_BY_SIDE = frozenset({"window", "scores_by_run", "remember_by_run", "choose_by_run"})
-
-
-@dataclass(frozen=True)
-class Rule:
-    """How scores become a selection of k arms.
-
-    Make one with :meth:`top`, :meth:`rounding` or :meth:`softmax`.
-
-    Parameters
-    ----------
-    code : RuleCode
-        TOP, ROUNDED, SUCCESSIVE or JOINT.
-    c : float
-        Multiplier of the scores in the two designs; ``math.inf`` with TOP.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from softfair.policies.base import Rule
-    >>> Rule.softmax(0.0, "joint").inclusion(np.array([3.0, 1.0]), 1)
-    array([0.5, 0.5])
-    >>> Rule.softmax(float("inf"), "joint") == Rule.top()
-    True
-    """
-
-    code: RuleCode
-    c: float
-
-    @classmethod
-    def top(cls) -> Rule:
-        """The k highest scores, ties at random."""
-        return cls(RuleCode.TOP, math.inf)
-
-    @classmethod
-    def rounding(cls) -> Rule:
-        """Scores are chances that sum to k; dependent rounding keeps them exactly."""
-        return cls(RuleCode.ROUNDED, 1.0)
-
-    @classmethod
-    def softmax(cls, c: float, design: Design) -> Rule:
-        """A sampling design with log-weights c times the scores.
-
-        A c that counts as infinite (:func:`softfair.sampling.multiplier`) gives :meth:`top`.
-        """
-        code, c = design_code(design), multiplier(c)
-        return cls.top() if math.isinf(c) else cls(code, c)
-
-    def inclusion(self, scores: Floats, k: int, cost: Ints | None = None) -> Floats:
-        """Pr(arm i is chosen) [n]; sums to k, or with costs to at most k in cost."""
-        if cost is not None:
-            if math.isinf(c := self.c_of_lists):
-                return inclusion_of_top_within(scores, cost, k)
-            return inclusion_within(c * scores, cost, k)
-        if self.code is RuleCode.TOP:
-            return inclusion_of_top(scores, k)
-        if self.code is RuleCode.ROUNDED:
-            return scores.copy()
-        design: Design = "successive" if self.code is RuleCode.SUCCESSIVE else "joint"
-        return inclusion(self.c * scores, k, design)
-
-    @property
-    def c_of_lists(self) -> float:
-        """c with which lists of arms that have costs are made; ``math.inf`` for the best.
-
-        Raises InvalidInput if the rule has no law of such lists.
-        """
-        if self.code not in (RuleCode.TOP, RuleCode.JOINT):
-            raise InvalidInput(
-                f"arms have costs, and the rule {self.code.name} has no law of lists for them; "
-                "take Rule.top() or Rule.softmax(c, 'joint')"
-            )
-        return self.c
-
-    def draw(
-        self, scores: Floats, k: int, rng: np.random.Generator, cost: Ints | None = None
-    ) -> Ints:
-        """k arms, sorted; with costs, arms that cost at most k."""
-        if cost is not None:
-            if math.isinf(c := self.c_of_lists):
-                return draw_top(scores, cost, k, rng)
-            return draw_within(c * scores, cost, k, rng)
-        scores = np.ascontiguousarray(scores)
-        chosen, scratch = np.empty(len(scores), np.uint8), np.empty(3 * len(scores))
-        draws.select(scores, self.c, int(self.code), k, new_key(rng), scratch, chosen)
-        return np.flatnonzero(chosen)
-
-
-class Rows(Protocol):
-    """Scores of every arm in every state, a few decisions at a time."""
-
-    def rows(self, first: int, count: int) -> Floats:
-        """Scores at decisions first, ..., first + count - 1.
-
-        The shape is [count, n, S], or [1, n, S] if one row serves all decisions.
-        """
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class SameRow:
-    """Scores that do not change with time.
-
-    Parameters
-    ----------
-    row : ndarray [n, S]
-        The score of each arm in each state.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from softfair.policies.base import SameRow
-    >>> SameRow(np.zeros((3, 2))).rows(5, 10).shape
-    (1, 3, 2)
-    """
-
-    row: Floats
-
-    def rows(self, first: int, count: int) -> Floats:
-        """The same row whatever the decisions: [1, n, S]."""
-        return self.row[None]
 
 
 class Policy(abc.ABC):
@@ -793,151 +652,3 @@ def _same(one: object, other: object) -> bool:
         return bool(one == other)
     except ValueError:  # arrays
         return False
-
-
-def plain_budget(k: Budget) -> str:
-    """k as tables and messages show it.
-
-    Parameters
-    ----------
-    k : int or ndarray [T]
-        What :func:`check_setting` gives.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from softfair.policies.base import plain_budget
-    >>> plain_budget(3), plain_budget([2, 0, 3])
-    ('3', '0 to 3')
-    """
-    return str(k) if isinstance(k, int) else f"{np.min(k)} to {np.max(k)}"
-
-
-def one_budget(k: Budget, who: str, instead: str) -> int:
-    """k, if it is the same at every decision.
-
-    Parameters
-    ----------
-    k : int or ndarray [T]
-        What :func:`check_setting` gives.
-    who : str
-        What needs it to be the same.
-    instead : str
-        What to do.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    InvalidInput
-        k changes with time.
-
-    Examples
-    --------
-    >>> from softfair.policies.base import one_budget
-    >>> one_budget(3, "FaWT", "give one k")
-    3
-    """
-    if isinstance(k, int):
-        return k
-    raise InvalidInput(
-        f"k is {plain_budget(k)}, but {who} needs the same k at every decision; {instead}"
-    )
-
-
-def refuse_by_action(cohort: Cohort, who: str) -> None:
-    """Refuse rewards that depend on the action, for a policy whose equations have none.
-
-    Parameters
-    ----------
-    cohort : Cohort
-        The arms.
-    who : str
-        The policy.
-
-    Raises
-    ------
-    InvalidInput
-        The rewards are R(s, a).
-
-    Examples
-    --------
-    >>> import softfair as sf
-    >>> from softfair.policies.base import refuse_by_action
-    >>> refuse_by_action(sf.datasets.synthetic(n=5, seed=0), "ProbFair")
-    """
-    if cohort.by_action:
-        raise InvalidInput(
-            f"the rewards depend on the action, which {who} has no equation for; "
-            "take SoftFair, EvenHanded, Whittle, Oracle or Myopic, or rewards of states alone"
-        )
-
-
-def check_setting(cohort: Cohort, k: Budget, horizon: int, gamma: float) -> int | Ints:
-    """Refuse a budget, horizon or discount that means nothing for this cohort.
-
-    Parameters
-    ----------
-    cohort, k, horizon, gamma
-        See :meth:`Policy.fit`.
-
-    Returns
-    -------
-    int or ndarray [horizon]
-        k: a number if it is the same at every decision, otherwise one for each.
-
-    Raises
-    ------
-    InvalidInput
-        ``cohort`` is not a Cohort, k is not between 0 and n (the sum of all costs) or has not one
-        entry a decision, the horizon is below 1, or gamma is not between 0 and 1.
-
-    Examples
-    --------
-    >>> import softfair as sf
-    >>> from softfair.policies.base import check_setting
-    >>> cohort = sf.datasets.synthetic(n=5, seed=0)
-    >>> check_setting(cohort, k=[2, 2, 2], horizon=3, gamma=1.0)
-    2
-    >>> check_setting(cohort, k=[2, 0, 3], horizon=3, gamma=1.0)
-    array([2, 0, 3])
-    """
-    if not isinstance(cohort, Cohort):
-        raise InvalidInput(
-            f"cohort is a {type(cohort).__name__}; "
-            "give a Cohort, such as sf.Cohort(P) or sf.datasets.synthetic()"
-        )
-    whole("horizon", horizon, 1)
-    if not isinstance(gamma, numbers.Real) or not 0 <= gamma <= 1:
-        raise InvalidInput(
-            f"gamma is {gamma!r}; give a discount between 0 and 1 (1: later rewards count in full)"
-        )
-    most, beside = cohort.n, f", the cohort has {cohort.n} arms"
-    if cohort.with_costs:
-        most = int(cohort.cost.sum())
-        beside = f", all arms of the cohort cost {most} together"
-    return _each_decision(k, int(horizon), most, beside)
-
-
-def _each_decision(k: Budget, horizon: int, n: int, beside: str) -> int | Ints:
-    """k as :func:`check_setting` gives it."""
-    if isinstance(k, (str, bytes)) or not np.iterable(k):
-        return whole("k", k, 0, n, beside)
-    given = list(k)
-    if len(given) != horizon:
-        raise InvalidInput(
-            f"k has {len(given)} entries and the horizon is {horizon}; "
-            "give one number, or one for each decision"
-        )
-    budgets = np.array(
-        [whole(f"k[{t}]", one, 0, n, beside) for t, one in enumerate(given)], np.int64
-    )
-    if (budgets == budgets[0]).all():
-        return int(budgets[0])
-    budgets.flags.writeable = False
-    return budgets

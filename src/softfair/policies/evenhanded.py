@@ -29,7 +29,9 @@ from ..solvers import (
 )
 from ..solvers.realised import GOALS, Goal
 from ..solvers.welfare import WELFARES
-from .base import Budget, Fitted, Policy, Rule, check_setting, plain_number
+from .base import Fitted, Policy, plain_number
+from .rules import Rule
+from .setting import Budget, check_setting
 
 __all__ = ["EvenHanded", "FittedEvenHanded"]
 

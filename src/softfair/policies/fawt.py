@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from ..cohort import Cohort, refuse_costs
 from ..errors import Infeasible, whole
 from ..indices import whittle
-from .base import Budget, Fitted, Floats, Ints, Policy, Remembering, Rule, check_setting, one_budget
+from .base import Fitted, Floats, Ints, Policy, Remembering
+from .rules import Rule
+from .setting import Budget, check_setting, one_budget
 
 __all__ = ["FaWT"]
 

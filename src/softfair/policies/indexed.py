@@ -11,18 +11,9 @@ from numpy.typing import NDArray
 from ..cohort import Cohort, refuse_costs
 from ..errors import InvalidInput
 from ..indices import sigmoid_row, threshold, threshold_at, whittle
-from .base import (
-    Budget,
-    Fitted,
-    Floats,
-    Policy,
-    Remembering,
-    Rows,
-    Rule,
-    SameRow,
-    check_setting,
-    refuse_by_action,
-)
+from .base import Fitted, Floats, Policy, Remembering
+from .rules import Rows, Rule, SameRow
+from .setting import Budget, check_setting, refuse_by_action
 
 __all__ = ["Oracle", "ThresholdWhittle", "Whittle"]
 

@@ -16,18 +16,9 @@ import numpy as np
 
 from ..cohort import Cohort, refuse_costs
 from ..errors import Infeasible
-from .base import (
-    Budget,
-    Fitted,
-    Floats,
-    Policy,
-    Rule,
-    SameRow,
-    check_setting,
-    one_budget,
-    plain_number,
-    refuse_by_action,
-)
+from .base import Fitted, Floats, Policy, plain_number
+from .rules import Rule, SameRow
+from .setting import Budget, check_setting, one_budget, refuse_by_action
 
 __all__ = ["FittedProbFair", "ProbFair"]
 

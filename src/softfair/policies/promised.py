@@ -51,7 +51,9 @@ from ..quotas import Quota
 from ..sampling import inclusion, multiplier
 from ..solvers import PromisedValues, promised_bound
 from .acting import FittedSoftFair
-from .base import Budget, Floats, Ints, Policy, Rule
+from .base import Floats, Ints, Policy
+from .rules import Rule
+from .setting import Budget
 
 __all__ = [
     "FittedPromise",

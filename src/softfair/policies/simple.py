@@ -10,18 +10,9 @@ from numpy.typing import NDArray
 
 from ..cohort import Cohort
 from ..sampling import multiplier
-from .base import (
-    Budget,
-    Fitted,
-    Floats,
-    Ints,
-    Policy,
-    Remembering,
-    Rule,
-    SameRow,
-    check_setting,
-    plain_number,
-)
+from .base import Fitted, Floats, Ints, Policy, Remembering, plain_number
+from .rules import Rule, SameRow
+from .setting import Budget, check_setting
 
 __all__ = ["FairMyopic", "Myopic", "NoIntervention", "Random", "RoundRobin"]
 

@@ -17,8 +17,10 @@ from ..errors import InvalidInput, whole
 from ..sampling import Design, design_code, multiplier
 from ..solvers import Values, solve_meanfield, solve_paper, solve_priced, solve_promised
 from .acting import FittedSoftFair
-from .base import Budget, Policy, Rule, check_setting, plain_number
+from .base import Policy, plain_number
 from .promised import FittedPromise, check_promise
+from .rules import Rule
+from .setting import Budget, check_setting
 
 __all__ = ["SoftFair", "Solver"]
 

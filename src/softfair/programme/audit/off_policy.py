@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...policies.base import Rule
+from ...policies.rules import Rule
 from .evidence import Planned
 from .statistics import DesignLaw
 from .words import floored

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import quotas
-from ...policies.base import Rule
 from ...policies.promised import (
     deadline_quotas,
     kept_chances,
     places_for_deadlines,
     promised_weights,
 )
+from ...policies.rules import Rule
 from ...quotas import Quota
 from ...sampling import Design, draw_by_luck, inclusion, inclusion_of_top, race_by_luck, top_by_luck
 from .. import luck
