@@ -6,10 +6,10 @@ contains that one's code too. So here the content of all kernels together is wha
 upgrade or an edit anywhere, nothing old is used. Where nothing can be written, kernels are compiled
 in each process, and a warning says so.
 
-A kernel keeps the code of those that it calls to itself. By default numba lets kernels share it
-(linkage ``linkonce_odr``), and whichever copy a process loads first serves all of them. Copies are
-optimised where they stand and may round otherwise: a process that compiles would give other last
-digits than one that loads, and the order of calls would matter.
+Each kernel has its own copy of the code of the kernels that it calls. By default numba lets kernels
+share it (linkage ``linkonce_odr``), and whichever copy a process loads first serves all of them.
+Copies are optimised where they stand and may round otherwise: a process that compiles would give
+other last digits than one that loads, and the order of calls would matter.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _content() -> str:
 
 
 class _OfKernels:
-    """What makes one of numba's locators one for the kernels of this package."""
+    """Restricts one of numba's cache locators to the kernels of this package."""
 
     STAMP = _content()
 
@@ -64,7 +64,7 @@ class _OfUser(_OfKernels, caching.UserWideCacheLocator):  # type: ignore[misc,un
 
 
 def _register() -> bool:
-    """Let numba ask these locators first; whether any of them has a place to write to."""
+    """Make numba ask these locators first; return whether any of them can write to disk."""
     ours = [_Given, _Beside, _OfUser]
     caching.CacheImpl._locator_classes = [*ours, *caching.CacheImpl._locator_classes]
     if any(one.from_function(_content, __file__) is not None for one in ours):
@@ -77,7 +77,7 @@ def _register() -> bool:
 
 
 def _keep_callees_apart() -> None:
-    """Make what a kernel has of others its own, before it is optimised."""
+    """Give each kernel its own copy of the functions that it calls, before it is optimised."""
     optimise = codegen.CPUCodeLibrary._optimize_final_module
 
     def optimise_alone(library: Any) -> None:

@@ -6,8 +6,8 @@ the context ``after[a, c, s2]``. An atom is a vector of D = 2 C (S - 1) logits: 
 context c, the log of P[0, c, s2] / P[0, c, 0] for s2 = 1 ... S - 1; then what a contact adds to
 each of them. A person's own atoms are the common ones plus the person's ``shift``.
 
-A history is what is left of it for the likelihood: how often each move was seen in two rounds that
-follow each other, the first context, and how often it has each kind of gap. A gap is a run of
+The likelihood of a history depends on three things: how often each move was seen in two rounds that
+follow each other, the first context, and how often each kind of gap occurs. A gap is a run of
 rounds whose contexts are not known, though a state may be; it is bridged by the forward-backward
 recursion. Every gradient is an expected number of moves (Fisher's identity), so that one formula
 serves direct moves, gaps and the first context.
@@ -31,14 +31,14 @@ from .elementary import COMPILE, exp_, log_
 __all__ = ["person_likelihoods", "posterior_sums"]
 
 OPEN = -1  # of a gap: the context before it is not known
-# Sums may be taken in any order, which the compiler fixes once and for all threads.
+# The compiler may choose the order of a sum; it is then the same on all threads.
 SUMS: dict[str, Any] = {**COMPILE, "fastmath": {"contract", "reassoc"}}
 MIXED = 2  # the matrix of a round in which it is not known whether there was a contact
 
 
 @njit(**COMPILE)
 def _invert(A):
-    """The inverse of a small matrix that needs no pivots but gets them."""
+    """The inverse of a small matrix, by elimination with pivots."""
     S = A.shape[0]
     B = np.eye(S)
     for j in range(S):
@@ -365,7 +365,7 @@ def _log_joint(i, data, place, logP, log_start, log_gap, log_weight, out):
 
 @njit(**COMPILE)
 def _by_start(settled, coin, P, after, Z, start, begun, Y, by_start):
-    """What people's first contexts ``begun`` [C, Q] say of moves, and of how people start."""
+    """Add the terms of the first contexts ``begun`` [C, Q] to the moves Y and to ``by_start``."""
     _, C, S, Q = P.shape
     for c0 in range(C):
         pulled = begun[c0] / start[c0]

@@ -45,8 +45,8 @@ MOST_TRIES = 220  # BISECT_EVERY times the 54 halvings that exhaust a double; tw
 # are enough where the state last seen has faded from the belief to the share FADED.
 FARTHEST = 500
 FADED = 1e-9
-# Least probability that a pull sees the other state. A smaller one would leave only rounding of
-# what its cycles earn.
+# Least probability that a pull sees the other state. With a smaller one, what its cycles earn would
+# be rounding error alone.
 RARE = 1e-8
 
 

@@ -4,9 +4,9 @@ The state of the arm is (d, s): it must be helped within d decisions, 1 <= d <= 
 to W, and each decision without help takes 1 off. With r and e as in `recursion`,
 Q_t(s, 1) = e(s) + E(r + gamma V_{t+1}(W, .)) and
 Q_t(d, s, 0) = E(r + gamma V_{t+1}(d - 1, .)), the gain is lambda_t(d, s) = Q_t(s, 1) - Q_t(d, s, 0)
-and x = c lambda - theta. An arm with d = 1 is helped whatever that costs. Any other is active with
-the chance of its rule, but never less than the floor f, which is where a concave function of the
-chance that falls from there on is greatest:
+and x = c lambda - theta. An arm with d = 1 is helped whatever that costs. Any other arm is active
+with the chance of its rule, or with the floor f if that is larger. The objective is concave in the
+chance, so where its maximum lies below f, the best allowed chance is f:
 
     PRICED  pi = max(sigmoid(x), f)   extra = softplus(x) / c, or (f x + entropy of f) / c at f
     JOINT   pi = max(sigmoid(x), f)   extra = pi lambda                  (c = 0, the lottery)
@@ -128,7 +128,7 @@ def _step_back(
     spread = 0.0
     if floor > 0.0:
         spread = -floor * math.log(floor) - (1.0 - floor) * math.log(1.0 - floor)
-    price = 0.0 if rule == RuleCode.JOINT else theta / c  # a lottery heeds none
+    price = 0.0 if rule == RuleCode.JOINT else theta / c  # a lottery has no price
     for d in range(max(0, lowest - 1), D):  # from values to what reaching the state is worth
         for s in range(S):
             worth, r = V[d, s], pay[0, s]

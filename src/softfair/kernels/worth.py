@@ -1,4 +1,4 @@
-"""What a plan brings to each person if their chances are others than it was made from."""
+"""The worth of a plan to each person if their true chances differ from the plan's estimates."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def plan_worth(low, high, P, chance, left, reached, start, reward, gained, now):
 
     ``P`` [n, 2, S, S] are the person's chances and ``chance`` [T, n, D, S] the plan's chances of
     being on the list, from which a contact reaches the person with probability ``reached``. Where
-    a longest wait is promised, layer d of D is that of who has d + 1 lists left: it is D after a
-    list with them and one less after a list without. Otherwise D is 1 and nothing changes it.
-    ``left`` [n] are the lists left now. With V_T = 0, Q_a(d, s) = sum_s2 P[a](s, s2) (reward(s2) +
-    V_{t+1}(d, s2)) and pi the chance of layer d and state s,
+    a longest wait is promised, layer d of D is for people who have d + 1 lists left. A person has D
+    lists left after being on a list, and one less after a list without them. Otherwise D is 1 and
+    nothing changes it. ``left`` [n] are the lists left now. With V_T = 0, Q_a(d, s) = sum_s2
+    P[a](s, s2) (reward(s2) + V_{t+1}(d, s2)) and pi the chance of layer d and state s,
 
         V_t(d, s) = (1 - pi) Q_0(d - 1, s) + pi L(s)
         L(s) = (1 - reached) Q_0(D - 1, s) + reached Q_1(D - 1, s)
 
     and U is the same without contacts. ``gained`` [n] gets start (V_0 - U_0), and ``now`` [n] gets
-    start (Q_1 - Q_0)(D - 1) at t = 0, what a contact brings to who is on the list.
+    start (Q_1 - Q_0)(D - 1) at t = 0, what a contact brings to a person who is on the list.
     """
     T, D, S = chance.shape[0], chance.shape[2], chance.shape[3]
     V, V2, U, U2 = np.empty((D, S)), np.empty((D, S)), np.empty(S), np.empty(S)

@@ -3,8 +3,8 @@
 At given prices, the best bonus of an arm (or group) is the root of an equation in one unknown: the
 rate y_i(u_i) rises with u_i, and the rate that belongs to u_i (`welfare`) falls. So a safeguarded
 Newton method removes the bonuses, and Broyden's method finds the prices, as for `priced`. The
-search knows the steps alone at which some arms are active and others are not; in what follows
-theta [open] is that of those steps, theta [T] that of all.
+search is only over the steps at which some arms are active and others are not. Below, theta [open]
+belongs to those steps, theta [T] to all steps.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 NEARLY = 1e-5  # a Newton step from a gap of this size leaves one of about its square
-FORCED = 0.1  # while budgets are off, bonuses need not be nearer than this share of it
+FORCED = 0.1  # while budgets are off, bonuses need not be nearer than this share of that gap
 GENTLEST = 1.0  # multiplier, times the range of rewards, below which no search has stalled
 FIRST_STEPS, FIRST_EXCESS = 6, 0.02  # of the search for the common level of all prices
 FLAT_STEPS, FLAT_EXCESS = 12, 0.3  # of the same before any bonus has moved
@@ -165,8 +165,8 @@ class Bonuses:
     def flat(self) -> Floats:
         """The same theta [open] at every step at which the budgets hold roughly, on average.
 
-        Bonuses stay as they are, so that a step of this search is one pass. From prices at which
-        everybody is helped, or nobody, no other search finds its way.
+        Bonuses stay as they are, so that a step of this search is one pass. Other searches do not
+        converge from prices at which everybody is helped, or nobody.
         """
         problem, steps = self.problem, self.problem.steps
         shares, some = self._shares, float(np.mean(steps.k[steps.open]))
@@ -212,15 +212,15 @@ class Bonuses:
                 break
             low, high = ((shift, excess), high) if excess > 0 else (low, (shift, excess))
             shift += excess / slope
-            if math.isfinite(high[0] - low[0]):  # it lies between what was tried
+            if math.isfinite(high[0] - low[0]):  # the root lies between two shifts that were tried
                 shift = low[0] + (high[0] - low[0]) * low[1] / (low[1] - high[1])
         return best
 
     def inverse_jacobian(self, theta: Floats) -> Floats:
         """Rough inverse of -dF/dtheta [open, open].
 
-        The bonuses answer a rise of every theta at once and take back a share of what it does to
-        the budgets. The diagonal alone does not contain that.
+        When every theta rises at once, the best bonuses change too, which undoes a share of the
+        effect on the budgets. The diagonal alone does not include that.
         """
         response = np.maximum(self.residual(theta)[1], 1e-3)
         kept = self._kept()
@@ -229,7 +229,7 @@ class Bonuses:
         return inverse + (1 - kept) / kept * shares / (shares @ response)
 
     def _kept(self) -> float:
-        """The share of a common rise of all theta that remains after the bonuses' answer."""
+        """The share of a common rise of all theta that takes effect, once bonuses have changed."""
         log_y, slope = self._log_rates()
         weight, rise = self._size * np.exp(log_y) * slope, self._steepness(slope)
         total = float(np.sum(weight))
@@ -402,7 +402,7 @@ def solve(
     inverse, _ = _inverse_jacobian(rough.bonuses.residual, None, at, F)
     if inverse is None:
         inverse = rough.bonuses.inverse_jacobian(at)
-    # Patient at once: no second attempt follows over all arms.
+    # The first attempt is the patient one: no second attempt is made over all arms.
     patient = _bonuses(problem, u, patient=True)
     solution = _search(patient, at, inverse, tolerance)
     return replace(solution, passes=solution.passes + rough.bonuses.passes * share)
@@ -411,7 +411,7 @@ def solve(
 def _solve_directly(
     problem: Problem, tolerance: float, theta: Floats | None, u: Floats | None
 ) -> Solution:
-    """Without a sample; where the search stalls, patiently, then through a gentler multiplier.
+    """Solve without a sample; if the search stalls, take all steps, then use a gentler multiplier.
 
     ``theta`` [open] is a start.
     """

@@ -175,7 +175,7 @@ def sweep(
     rule : RuleCode
         PRICED, JOINT, SUCCESSIVE or HARD, see :mod:`softfair.kernels.recursion`.
     crew : Crew, optional
-        Who works on the shards; None means this process.
+        The workers that compute on the shards; None means this process.
 
     Returns
     -------
@@ -240,7 +240,7 @@ def sample_of(cohort: Cohort, crew: Crew | None = None, size: int = SAMPLE) -> C
     cohort : Cohort
         The arms, in memory or in files.
     crew : Crew, optional
-        Who reads files; None means this process.
+        The workers that read files; None means this process.
     size : int
         How many arms to take.
 
@@ -282,7 +282,7 @@ def _pick(arms: Arms, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
 
 
 def most_gain(cohort: Cohort, horizon: int) -> float:
-    """What no gain of any arm exceeds, up or down, at any prices.
+    """A bound on the size of every arm's gain, positive or negative, at any prices.
 
     Parameters
     ----------
@@ -295,8 +295,8 @@ def most_gain(cohort: Cohort, horizon: int) -> float:
     -------
     float
         T times the range of the rewards, and what help is worth at once: an arm in a bad state can
-        do as if it were in a good one, and pay the same prices. Where arms have costs, it is meant
-        for the cost of an average arm, here and in :func:`reward_range`.
+        be helped as if it were in a good one, at the same prices. Where arms have costs, it is
+        meant for the cost of an average arm, here and in :func:`reward_range`.
 
     Examples
     --------
@@ -400,8 +400,8 @@ def balance(
     gentler : int
         How many smaller multipliers may be tried on the way to a hard problem.
     crew : Crew, optional
-        Who works on the shards of the cohort; None means this process. The sample is worked on
-        here.
+        The workers that compute on the shards of the cohort; None means this process, in which the
+        sample is always computed.
     size : int
         Arms of the sample at most.
 

@@ -1,9 +1,9 @@
 """Finished passes over a cohort in files, kept on disk so that an interrupted fit can go on.
 
 A search is a pure function of what its passes give. The passes that an earlier call has finished
-are kept under the theta that they were asked for, in one small file, and the search that asks for
-the same theta again is given them: it comes to the same result as one that was never interrupted.
-The file is written whole after every pass, and removed when the search is over. It lies in
+are kept in one small file, each under its theta. A search that needs the pass of the same theta
+reads it from there, and so comes to the same result as one that was never interrupted. The file is
+written whole after every pass, and removed when the search is over. It lies in
 ``$XDG_CACHE_HOME/softfair`` (by default ``~/.cache/softfair``), under a name that belongs to the
 files of the cohort, the setting and the software.
 """

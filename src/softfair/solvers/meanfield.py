@@ -53,7 +53,7 @@ def solve_meanfield(
     tolerance : float
         Relative gap between expected and allowed active arms that is accepted at every step.
     crew : Crew, optional
-        Who works on the shards of the cohort; None means this process.
+        The workers that compute on the shards of the cohort; None means this process.
 
     Returns
     -------

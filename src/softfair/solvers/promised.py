@@ -3,8 +3,8 @@
 The promise is about each arm alone: it is helped within W decisions of its last help (or of the
 start), and its chance at any decision is at least a floor. So the dual of `priced` stays as it is,
 with the arm of :mod:`softfair.kernels.waiting` in place of the plain one: one price a step, the
-waiting time as part of the state, and help that is forced at the deadline. Gains see deadlines
-coming, because an arm that is not helped now may have to be helped later at a higher price.
+waiting time as part of the state, and help that is forced at the deadline. Gains take coming
+deadlines into account: an arm that is not helped now may have to be helped later at a higher price.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def solve_promised(
         theta = steps.every([], 0.0)
         return PromisedValues(cohort, gamma, theta, 0.0, RuleCode.JOINT, W, 0.0, info)
     begin = np.array([max(W, 1)]) if left is None or not W else np.asarray(left, np.int64)
-    if multiplier == 0:  # a lottery heeds no price: everybody who is not due has the same chance
+    if multiplier == 0:  # a lottery has no price: all arms that are not due have the same chance
         theta = lottery(np.broadcast_to(begin, cohort.n), steps.k, W)
         info = Info("priced", multiplier, 0.0, TOLERANCE, 0)
         return PromisedValues(cohort, gamma, theta, 0.0, rule, W, floor, info)
@@ -174,9 +174,10 @@ def solve_promised(
 
 
 def lottery(left: Ints, k: Floats, W: int) -> Floats:
-    """theta_t [T] at which who is due and a lottery among all others are k_t active arms.
+    """theta_t [T] at which k_t arms are active: those that are due, and others drawn by lottery.
 
-    Who is due does not depend on states, so that the numbers with each deadline follow by hand.
+    Which arms are due does not depend on states, so the number of arms with each deadline is
+    computed directly.
     """
     waiting = np.bincount(left, minlength=W + 2).astype(np.float64)  # [W + 2] by decisions left
     n, theta = len(left), np.empty(len(k))
@@ -193,7 +194,7 @@ def lottery(left: Ints, k: Floats, W: int) -> Floats:
 def promised_bound(
     cohort: Cohort, k: Budget, horizon: int, gamma: float, W: int, floor: float
 ) -> float:
-    """A total reward that no policy can expect to exceed that helps k arms a step and keeps it.
+    """Bound the total reward of every policy that helps k arms a step and keeps the promise.
 
     Parameters
     ----------
@@ -207,7 +208,7 @@ def promised_bound(
 
     Examples
     --------
-    A promise costs something, and can only cost.
+    A promise never raises the bound. Here it lowers it.
 
     >>> import softfair as sf
     >>> from softfair.solvers import promised_bound, upper_bound

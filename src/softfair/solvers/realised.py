@@ -83,7 +83,8 @@ class Goal:
             return float(np.sum(surprise) / len(counts)) * n / m
         if m == n:
             return float(np.mean(waits.max(axis=1)))
-        # Of m arms, the number who wait more than w; of n such arms nobody does with exp(-n/m it).
+        # longer[w]: how many of the m arms wait more than w. That none of n arms does has about the
+        # chance exp(-longer n / m), so the sum below is the mean of the longest wait.
         waited = np.bincount(waits.ravel(), minlength=waits.max() + 1)
         longer = (waits.size - np.cumsum(waited)) / len(waits)
         return -float(np.sum(np.expm1(-longer * n / m)))
@@ -278,7 +279,7 @@ def _lottery(cohort: Cohort, k: Floats, goal: Goal, seed: int) -> float:
 
 
 def _rounded(goal: Goal, figure: float) -> float:
-    """To four digits, and so that it is asked for no more than was found."""
+    """Round to four digits, towards a value that can be reached."""
     if GOALS[goal.name]:
         return math.floor(1e4 * figure) / 1e4
     return math.ceil(1e4 * figure) / 1e4
@@ -293,7 +294,7 @@ def _runs(
     counts, waiting, longest = np.zeros((3, runs, cohort.n), np.int32)
     map_parts(start_runs, runs, 1, cohort.start_rows, keys, states)
     code = RuleCode.TOP if math.isinf(c) else RuleCode.JOINT
-    # Of a sample of the arms, whole numbers; a decision that helps somebody still does.
+    # On a sample k is rounded to a whole number, but to at least 1 where anybody is helped.
     budget = np.where(k > 0, np.maximum(1, np.rint(k)), 0).astype(np.int64)
     steps = max(1, min(T, ARM_STEPS // cohort.n))
     for first in range(0, T, steps):
@@ -307,15 +308,15 @@ def _runs(
 def _out_of_reach(
     goal: Goal, n: int, k: Floats, c: float, reached: float, mu: float, alike: float
 ) -> str:
-    """Why a figure cannot be reached with k [T] arms helped, and which can.
+    """Explain why a figure cannot be reached with k [T] arms helped, and name one that can.
 
-    Told are the figure with c, and that where all chances are alike.
+    ``reached`` is the nearest figure at this c; ``alike`` is the figure if all chances are equal.
     """
     draws = int(k.sum())
     whole, rest = divmod(draws, n)  # `rest` arms are helped once more than the others
     counts = np.array([whole, whole + 1]) / draws
     most = -float(np.array([n - rest, rest]) @ (counts * np.log(np.maximum(counts, TINY))))
-    # Decisions until the last is helped for the first time; all of them if nobody is the last.
+    # Decisions before everybody can have been helped once; all of them if that never happens.
     everybody = int(np.searchsorted(np.cumsum(k), n))
     limit = f"draws with c = {c:g} are not that even"
     if goal.name == "entropy" and goal.value > math.log(n):

@@ -117,7 +117,7 @@ def tradeoff_bound(
     Let N_i count the helps of arm i under some policy, K = sum_t k_t, y_i = n E N_i / K. For any
     prices m and bonuses b = mu u / K, with D the dual of hard maxima,
 
-        E reward <= D(m, b) - sum_i b_i E N_i                    arms alone do at least as well
+        E reward <= D(m, b) - sum_i b_i E N_i                    each arm alone does no worse
                  = D(m, b) - mu mean(u y)
                  <= D(m, b) + mu W*(u) - mu W(y)                 by the definition of W*
                  <= D(m, b) + mu W*(u) - mu E W(n N / K)         W is concave (Jensen)

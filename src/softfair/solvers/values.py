@@ -100,7 +100,7 @@ class PriceValues:
     info : Info
         How the solver fared.
     crew : Crew, optional
-        Who works on the shards of the cohort; None means this process.
+        The workers that compute on the shards of the cohort; None means this process.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class Gains:
     Parameters
     ----------
     token : str
-        Which making this is.
+        Name of this computation.
     theta, c, gamma, rule
         As of :class:`PriceValues`.
     t : int

@@ -64,14 +64,14 @@ def search_limit(
 ) -> None:
     """Theorem 4 (k = 1): the values of Algorithm 1 against V*, the sum over arms of V_0(s_i).
 
-    They are not those of the operator that the proof treats. Each arm's V_{t+1}(s_i) is what the
-    last visit left, under whatever states the others were in then, and a state seldom visited keeps
-    what it had long ago; lambda then reads the difference of two values from different company.
-    Above V*: on the cohort ``synthetic(4, seed=35)`` at c = 20 the mean is 14.0 against V* = 12.3,
-    after 150, 300 and 600 episodes alike (means of 100 runs, standard error .2).
-    Below V* - T (n - 1) / (2 + c): at c = 200, where the bound is next to nothing. At c = inf the
-    limit is not V*, so Algorithm 1 does not become the Bellman operator. One cohort is enough to
-    show that; all its joint states are tried.
+    These are not the values of the operator that the proof treats. Each arm's V_{t+1}(s_i) was set
+    at the last visit, when the other arms were in other states, and a state that is seldom visited
+    keeps an old value. lambda is then the difference of two values that were set in different joint
+    states. Above V*: on the cohort ``synthetic(4, seed=35)`` at c = 20 the mean is 14.0 against V*
+    = 12.3, after 150, 300 and 600 episodes alike (means of 100 runs, standard error .2). Below V* -
+    T (n - 1) / (2 + c): at c = 200, where the bound is next to nothing. At c = inf the limit is not
+    V*, so Algorithm 1 does not become the Bellman operator. One cohort is enough to show that; all
+    its joint states are tried.
     """
     cohort = datasets.synthetic(4, seed=35) if p is None else Cohort.two_state(p)
     joint = Joint.of(cohort.p[None], 1)
@@ -190,8 +190,8 @@ def search_slower(
     """Section 5: "a larger horizon T will make the convergence slower". It holds.
 
     V_t of an episode is made of V_{t+1} of the episode before, so after ep episodes no value holds
-    more than ep rewards: with T > ep the end is out of sight. Compared is the share of its limit
-    (taken after many episodes) that the mean of V_0 has reached after a few.
+    more than ep rewards. With T > ep the last rewards have not reached V_0. The check compares
+    which share of its limit (taken after many episodes) the mean of V_0 has reached after a few.
     """
     for one in natural(count, n, seed):
         cohort = Cohort.two_state(one)
