@@ -19,14 +19,14 @@ from .base import SINGLE, Fitted, defined_at
 
 __all__ = ["FittedSoftFair"]
 
-SMALL_TABLE = 2**24  # bytes of a table of all decisions that costs nobody anything
+SMALL_TABLE = 2**24  # bytes up to which a table of all decisions is always used
 
 
 class FittedSoftFair(Fitted):
     """SoftFair ready to act; ``scores`` are the gains lambda_t(s).
 
     Where the cohort is in files, has more than one shard, or was fitted ``on`` a crew, the gains of
-    a decision are computed in shards, by those who have them.
+    a decision are computed in shards, by the workers that hold the shards.
     """
 
     _asked = -2  # the decision asked for last
@@ -100,7 +100,7 @@ class FittedSoftFair(Fitted):
         return values.spread(self._step(t), small, multiplier)
 
     def _table_serves(self, t: int) -> bool:
-        """Whether rows of a table are there, small, or wanted by a caller who walks on."""
+        """Whether to use a table: it is there, or small, or decisions are asked for in order."""
         asked, self._asked = self._asked, t
         start, count, rows = self._window
         held = rows is not None and start <= t < start + count

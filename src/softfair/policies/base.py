@@ -67,7 +67,7 @@ __all__ = ["Fitted", "Policy", "Remembering", "brief", "identity", "plain_number
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-WINDOW_BYTES = 2**29  # of score rows that are kept while a caller walks through the steps
+WINDOW_BYTES = 2**29  # of score rows that are kept while decisions are asked for in order
 SUM_TOLERANCE = 1e-6  # by which the chances that a policy states may miss k
 
 # The calls by which a policy acts, for a single run and for all runs at once.
@@ -490,7 +490,7 @@ class Fitted:
     def choose_by_run(
         self, t: int, states: NDArray[Any], memory: Any, keys: NDArray[Any]
     ) -> NDArray[np.uint8] | None:
-        """Who is helped [runs, n], by a design of its own or with costs; None: k arms by its rule.
+        """The arms helped [runs, n], by the class's own design or with costs; None: by its rule.
 
         keys [runs] are random 64-bit numbers, one a run, the same at every decision.
         """
@@ -512,7 +512,8 @@ class Fitted:
         """Scores from decision ``first`` on and how many decisions they cover.
 
         The shape is [decisions, n, S], or [1, n, S] if one row serves all. A caller who asks for
-        the decision after those kept is taken to walk on, and gets as many as fit WINDOW_BYTES.
+        the decision after those kept probably asks for the following ones too, so as many are
+        computed as fit into WINDOW_BYTES.
         """
         assert self._scorer is not None
         start, count, rows = self._window
@@ -587,7 +588,7 @@ def defined_at(cls: type, names: frozenset[str]) -> int:
 
 
 def brief(values: Any) -> str:
-    """What was given, for a message.
+    """A value for a message, shortened.
 
     Parameters
     ----------
@@ -604,7 +605,7 @@ def brief(values: Any) -> str:
 
 
 def identity(policy: Policy) -> Hashable:
-    """What results of a policy are kept by: equal policies share them, if they can be hashed.
+    """The key under which results of a policy are kept; equal policies that can be hashed share it.
 
     Parameters
     ----------
@@ -614,7 +615,7 @@ def identity(policy: Policy) -> Hashable:
     Returns
     -------
     Hashable
-        The policy itself, or its id, as of a dataclass that is not frozen.
+        The policy itself, or its id if it cannot be hashed (a dataclass that is not frozen).
     """
     try:
         hash(policy)
@@ -624,7 +625,7 @@ def identity(policy: Policy) -> Hashable:
 
 
 def plain_number(value: object) -> str:
-    """A parameter as a label shows it: without digits that say nothing, and none lost.
+    """A parameter as a label shows it: without trailing zeros, and without loss of digits.
 
     Parameters
     ----------

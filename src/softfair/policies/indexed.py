@@ -20,7 +20,7 @@ __all__ = ["Oracle", "ThresholdWhittle", "Whittle"]
 
 @dataclass(frozen=True, eq=False)
 class _SigmoidRows:
-    """A sigmoid in the decisions left, from the gain by one step to the infinite-horizon index."""
+    """Rows of a sigmoid in the decisions left, from the one-step gain to the infinite horizon's."""
 
     gain: Floats  # [n, S]
     limit: Floats  # [n, S]
@@ -70,7 +70,7 @@ class Oracle(Policy):
 
     @property
     def takes_costs(self) -> bool:
-        """It does."""
+        """Whether it takes arms that have costs: it does."""
         return True
 
     def fit(
@@ -121,7 +121,7 @@ class Whittle(Policy):
 
     @property
     def takes_costs(self) -> bool:
-        """It does."""
+        """Whether it takes arms that have costs: it does."""
         return True
 
     def fit(

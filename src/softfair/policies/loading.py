@@ -51,7 +51,7 @@ def load(path: str | Path) -> Fitted:
         if not isinstance(fitted, Fitted):
             raise ValueError(f"it holds a {type(fitted).__name__}")
         fitted.scores(0, np.zeros(fitted.cohort.n, np.int64))
-    except Exception as error:  # whatever is missing from it
+    except Exception as error:  # a damaged file can fail in any way
         reason = " ".join(str(error).split())[:80]
         raise InvalidInput(
             f"{Path(path).name} is damaged ({reason}); "

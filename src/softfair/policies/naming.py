@@ -3,7 +3,7 @@
 Oracle                      with its usual parameters
 SoftFair:10                 its main parameter
 SoftFair:c=5,solver=paper   any parameters
-SoftFair(c=5, paper)        a label; a word stands for the parameter that knows it
+SoftFair(c=5, paper)        a label; a word stands for the parameter that allows it
 mine.py:Neediest:power=2    a class of your own, in a file of Python or in a module
 """
 
@@ -119,7 +119,7 @@ def _made(kind: type[Policy], given: list[str], text: str) -> Policy:
 
 
 def _parameter_of(word: str, hints: dict[str, Any], main: str | None) -> str | None:
-    """The parameter that knows a word, or else the main one."""
+    """The parameter that allows a word as its value, otherwise the main one."""
     for parameter, hint in hints.items():
         if word in _words(hint):
             return parameter
@@ -157,7 +157,7 @@ def _own_class(home: str, name: str) -> type:
         raise InvalidInput(f"cannot read {home}: {error.strerror}; give a file of Python") from None
     except ModuleNotFoundError as error:
         if not f"{home}.".startswith(f"{error.name}."):
-            raise  # a module that is there, and itself misses another
+            raise  # the module exists, but one that it imports does not
         raise InvalidInput(
             f"there is no policy or module {home!r}; choose from {', '.join(POLICIES)}, "
             "or give FILE.py:Class"

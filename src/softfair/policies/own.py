@@ -1,4 +1,4 @@
-"""Policies that act one run at a time, many runs: how a policy of a user's own is simulated."""
+"""Simulation of a user's own policy, which acts one run at a time, over many runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class OneByOne:
         return [self.fitted.memory() for _ in range(runs)]
 
     def window(self, t: int, states: NDArray[Any], memory: Any) -> tuple[Floats, int]:
-        """What the rule works on, each run in its own states [runs, 1, n, 1], for one decision."""
+        """What the rule chooses by, each run in its states [runs, 1, n, 1], for one decision."""
         own_draw = self.fitted.defines("draw")
         weights = np.empty(states.shape)
         for run, now in enumerate(states.astype(np.int64)):
@@ -50,7 +50,7 @@ class OneByOne:
         return weights[:, None, :, None], 1
 
     def choose_by_run(self, t: int, states: NDArray[Any], memory: Any, keys: NDArray[Any]) -> None:
-        """None: what the rule works on says it all."""
+        """None: the rule chooses from the scores of :meth:`window`."""
 
     def _drawn(self, run: int, t: int, states: Ints, memory: Any) -> Ints:
         fitted, n, k = self.fitted, self.fitted.cohort.n, self.fitted.places(t)

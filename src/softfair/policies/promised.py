@@ -65,7 +65,7 @@ __all__ = [
     "raised",
 ]
 
-LOOSE, ROUNDS = 1e-6, 2000  # how near to the floor raised chances are beside quotas; tries
+LOOSE, ROUNDS = 1e-6, 2000  # with quotas: how near raised chances come to the floor; most steps
 MARGIN = 1e-9  # by which the floor is exceeded, as a part of it, so that rounding cannot break it
 DECIDED = 1e3  # log-weights that differ by as much leave nothing to chance
 PRECISE = 1e5  # a range of log-weights whose rounding is below 1e-10
@@ -213,7 +213,8 @@ def deadline_quotas(
     >>> now.tolist(), more
     ([True, False, False], [])
 
-    Had arm 1 come first, there would be two for the next decision's one place:
+    If both have two decisions left, one of them must be helped now, because the next decision has
+    one place:
 
     >>> deadline_quotas(np.array([2, 2, 9]), 1)[1][0].arms.tolist()
     [0, 1]
@@ -297,8 +298,9 @@ def _raised_within(
 ) -> Floats:
     """As `raised` beside quotas, from log-weights ``up`` that are nearly high enough.
 
-    The odds of an arm that is raised or too low are set right one after another, all at once: the
-    dual of the best law that keeps all is concave, and each arm's chance moves most by its own.
+    Each step moves all arms that are raised, or whose chance is too low, at once: the log-weight of
+    each changes by what its log-odds lack. The dual of the best law that keeps everything is
+    concave, and each arm's chance depends most on its own log-weight.
     """
     aim = floor * (1 + LOOSE)
     for _ in range(ROUNDS):
@@ -350,7 +352,7 @@ def promised_weights(
     """
     c = multiplier(c)
     if math.isinf(c) or c * float(np.ptp(scores)) > PRECISE:
-        # Scores in order, and no two neighbours farther apart than leaves nothing to chance.
+        # Log-weights in the order of the scores. Neighbours are at most DECIDED apart.
         ordered, place = np.unique(scores, return_inverse=True)
         steps = np.minimum(c * np.diff(ordered, prepend=ordered[:1] - 1.0), DECIDED)
         z: Floats = (np.cumsum(steps) - steps[0])[place]
@@ -394,7 +396,7 @@ def kept_chances(
         places = k - int(now.sum())
         z = promised_weights(scores[~now], c, places, floor, more)
         chance[~now] = quotas.inclusion(z, places, more)
-    if math.isinf(multiplier(c)):  # what is below e^-1000 is nothing
+    if math.isinf(multiplier(c)):  # chances below e^-1000 count as 0
         chance[chance < 1e-200] = 0.0
     return chance
 

@@ -33,7 +33,7 @@ class NoIntervention(Policy):
 
     @property
     def takes_costs(self) -> bool:
-        """It does."""
+        """Whether it takes arms that have costs: it does."""
         return True
 
     def fit(
@@ -63,7 +63,7 @@ class Random(Policy):
 
     @property
     def takes_costs(self) -> bool:
-        """It does."""
+        """Whether it takes arms that have costs: it does."""
         return True
 
     def fit(
@@ -97,7 +97,7 @@ class Myopic(Policy):
 
     @property
     def takes_costs(self) -> bool:
-        """It does."""
+        """Whether it takes arms that have costs: it does."""
         return True
 
     def fit(
