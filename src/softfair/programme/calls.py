@@ -22,7 +22,7 @@ __all__ = ["Call", "Why", "calls_of", "write_calls"]
 class Why(StrEnum):
     """Why somebody was called from the reserve, or taken off."""
 
-    PLACE = "place"  # a place is free, or is there no more
+    PLACE = "place"  # a place became free, or was lost
     NOT_REACHED = "not reached"  # in addition to one on the list who was not reached
     OVERRIDE = "override"  # an officer said so, with a reason
 
@@ -48,7 +48,7 @@ def calls_of(connection: Connection, plan: int) -> dict[int, Call]:
 
 
 def _why(text: str) -> Why:
-    """What is stored; a garbled one, of which the check tells, was somebody's decision."""
+    """The stored reason; one that cannot be read counts as an officer's decision."""
     return Why(text) if text in list(Why) else Why.OVERRIDE
 
 

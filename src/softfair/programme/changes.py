@@ -1,9 +1,9 @@
-"""What has changed since a plan was made: who is struck off its list, and who is called instead.
+"""Changes since a plan was made: who is struck off its list, and who is called instead.
 
-The order in which people are called was drawn with the list (`plans.making.reserve_of`). Who has
-opted out or left since is struck off, and the next in order is called; where capacity fell, the
-last in order are taken off. What is promised of groups stays kept (`replacing`). Who was called is
-written down when the list is handed out.
+The order in which people are called was drawn with the list (`plans.making.reserve_of`). People who
+have opted out or left since are struck off, and the next in order are called. Where capacity fell,
+the last in order are taken off. What is promised of groups stays kept (`replacing`). Who was called
+is written down when the list is handed out.
 """
 
 from __future__ import annotations
@@ -104,13 +104,13 @@ class _Handed:
         return set(self.plan.person[self.plan.listed == 1].tolist())
 
     def why_not(self, person: int) -> str | None:
-        """Why somebody cannot be called any more; who was contacted already, was called."""
+        """Why somebody cannot be called any more; None if they can, or were contacted already."""
         if self.contacted[person] == 1:
             return None
         return WHY.get(Status(int(self.eligibility.status[person])))
 
     def in_order(self, site: str) -> list[int]:
-        """Who is called at a site, the first first; those who can be called no more left out."""
+        """People of a site in the order of calling, without those who cannot be called any more."""
         plan, order = self.plan, self.plan.reserve
         names = [one.name for one in plan.sites]
         at = dict(zip(plan.person.tolist(), plan.site.tolist(), strict=True))
@@ -122,13 +122,13 @@ class _Handed:
         ]
 
     def waiting(self, site: str) -> list[int]:
-        """Who is next at a site, the first first: in the draw, neither listed nor told of."""
+        """Reserves of a site, in order: in the draw, not listed, and nothing recorded of them."""
         off = {i for i, one in self.calls.items() if one.why is Why.OVERRIDE}
         free = (self.eligibility.status == Status.IN_DRAW) & (self.contacted < 0)
         return [i for i in self.in_order(site) if i not in self and i not in off and free[i]]
 
     def due(self) -> list[Call]:
-        """Who is to be called, or taken off, so that every place is filled and none is double."""
+        """Calls that fill every free place, and take people off for places that were lost."""
         calls: list[Call] = []
         for name, (holding, free) in self.places().items():
             called = self.replacing.called(holding, self.waiting(name), free)
@@ -139,12 +139,12 @@ class _Handed:
         return calls
 
     def places(self) -> dict[str, tuple[list[int], int]]:
-        """Who holds a place at each site, the first first, and how many are free; below 0: lost."""
+        """The holders of places at each site, in order, and how many are free (below 0: lost)."""
         now = {site.name: site.capacity for site in self.eligibility.sites}
         if set(now) != {site.name for site in self.plan.sites}:
             return {}  # capacity goes by something else now: the list must be made anew
-        # Whom an officer called, or who was called because others were not reached, has no place of
-        # this kind.
+        # People whom an officer called, or who were called because others were not reached, do not
+        # take one of these places.
         extra = {i for i, one in self.calls.items() if one.calls and one.why is not Why.PLACE}
         holding = {
             name: [i for i in self.in_order(name) if i in self and i not in extra] for name in now
@@ -160,7 +160,7 @@ class _Handed:
         return Replacing(kept.promise, kept.belonging)
 
     def unfilled(self) -> int:
-        """Free places for which somebody waits, but nobody by whom the promise stays kept."""
+        """Free places that no reserve can fill without breaking the promise."""
         free = {name: places for name, (_, places) in self.places().items() if places > 0}
         return sum(min(places, len(self.waiting(name))) for name, places in free.items())
 
@@ -214,7 +214,7 @@ def since_plan(database: Store, plan: Plan) -> Since:
 
 def _since(connection: Connection, plan: Plan) -> Since:
     handed = _Handed.of(connection, plan)
-    if handed is None:  # what came after does not matter any more
+    if handed is None:  # the round is over: later changes do not matter
         before = sum(site.capacity for site in plan.sites)
         return Since({}, before, before)
     return handed.since()
@@ -359,7 +359,7 @@ def _missed(handed: _Handed) -> dict[str, int]:
 
 
 def _shared(count: int, by_site: dict[str, list[int]]) -> dict[str, int]:
-    """So many, one site after another."""
+    """Share ``count`` calls among the sites, one site after another."""
     wanted = {}
     for name, waiting in by_site.items():
         wanted[name] = min(count, len(waiting))

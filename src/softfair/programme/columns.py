@@ -2,8 +2,8 @@
 
 Files that people have call things by other names. A column is taken under the name that was asked
 for (``--map round=Week``), else under the one of the last file of the same kind, else under a name
-that it is usually called by, or nearly so. What was guessed is told, and stored with the batch, so
-that the next file is read alike; a batch that is retracted is not remembered.
+that it is usually called by, or nearly so. Guesses are shown to the user and stored with the batch,
+so that the next file is read in the same way. Retracted batches are not used for that.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def folded(name: str) -> str:
 
 @dataclass(frozen=True)
 class ReadAs:
-    """How a file is read where that does not go without saying.
+    """How a file is read, where that differs from the default.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class ReadAs:
         return {folded(ours): theirs.strip() for ours, _, theirs in parts}
 
     def over(self, before: ReadAs) -> ReadAs:
-        """What is told here, and for the rest what was so before."""
+        """These choices, and for all others the choices in ``before``."""
         return ReadAs(
             {**before.columns, **self.columns},
             self.keep or before.keep,
@@ -116,7 +116,7 @@ class ReadAs:
         )
 
     def to_json(self) -> str | None:
-        """As it is stored; None: all goes without saying."""
+        """As it is stored; None if everything is at its default."""
         told = {name: value for name, value in asdict(self).items() if value}
         return json.dumps(told, sort_keys=True, ensure_ascii=False) if told else None
 

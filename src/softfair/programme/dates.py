@@ -1,4 +1,4 @@
-"""Rounds as dates: what a day's entry means, and which round a day is in.
+"""Rounds as dates: which day an entry of a file means, and which round a day is in.
 
 A programme whose first day is known has a calendar: round 1 begins on that day, and each round
 lasts some days or some months. Files may then have dates where they have rounds: ISO (2027-01-04),
@@ -102,7 +102,7 @@ class Calendar:
 
 
 def length_of(round: str, every: int | None) -> tuple[int, int]:
-    """Days and months of a round: as told, else by its name, else a week."""
+    """Days and months of a round: as given, else by its name, else a week."""
     return (every, 0) if every is not None else LENGTHS.get(round.lower(), (7, 0))
 
 
@@ -216,14 +216,14 @@ def _order_of(texts: list[str], column: str, where: str) -> str:
     """Whether the day or the month stands first in a column."""
     read = {order: [day_said(text, order) for text in texts] for order in ORDERS}
     possible = [order for order in ORDERS if None not in read[order]]
-    if not possible:  # each order fails for some: the one that fails for fewer
+    if not possible:  # each order fails for some entries: take the one that fails for fewer
         return min(ORDERS, key=lambda order: read[order].count(None))
     if len(possible) == 1 or read[DAY_FIRST] == read[MONTH_FIRST]:
         return possible[0]
     weekdays = {order: {day.weekday() for day in read[order] if day} for order in ORDERS}
     regular = [order for order in ORDERS if len(weekdays[order]) == 1]
     if len(regular) == 1 and len(set(read[regular[0]])) >= REGULAR:
-        return regular[0]  # one a week: the other order would scatter them over all weekdays
+        return regular[0]  # one entry a week: in the other order they would fall on all weekdays
     text = next(text for text, one, two in zip(texts, *read.values(), strict=True) if one != two)
     raise InvalidInput(
         f"{where}: {text!r} in column {column} is {day_said(text, DAY_FIRST)} or "

@@ -173,7 +173,7 @@ def _fit(y: Floats, x: Floats, w: Floats) -> tuple[float, float, float]:
     c = Q @ np.linalg.solve(R.T, np.eye(D.shape[1])[0])  # [m] of root * y
     e = root * y - Q @ (Q.T @ (root * y))
     left = 1 - np.sum(Q**2, axis=1)
-    if left.min() < DEPENDENT:  # a unit that its line must go through says nothing of the error
+    if left.min() < DEPENDENT:  # the fit passes through such a unit, whatever its error
         return float(c @ (root * y)), math.nan, math.nan
     return float(c @ (root * y)), float(np.sum(c**2 * e**2 / left)), _freedom(Q, c, left)
 

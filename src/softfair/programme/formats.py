@@ -99,7 +99,7 @@ def read_format(file: BinaryIO, where: str, sheet: str | None) -> Raw:
 
 
 def _parquet(data: bytes, where: str) -> Raw:
-    """Rows are numbered from 1. Text stays as codes: few bytes may stand for very long columns."""
+    """Rows are numbered from 1. Text stays encoded: a few bytes may stand for very long columns."""
     import pyarrow.parquet
 
     file = pyarrow.parquet.ParquetFile(io.BytesIO(data))
@@ -221,7 +221,7 @@ class _Checked(io.RawIOBase):
 
 
 def _csv(file: BinaryIO, where: str) -> Raw:
-    """As `_parsed`. A file in plain UTF-8 is read in pieces, so that it may be of any size."""
+    """The rows of a CSV file. Plain UTF-8 is read in pieces, so that it may be of any size."""
     import pyarrow as pa
 
     checked = _Checked(file)

@@ -1,4 +1,4 @@
-"""Luck: where the random numbers of a draw come from, and who could have known them.
+"""Luck: where the random numbers of a draw come from, and who could have known them before.
 
 A draw has a key of 256 bits. Each person's numbers follow from the key and their identifier alone,
 through a cryptographic hash. So the order of people in a file has no effect, and when somebody
@@ -59,7 +59,7 @@ DOMAIN = b"BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_NUL_"  # of drand's scheme
 
 
 def seed_hash(seed: int) -> str:
-    """What binds a programme to its seed without telling it: 32 hexadecimal digits.
+    """A hash that binds a programme to its seed without revealing it: 32 hexadecimal digits.
 
     A seed that is short enough to be found from its hash has none; the text says so.
     """
@@ -259,7 +259,7 @@ class Luck:
 
 
 def coins(key: str, site: str) -> Iterator[float]:
-    """Luck of a draw that is nobody's own: numbers between 0 and 1, without end.
+    """Luck of a draw that belongs to no person: an endless series of numbers between 0 and 1.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def coins(key: str, site: str) -> Iterator[float]:
 
 
 def further(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """More luck of the same people [n, 2]: what is drawn after the list is not tied to it.
+    """Further luck of the same people [n, 2], for draws after the list that do not depend on it.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Ordering:
-    """What a contact seems to do, under either reading of the states."""
+    """The effect that a contact seems to have, under either reading of the states."""
 
     before: Effect  # states are at the start of their round
     after: Effect  # states are at its end

@@ -18,7 +18,7 @@ few people the expected reward is therefore some per cent too high.
 What is stated of a plan, and of a contact with a person, is weighed by the joint draws of the
 model's posterior: the plan made from the means is followed through each draw as if that were the
 truth. What is not known of the population is the same for everybody within a draw, so it does not
-average out; nor does it matter that the plan was chosen because it looked best.
+average out; and the figures are not biased by having chosen the plan that looked best.
 """
 
 from __future__ import annotations
@@ -539,7 +539,7 @@ class Prospects:
         self.most_effective_gained = most - self._without
 
     def of(self, cohorts: Sequence[SiteCohort]) -> Prospects:
-        """The same of the same people, to whom something else is promised."""
+        """The same for the same people, to whom something else is promised."""
         other = copy(self)
         other._cohorts = cohorts
         return other
@@ -551,7 +551,7 @@ class Prospects:
     def judge(
         self, c: float, followed: Sequence[Followed], evenness: Evenness | None = None
     ) -> Outlook:
-        """As `at`, of everybody as they were followed site by site, with another evenness."""
+        """As `at`, from the expected course of every site, with another evenness."""
         evenness = self._evenness if evenness is None else evenness
         solved = [cohort.solved(c, evenness) for cohort in self._cohorts]
         gained = sum(one.reward for one in followed) - self._without
@@ -651,8 +651,8 @@ def _found(prospects: Prospects, target: Target, own: float) -> Outlook:
     lottery, hardest = prospects.at(0.0), prospects.at(math.inf)
     safest, boldest = (hardest, lottery) if target.goal == "benefit" else (lottery, hardest)
     if boldest.meets(target):
-        # A target of evenness that binds nobody is no reason to leave chance out: the programme's
-        # own c stays.
+        # If even the largest c meets a target of evenness, the target does not decide c, and the
+        # programme's own c is kept.
         usual = boldest if target.goal == "benefit" else prospects.at(own)
         if usual.meets(target):
             return replace(usual, binds=False)
@@ -685,7 +685,7 @@ def _above(prospects: Prospects, target: Target, own: float) -> Outlook | None:
 
 
 def _bisected(prospects: Prospects, target: Target, met: Outlook) -> Outlook:
-    """The boldest outlook that meets a target, where one end of the range does, up to CLOSE."""
+    """The last outlook that meets a target, by bisection over c up to the factor CLOSE."""
     high = math.log(prospects.hardest)
     low = high - math.log(SPAN)
     steps = math.ceil(math.log2((high - low) / math.log(CLOSE)))

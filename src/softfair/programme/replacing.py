@@ -1,10 +1,10 @@
-"""Who is called, or taken off, so that a list that changes after its draw keeps its promise.
+"""Whom to call or take off so that a list that changes after its draw keeps its promise.
 
 The order in which people are called was drawn with the list. Without a promise about groups it is
-all that counts. With one, nobody is called by whom a group would have more places than it may, or
-of whose household somebody is on the list; of all others, who mends most of what groups lack is
-called first, and of several the first in order. So who was struck off is replaced by the next of
-the same groups, as long as one is there.
+all that counts. With one, nobody is called who would give a group more places than it may have, or
+whose household already has somebody on the list. Of all others, the person is called first who
+fills most of the places that groups lack; among several such people, the first in order. So a
+person who was struck off is replaced by the next of the same groups, as long as there is one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Replacing:
         list_, left = _List.of(self, on, len(on) + many), np.array(waiting, int)
         people: list[int] = []
         while len(people) < many and (free := list_.allows(left)).any():
-            left = left[free]  # who is not allowed now is not later
+            left = left[free]  # a person who is not allowed now is not allowed later either
             place = int(np.argmax(list_.mends(left)))  # the first of several
             people.append(int(left[place]))
             list_.add(people[-1], 1)
@@ -77,7 +77,7 @@ class _List:
         return cls(belonging, least, most, count, set(belonging.house[who].tolist()) - {-1})
 
     def allows(self, who: Ints) -> NDArray[np.bool_]:
-        """Of each, whether nothing has more than it may if they are called."""
+        """Of each, whether every group stays within its bounds if they are called."""
         full = self.belonging.inside[:, who] & (self.count >= self.most)[:, None]
         housed = np.isin(self.belonging.house[who], list(self.houses))
         allowed: NDArray[np.bool_] = ~full.any(axis=0) & ~housed

@@ -1,8 +1,8 @@
 """Which rounds are over.
 
-A planned round is over when a record closed it, or when it is told of everybody on its list whether
-they were contacted (those who have opted out or left since need not be told of). A round that
-nobody planned is over when any contact in it is known.
+A planned round is over when a record closed it, or when it is recorded of everybody on its list
+whether they were contacted (nothing need be recorded of people who have opted out or left since). A
+round that nobody planned is over when any contact in it is known.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class Rounds:
         return sorted(self.lists)
 
     def untold(self, round: int, contacted: Ints, gone: Ints) -> Ints:
-        """Who is on the list of a planned round and not told of.
+        """People on the list of a planned round of whom nothing is recorded.
 
         Parameters
         ----------
         round
             The round.
         contacted
-            [n] in the round; below 0: not told of.
+            [n] in the round; below 0: not recorded.
         gone
-            Persons who have opted out or left, so that nothing need be told of them.
+            Persons who have opted out or left, so that nothing need be recorded of them.
         """
         listed = np.setdiff1d(self.lists[round], gone)
         return listed[contacted[listed] < 0]

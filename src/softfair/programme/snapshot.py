@@ -241,7 +241,7 @@ def take_snapshot(connection: Connection) -> Snapshot:
 
 
 def several_open(connection: Connection) -> list[int]:
-    """The planned rounds that are not over, if there are several; little is read to tell so."""
+    """The planned rounds that are not over, if there are several; this reads little."""
     rounds = load_rounds(connection)
     perhaps = [at for at in rounds.planned if at not in rounds.closed]
     if len(perhaps) < 2:

@@ -58,7 +58,7 @@ class Pieces:
     kinds
         Name of a column -> the type of its values, of which any may be None.
     each
-        Some rows after others, by column. It can be gone through once.
+        Pieces of the table in order, each by column. It can be iterated over once.
     """
 
     kinds: Mapping[str, type]

@@ -1,4 +1,4 @@
-"""Names and the picture of what columns tell of people: which matters for what, how surely."""
+"""The names and the picture of columns about people: which column matters for what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The threshold that makes states of values, and what becomes of states when it changes."""
+"""The threshold that turns values into states, and the states after it changes."""
 
 from __future__ import annotations
 

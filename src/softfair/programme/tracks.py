@@ -8,9 +8,10 @@ are read at once, and not a million rows.
 
 A track is derived from observations. It is written in the same transaction as they are (`follow`
 with an import, a record or a correction, `recount` after a retraction), it is not part of the log,
-and it can be counted anew at any time (`counted_anew`). ``softfair check`` does so and compares:
-else who can write to the database could bend an estimate by it. A database that was made before
-there were tracks has none until it is written to; what is read is counted anew until then.
+and it can be counted anew at any time (`counted_anew`). ``softfair check`` does so and compares.
+Otherwise somebody who can write to the database could change an estimate through it. A database
+that was made before there were tracks has none until it is written to; what is read is counted anew
+until then.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ BATCH = 2**18  # batch * BATCH + state and contact is one number; S is below 2**
 
 
 class AsOf(NamedTuple):
-    """What was known at an earlier moment, without what was changed shortly before it.
+    """An earlier moment, seen without the changes made shortly before it.
 
-    A fact or an observation of a batch after ``before`` counts if there was none before, so that
-    what is new is known and what was changed is not.
+    A fact or an observation of a batch after ``before`` counts only if there was none before. So
+    additions count, and changes do not.
     """
 
     before: int  # the last batch whose changes count
@@ -339,7 +340,7 @@ def _without_changes(rows: Ints, before: int) -> Ints:
 
 
 def follow(connection: Connection, rows: Observations) -> None:
-    """Bring tracks up to date just before entries of a new batch are written.
+    """Bring tracks up to date just before the entries of a new batch are written.
 
     Parameters
     ----------
@@ -370,7 +371,7 @@ def recount(connection: Connection, batches: Sequence[int]) -> None:
 
 
 class Recount:
-    """Counting anew, from all entries as a check reads them; what is kept is compared with it."""
+    """Tracks counted anew from the entries that a check reads, to compare with the kept ones."""
 
     def __init__(self, connection: Connection) -> None:
         self._tracks = Tracks(_people(connection))
@@ -395,7 +396,7 @@ class Recount:
         self._tracks.lay(person[known], rounds[known], *values)
 
     def faults(self, connection: Connection) -> Iterator[str]:
-        """Where what is kept is something else, in a sentence; none where nothing is kept yet."""
+        """A sentence where the kept tracks differ; none if no tracks are kept yet."""
         if not _are_kept(connection):
             return
         try:

@@ -115,7 +115,7 @@ def _reached(settings: Settings) -> str:
 
 
 def _slug(name: str, j: int) -> str:
-    """A part of a file's name that no system minds."""
+    """A part of a file name that is valid on every system."""
     plain = re.sub(r"[^\w]+", "-", name).strip("-")
     return f"-{plain}" if plain and plain == name.replace(" ", "-") else f"-{plain}-{j + 1}"
 

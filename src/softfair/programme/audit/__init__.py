@@ -42,7 +42,7 @@ def audit(
     round: int | None = None,
     horizon: int = 1,
 ) -> Audit:
-    """What the programme's record says, as of one moment; nothing is written.
+    """Audit what is recorded of the programme at one moment; nothing is written.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def audit(
         How many to name of those who wait longest, and of those who are on a list, or not, by what
         was done shortly before it.
     round : int, optional
-        One round for itself, instead of all of them.
+        Audit this round alone, instead of all rounds.
     horizon : int
         Rounds over which other policies are estimated, beside one round ahead.
 
@@ -81,7 +81,7 @@ def audit(
 
 
 def measure(evidence: Evidence, cs: Sequence[float] = (), names: int = 0) -> Audit:
-    """As `audit`, of what was read.
+    """Compute an audit from evidence that was read.
 
     Parameters
     ----------

@@ -2,9 +2,9 @@
 
 Three things are looked at in each planned round: where the luck of the draw came from, how often
 the plan was made and how many names that exchanged, and what was changed between the last record
-and the plan (who may be drawn, and what was recorded before), by whom and when. Luck belongs to
-persons, so that the list can be drawn again without these changes: who is on the list by them, and
-who is not, is told for the last rounds that had any.
+and the plan (who may be drawn, and what was recorded before), by whom and when. Each person has
+luck of their own, so the list can be drawn again without these changes. For the last rounds that
+had any, this tells who entered and who left the list because of them.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ __all__ = ["DeedRow", "Exchange", "deeds_of"]
 
 Ints = NDArray[np.int64]
 
-NEVER = 2**31 - 1  # a round, or a batch, that does not come
+NEVER = 2**31 - 1  # above every round and batch number
 MOST_DRAWN_AGAIN = 5  # rounds: each takes as long as two plans
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """Who is on a list by what was done, and who is not.
+    """Who entered a list, and who left it, because of something that was done.
 
     Attributes
     ----------
     entered, left : int
-        How many are on the list in force by it, and how many would be without it.
+        How many are on the list in force because of it, and how many would be on it otherwise.
     entered_people, left_people : tuple of str
         Identifiers of those, if they are to be named.
     """
@@ -51,7 +51,7 @@ class Exchange:
     left_people: tuple[str, ...] = ()
 
     def named(self, names: int) -> Exchange:
-        """With so many names of either kind."""
+        """The same with at most so many names of either kind."""
         first = self.entered_people[:names], self.left_people[:names]
         return Exchange(self.entered, self.left, *first)
 
@@ -81,9 +81,9 @@ class DeedRow:
     replanned : Exchange, optional
         The list in force against the first version's; None: there is one version.
     changed : Exchange, optional
-        The list in force against that without the changes between the last record and the plan,
-        with the same luck, estimates and c; None: there were none, or it was not or cannot be
-        drawn again.
+        The list in force against the list without the changes between the last record and the plan,
+        with the same luck, estimates and c. None if there were no such changes, or if the list was
+        not or cannot be drawn again.
     back : int
         People who were taken out of the programme between the plan of the round before and this
         one, and put back between this one and the next.
@@ -102,7 +102,7 @@ class DeedRow:
     back: int = 0
 
     def named(self, names: int) -> DeedRow:
-        """With so many names of those who are on the list by what was done, and who are not."""
+        """The same with at most so many names in each exchange."""
         return replace(
             self,
             replanned=self.replanned and self.replanned.named(names),
@@ -116,9 +116,9 @@ def deeds_of(connection: Connection, entries: Sequence[Entry]) -> tuple[DeedRow,
     Parameters
     ----------
     connection : Connection
-        Of a reading transaction.
+        A reading transaction.
     entries : sequence of Entry
-        The log, which knows who wrote each batch.
+        The log, which says who wrote each batch.
     """
     p = store.plan
     columns = (p.c.id, p.c.round, p.c.version, p.c.batch, p.c.luck)
@@ -161,10 +161,10 @@ def _out_and_back(facts: Ints, at: int, earlier: int, batch: int, later: int | N
 
 
 def _changed(connection: Connection, plan: int, before: int, names: list[str]) -> Exchange | None:
-    """Who is on a list by the changes after a batch; None: that cannot be told."""
+    """Who entered or left a list by the changes after a batch; None if that cannot be told."""
     try:
         without = list_without(connection, plan, before)
-    except UNREADABLE:  # the check tells
+    except UNREADABLE:  # the check of the database reports it
         return None
     if without is None:
         return None
@@ -212,7 +212,7 @@ def _deed(
 def _luck(text: str | None) -> Luck | None:
     try:
         return None if text is None else Luck.from_json(text)
-    except (ValueError, KeyError, TypeError):  # the check tells
+    except (ValueError, KeyError, TypeError):  # the check of the database reports it
         return Luck(Source.PROGRAMME)
 
 
@@ -224,7 +224,7 @@ def _listed(connection: Connection, plan: int) -> set[int]:
 
 def _changes(connection: Connection, before: int | None, upto: int) -> tuple[int, int, list[int]]:
     """People and observations changed by batches after one and up to another; these batches."""
-    if before is None or before >= upto:  # nothing had been recorded yet: the programme was set up
+    if before is None or before >= upto:  # nothing was recorded before: this is the set-up
         return 0, 0, []
     f, o = store.person_fact, store.observation
     earlier = f.alias()

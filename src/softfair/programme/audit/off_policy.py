@@ -22,8 +22,8 @@ and N the number of rounds of people, the sum of w (Y - V) has the variance of
 under the draw, plus sum w^2 (Y - m)^2; the difference that of sum L ((A - V B) / W - (m1 - m0) / N)
 plus sum (w / W - 1 / N)^2 (Y - m)^2. Given everything before it a round's errors have mean zero, so
 that variances of rounds add up. The difference is from what the programme's own way of drawing
-brings on average. Where the lists drawn have (almost) nobody of those whom the other policy would
-move, that is said instead.
+brings on average. If the lists that were drawn contain (almost) none of the people whom the other
+policy would add or leave out, the result says so instead of an estimate.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def engagement_of(predictions: Predictions, z: float) -> tuple[EngagementRow, ..
     Parameters
     ----------
     predictions : Predictions
-        What the models said and what came.
+        The predictions of the models, and the outcomes.
     z : float
         Standard deviations that an interval reaches to either side.
 
@@ -155,7 +155,7 @@ def calibration_of(predictions: Predictions, z: float) -> tuple[CalibrationRow, 
     Parameters
     ----------
     predictions : Predictions
-        What the models said and what came.
+        The predictions of the models, and the outcomes.
     z : float
         Standard deviations that an interval reaches to either side.
 
@@ -189,7 +189,7 @@ def cells_of(
     Parameters
     ----------
     predictions : Predictions
-        What the models said and what came.
+        The predictions of the models, and the outcomes.
     states : sequence of str
         Their names, from worst to best.
     z : float
@@ -269,7 +269,7 @@ def drift_of(
     Parameters
     ----------
     predictions : Predictions
-        What the models said and what came.
+        The predictions of the models, and the outcomes.
     history : History
         All that was recorded, also before the first plan.
     n : int
@@ -323,7 +323,7 @@ def _drifted(
     before = int(from_s.sum())
     share = float(to_s2.sum()) / before if before else math.nan
     scatter = to_s2 - share * from_s  # [n]
-    # A few people may happen to differ little: then what their chances say is more.
+    # A few people may differ little by chance; the variance by their chances is then larger.
     spread = max(float(np.sum(error**2)), float(np.sum(P * (1 - P))))
     variance = spread / recent**2 + (float(np.sum(scatter**2)) / before**2 if before else math.nan)
     expected, observed = float(P.mean()), float(reached.mean())

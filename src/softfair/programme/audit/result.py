@@ -57,7 +57,7 @@ class Audit:
     checkpoint : str
         The head of the log.
     days : dict
-        The first day of each round that is told of, if rounds have dates.
+        The first day of each round that the audit names, if rounds have dates.
     protected : tuple of str
         Columns that estimates do not go by.
     memory : tuple of MemoryRow
@@ -65,7 +65,7 @@ class Audit:
     several : tuple of SeveralRow
         What other policies would have brought over several rounds; empty: not asked for.
     trial : TrialResult, optional
-        What a trial in the programme found; None: there is none.
+        The result of a trial in the programme; None if there is no trial.
     goes_by : str
         What the last plan's chances go by beside the state, see `estimate.Memory`.
     """

@@ -29,8 +29,8 @@ D has another mean, and sum D^2 is too great rather than too small.
 What is not known (a state not seen, a person who left) ends a person's sum: the rest of their
 window is the model's guess. The share of such rounds is said, and beyond MOST_GUESSED of them the
 estimate is refused; as it is where the weights rest on few people, or on lists that were hardly
-ever drawn, and in programmes with rounds of rest after a contact, in which the other policy would
-have had other people to draw from.
+ever drawn, and in programmes with rounds of rest after a contact, because the other policy would
+then have drawn from other people.
 """
 
 from __future__ import annotations

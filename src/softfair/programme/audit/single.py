@@ -1,4 +1,4 @@
-"""One round of a programme for itself: the part of the evidence that is about it."""
+"""The part of the evidence that is about one round."""
 
 from __future__ import annotations
 

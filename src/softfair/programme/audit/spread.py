@@ -1,4 +1,4 @@
-"""Who is reached and who waits: how evenly lists and contacts fall, who never had one, and waits.
+"""How evenly lists and contacts are spread over people, who never had one, and who waits longest.
 
 **Never listed.** The product of 1 - p over rounds would be wrong where a probability depends on
 earlier lists (a cooldown). Counted instead are first listings, those of people not listed before:
@@ -29,7 +29,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Span:
-    """From which round to which; None where there are none."""
+    """The first and the last of some rounds; None if there are none."""
 
     first: int | None
     last: int | None

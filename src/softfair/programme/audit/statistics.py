@@ -1,4 +1,4 @@
-"""The laws by which an audit tells chance from cause.
+"""The statistics by which an audit decides what chance explains.
 
 p is the stated probability of the list, L is 1 for who is on it, both over the draw of one site in
 one round.
@@ -20,8 +20,8 @@ zero, so the variances of rounds add up, whatever earlier lists led to.
 **Counts.** The number of the listed in a set of people is a sum of independent noughts and ones
 (the draw is strongly Rayleigh), and so is the number of the good among independent outcomes. The
 tails of such a sum, on both sides of its mean, are below those of a Poisson number of the same
-variance around its own mean; p is taken from the latter, so that few and rare things are not
-flagged because they are no normal numbers.
+variance around its own mean; p is taken from the latter, so that small counts are not flagged only
+because they are far from normal.
 
 **Rates of a group** are ratios sum x / sum m over its people. The rounds of one person depend on
 each other and people do not, so each person's rounds are summed first:
@@ -291,8 +291,9 @@ def design_variance(p: Floats) -> Floats:
         # Every lower root is at most 2 p (1 - p), which bounds their sum.
         C = _root(lambda C: float(lower(C).sum()) - C, least, max(2 * float(own.sum()), least))
         return lower(C)
-    # Even the least C exceeds the sum of the lower roots: the largest takes its upper root,
-    # C - lower, so that the lower roots of all others sum to its own.
+    # If even the least C exceeds the sum of the lower roots, the person with the largest variance
+    # has the upper root, C - lower; the lower roots of all others then sum to that person's own
+    # lower root.
 
     def excess(C: float) -> float:
         b = lower(C)
@@ -420,9 +421,9 @@ class Rates:
                 total(x * x) - 2 * rate * total(x * m) + rate**2 * total(m * m), 0.0
             )
             variance = squares / rounds**2 * persons / (persons - 1)
-            # How many rounds of people all different would say as much.
+            # The number of independent rounds that would have the same variance.
             worth = np.minimum(rate * (1 - rate) / variance, rounds)
-        # Where all rounds are alike the variance says nothing: count people, not their rounds.
+        # If all rounds have the same value the variance is 0: count people instead of rounds.
         worth = np.where(np.isfinite(worth) & (rate > 0) & (rate < 1), worth, persons)
         ends = np.array([wilson(r, w, z) for r, w in zip(rate, worth, strict=True)]).reshape(J, 2)
         return cls(rate, ends[:, 0], ends[:, 1])

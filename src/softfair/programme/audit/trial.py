@@ -263,7 +263,7 @@ def _missing(trial: Trial, y: Floats) -> tuple[MissingRow, ...]:
             p = math.nan
         elif trial.design.sites is None:
             p = _fisher(without[[a, b]], many[[a, b]])
-        else:  # a site's people are alike; without any spread in an arm nothing can be said
+        else:  # people of a site are not independent; an arm without spread allows no test
             p = means.contrast(a, b).p if (means.variance[[a, b]] > 0).all() else math.nan
         rows.append(
             MissingRow(str(arms[a]), str(arms[b]), without[a] / many[a], without[b] / many[b], p)

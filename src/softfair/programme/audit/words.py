@@ -43,7 +43,7 @@ def number(value: float | None, digits: int = 1) -> str:
 
 
 def floored(value: float) -> str:
-    """A number rounded down to a tenth: it does not look as large as what it falls short of."""
+    """A number rounded down to a tenth, so that it does not look as large as a bound above it."""
     return f"{math.floor(10 * value) / 10:g}"
 
 

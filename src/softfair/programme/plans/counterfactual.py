@@ -1,8 +1,8 @@
 """What the list of a plan would have been without some changes shortly before it.
 
-Luck belongs to persons, so that the same draw can be made of other people: with the plan's own
-estimates, c, capacities and key, and with what was known before the changes. Nothing else is drawn
-anew, so that whoever enters or leaves the list does so by the changes.
+Each person has luck of their own, so the same draw can be made from other people: with the plan's
+own estimates, c, capacities and key, and with what was known before the changes. Nothing else is
+drawn anew, so that whoever enters or leaves the list does so by the changes.
 """
 
 from __future__ import annotations

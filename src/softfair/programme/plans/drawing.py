@@ -56,7 +56,7 @@ class Terms(NamedTuple):
     left: Ints | None = None  # [m] lists within which each must be on one, this one included
     away: Ints | None = None  # the same of those at the site who are not in the draw
     coming: Ints | None = None  # places on this list, the next, and so on
-    site: str = ""  # whose coins are its own
+    site: str = ""  # its name, from which its coins follow
     groups: tuple[Quota, ...] = ()  # bounds on places in the draw
     cells: tuple[Cell, ...] = ()  # deadlines beside such bounds
 
@@ -153,9 +153,8 @@ def in_order(
 
     Notes
     -----
-    The race is by luck of its own: who is on the list says nothing about it. Those of one cell run
-    a race among themselves, whoever else runs, so that the chance to be among the reserves of one's
-    cell is that of the cell alone.
+    The race uses luck of its own, independent of the list. People of one cell compete only with
+    each other, so the chance to be among the reserves of a cell depends on that cell alone.
     """
     m = len(score)
     on, chance = np.zeros(m, bool), np.zeros(m)

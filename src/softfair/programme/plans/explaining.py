@@ -37,12 +37,12 @@ class _Sentences(Sequence[str]):
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._below = np.zeros(len(plan.person))  # share of the others in the draw with less
+        self._below = np.zeros(len(plan.person))  # share of the others in the draw who gain less
         for j in range(len(plan.sites)):
             who = plan.in_draw(j)
             score = plan.drawn_by[who]
             if plan.due.any() and plan.worth is not None:
-                score = plan.worth[0, who]  # the other counts the lists left as well
+                score = plan.worth[0, who]  # `drawn_by` also counts the lists left
             ranks = np.searchsorted(np.sort(score), score)
             self._below[who] = ranks / max(len(who) - 1, 1)
 
@@ -121,8 +121,9 @@ def _worth(plan: Plan, i: int, more: str) -> str:
         rank = f" and evenness {adds} {abs(plan.bonus[i]):.3g}; the sum is {more}"
     if plan.worth is None or not np.isfinite(plan.worth[:, i]).all():
         return f"{counted} in {left}{rank}"
-    # The draw goes by the gain at the posterior mean, which is not the mean of the gain: each
-    # is said, else of two people the one with the better rank could seem to gain less.
+    # The draw follows the gain at the posterior mean, which is not the mean of the gain. The
+    # sentence has both; otherwise, of two people, the one with the better rank could seem to gain
+    # less.
     mean, low, high = plan.worth[:, i]
     level = f"{plan.level:.0%} interval"
     if low <= 0 <= high:
