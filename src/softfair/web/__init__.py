@@ -5,7 +5,7 @@ Pages and the API call the functions that the commands call; there is no logic o
     accounts   who may use it, and how far: accounts, roles, visits, tokens
     access     what a request must show before it is answered; every route says whose it is
     words      messages of the programme, with what to click instead of what to type
-    work       long work: in a thread of its own, told of until it is finished
+    work       long work: in a thread of its own, with reports until it is done
     memory     what was worked out for one moment of the database, kept until it changes
     lists      the list of a round as rows that can be sorted, filtered and grouped
     deeds      what a tap or a form does: marks, corrections, opting out, imports

@@ -1,7 +1,7 @@
-"""What a request must show before it is answered.
+"""What a request must prove before it is answered.
 
-Every route says whose it is by a dependency: `Needs` for pages (somebody signed in, with one of
-these roles) or `NeedsToken` for the API. A form carries a word that only the pages of the same
+Every route states by a dependency who may use it: `Needs` for pages (somebody signed in, with one
+of these roles) or `NeedsToken` for the API. A form carries a word that only the pages of the same
 visit know, so that no other site can send it.
 """
 
@@ -183,7 +183,7 @@ class Attempts:
     Parameters
     ----------
     database
-        The programme. Neither address nor name is kept, only what tells them apart.
+        The programme. Neither addresses nor names are stored, only keyed hashes of them.
     most
         How many are let through from one address, and a quarter of that for one name.
     seconds
@@ -194,7 +194,7 @@ class Attempts:
         self.database, self.most, self.seconds = database, most, seconds
 
     def refused(self, address: str, name: str) -> bool:
-        """Whether there were too many."""
+        """Whether there were too many failed attempts."""
         a, since = store.attempt, datetime.now(UTC) - timedelta(seconds=self.seconds)
         with self.database.reading() as connection:
             told = self._told(connection, address, name)
@@ -204,13 +204,13 @@ class Attempts:
         return alone >= self.most // 4 or len(rows) >= self.most
 
     def fail(self, address: str, name: str) -> None:
-        """Note one."""
+        """Note a failed attempt."""
         with self.database.writing() as connection:
             told = self._told(connection, address, name)
             connection.execute(store.attempt.insert().values(created=store.now(), **told))
 
     def _told(self, connection: Connection, address: str, name: str) -> dict[str, str]:
-        """What tells an address and a name apart from others, to who does not know the seed."""
+        """Keyed hashes of an address and a name; they say nothing to anybody without the seed."""
         key = str(current_settings(connection)[1].seed).encode()
         return {
             column: hmac.new(key, json.dumps(text).encode(), hashlib.sha256).hexdigest()

@@ -53,7 +53,7 @@ ROLES = {
 }
 CLOSED = ""  # the role of an account that is no more
 SHORTEST = 8  # characters of a password
-LONGEST = 1024  # characters that are hashed at most, so that nobody keeps the server busy with one
+LONGEST = 1024  # most characters that are hashed, so that a password cannot keep the server busy
 VISIT = timedelta(hours=12)
 LINK = timedelta(minutes=10)
 TOKEN = "sha256:"  # what the secret of a program begins with

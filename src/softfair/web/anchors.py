@@ -4,7 +4,7 @@ The even-handed problem is hard to solve from nothing where c is large: some pla
 passes over all people. From prices and bonuses that were found nearby it takes some ten. So, for
 some multipliers c, the weights mu of evenness are gone through one after the other, from 0 on, each
 from the one before. A place between two of these multipliers begins in between: prices and bonuses
-are interpolated in log c. Where it began does not show in a figure: see `outlook.ROUGH`.
+are interpolated in log c. The starting point does not show in any figure: see `outlook.ROUGH`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..solvers.priced import learning_multiplier
 __all__ = ["Anchors"]
 
 PLACES = (50, 60, 70, 80, 90, 99)  # of the slider over c; below the first no search is hard
-SOON = 4096  # people up to whom all is made before anybody asks: that takes some seconds
+SOON = 4096  # people up to which all anchors are made in advance, in some seconds
 
 
 class _Row:
@@ -50,7 +50,7 @@ class _Row:
             return Near(solve_priced(*given, ROUGH).theta / multiplier)
         mu = self._weights[even]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConverged)  # it is no more than a beginning
+            warnings.simplefilter("ignore", NotConverged)  # an anchor is only a starting point
             solution = solve_evenhanded(*given, mu, tolerance=ROUGH, near=self._chain[-1])
         # u = K b / mu, with K the contacts over the horizon
         u = solution.bonus * (site.k * site.horizon / mu)
@@ -85,7 +85,7 @@ class Anchors:
         """Prices and bonuses near a place of the sliders, of one site."""
         if position <= PLACES[0]:
             return self._row(site, position).at(0)
-        position = min(position, PLACES[-1])  # beyond it values are learnt as if at it
+        position = min(position, PLACES[-1])  # beyond it values are learnt as at it
         high = next(place for place in PLACES if place >= position)
         if high == position:
             return self._row(site, high).at(even)

@@ -1,7 +1,7 @@
 """What a tap or a form does: each becomes a small file, given to the function of a command.
 
 So a mark on the page and a row of a worksheet are the same thing in the database: a batch, signed
-by who made it, that later ones may correct and nothing overwrites.
+by the person who made it. Later batches may correct it, and nothing overwrites it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAGE = "the page"  # what stands for the name of a file
 
 
 def _file(reason: str | None, **columns: object) -> Upload:
-    """One row; Parquet, in which no entry can be taken for two."""
+    """A Parquet file of one row; in CSV, an entry with a comma could be read as two."""
     texts = {name: [str(value)] for name, value in columns.items()}
     return Upload(PAGE, table_bytes(texts, "row.parquet"), reason)
 

@@ -39,7 +39,7 @@ class Row:
 
     @property
     def told(self) -> str:
-        """Which of `TOLD` they are."""
+        """Which of the categories `TOLD` they belong to."""
         return "open" if self.reached is None else "reached" if self.reached else "missed"
 
 

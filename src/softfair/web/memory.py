@@ -31,7 +31,7 @@ class _Kept:
 
 
 class Memory:
-    """The last results, each worked out once though many ask for it at the same time.
+    """The last results; each is computed once, also if many ask for it at the same time.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Memory:
         database
             The programme.
         what
-            What the function makes, in words for who waits for it.
+            What the function makes, in words for the people who wait for it.
         make
             The function; it reads the database.
         *about
@@ -70,7 +70,7 @@ class Memory:
             Seconds to wait for it; None: as long as it takes.
         late
             Whether a result that was still being worked out while the database changed will do.
-            Who asks again and again would otherwise never get one while others write.
+            Otherwise a page that asks again would never get a result while others write.
         moment
             Of the database, if it is known.
 
@@ -94,7 +94,7 @@ class Memory:
         except StillWorking:
             raise
         except BaseException:
-            with self._lock:  # the next who asks may be luckier
+            with self._lock:  # the next request tries again
                 if self._kept.get(key) is kept:
                     del self._kept[key]
             raise
@@ -102,7 +102,7 @@ class Memory:
         return result
 
     def _forget(self, moment: tuple[Any, ...]) -> None:
-        """Let go of what is of another moment, and of the oldest if there are too many."""
+        """Drop results of another moment, and the oldest results if there are too many."""
         for key, old in list(self._kept.items()):
             if old.told and old.moment != moment:
                 del self._kept[key]

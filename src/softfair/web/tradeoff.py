@@ -196,7 +196,7 @@ class Tradeoff:
         if all(meets):  # the target leaves c free
             return 0 if first else own
         if not any(meets):
-            with self._lock:  # it says what can be met, or finds it between the places
+            with self._lock:  # raises with a target that can be met, or finds c between the places
                 wanted = replace(self.settings, target=target)
                 return self.position_of(choose_c(self._cohorts, wanted, self.people).c)
         i = meets.index(True) if first else len(meets) - 1 - meets[::-1].index(True)

@@ -51,7 +51,7 @@ CLICKS = (
     (r"see: softfair check", "see the Audit"),
     (r"see: softfair plan --all", "see the list with: also who is not listed"),
 )  # fmt: skip
-# What is not done on a page is done by who set the programme up.
+# Commands without a page are left to the person who set the programme up.
 TYPED = re.compile(r"[^;.:]*(?:: )?(?<![\w-])(?:--[a-z]|softfair [a-z]+)[^;]*")
 ELSEWHERE = " ask who set the programme up"
 

@@ -1,12 +1,13 @@
-"""Long work: begun by a request, done in a thread of its own, told of until it is finished.
+"""Long work: a request begins it, a thread does it, and a page reports on it until it is done.
 
 A request waits some moments for its work (`PATIENCE`). What takes longer is answered by a page that
 says how far it is and asks again, with scripts or without. Other pages are answered meanwhile.
 
-What is only shown stays in the process that made it (`memory.Memory`). What writes is a job: a file
-in the folder that all processes of a server share tells of it, so that any of them can answer. The
-file is written anew every moment; if it is not, the process that worked is gone. Its transaction is
-then in the database whole or not at all, as with a command that was killed.
+Results that are only shown stay in the process that made them (`memory.Memory`). Work that writes
+is a job. A file in the folder that all processes of a server share reports on the job, so that any
+process can answer. The file is rewritten every second; if it is not, the process that did the work
+is gone. Its transaction is then in the database whole or not at all, as with a command that was
+killed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Result = TypeVar("Result")
 
 PATIENCE = 2.0  # seconds that a request waits for its work
 BEAT = 1.0  # seconds between two signs of life of a job
-SILENCE = 30.0  # seconds without one, after which who worked is gone
+SILENCE = 30.0  # seconds without a sign of life, after which the worker counts as gone
 
 log = logging.getLogger("uvicorn.error")
 
@@ -84,7 +85,7 @@ class Task(Generic[Result]):
         with heard_by(self._hear):
             try:
                 self._results.append(make())
-            except BaseException as error:  # raised again for who waits
+            except BaseException as error:  # raised again in the thread that waits
                 self._error = error
             finally:
                 self._ended.set()
@@ -119,7 +120,7 @@ class Task(Generic[Result]):
 
 @dataclass(frozen=True)
 class Finished:
-    """What came of a job, for who began it."""
+    """The result of a job, for the person who began it."""
 
     title: str
     lines: tuple[str, ...] = ()
@@ -142,7 +143,7 @@ class Jobs:
     Parameters
     ----------
     folder
-        Where all its processes tell of them.
+        Where all processes of the server report on jobs.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -215,7 +216,7 @@ class Jobs:
         Raises
         ------
         InvalidInput
-            If it is not known, somebody else's, or who worked on it is gone.
+            If the job is not known, is somebody else's, or its process is gone.
         """
         gone = InvalidInput(
             "the server that did this work has ended; the work is done whole or not at all, and "

@@ -50,7 +50,7 @@ class Asked:
     promise: str = ""
 
     def made(self, make: Callable[..., Made], database: Store, **more: Any) -> Made:
-        """What `make_plan` or `commit_plan` makes of it, and of what else they are given."""
+        """The result of `make_plan` or `commit_plan` with these wishes and further arguments."""
         return make(
             database,
             software(),

@@ -27,7 +27,7 @@ __all__ = ["list_for", "marked", "router"]
 
 router = APIRouter()
 A_PAGE = 100  # rows of the list at a time
-WORD = secrets.token_hex(32)  # stands for the word of a visit; no file can have it
+WORD = secrets.token_hex(32)  # placeholder for the word of a visit; no file can contain it
 KINDS = {
     "csv": "text/csv; charset=utf-8",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",

@@ -51,7 +51,7 @@ def remembered(
     small: bool = False,
     whole: bool = False,
 ) -> Result:
-    """What was worked out for this moment of the programme, or is now.
+    """A result for this moment of the programme, kept from before or computed now.
 
     Parameters
     ----------
@@ -60,11 +60,11 @@ def remembered(
     what, make, *about
         As of `Memory.of`.
     late
-        As of `Memory.of`; for what takes long and needs not be of this very moment.
+        As for `Memory.of`; for results that take long and need not be of this very moment.
     small
         Whether many such results may be kept.
     whole
-        Whether it is waited for however long it takes: a file cannot tell how far it is.
+        Whether to wait however long it takes: a file that is downloaded cannot report progress.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def still_working(request: Request, working: StillWorking) -> Response:
 
 
 def begin(request: Request, visitor: Visitor, back: str, make: Callable[[], Finished]) -> Response:
-    """Begin work that writes, and tell what came of it, or where that is told.
+    """Begin work that writes; answer with its result, or with the page that reports on it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Work that takes longer than a page is waited for: how far it is, and what came of it."""
+"""The progress and the result of work that takes longer than a page waits."""
 
 from __future__ import annotations
 
