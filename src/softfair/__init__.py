@@ -99,7 +99,8 @@ _HOME: dict[str, str | None] = {
     "frontier": "comparison",
 }
 
-# Spelt out, because type checkers do not follow a computed list; a test holds it to _HOME.
+# The list is spelt out, because type checkers cannot follow a computed one; a test compares it with
+# _HOME.
 __all__ = [
     "ClusterError",
     "Cohort",
@@ -144,7 +145,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with this function, a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:

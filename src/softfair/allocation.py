@@ -31,7 +31,7 @@ def states_now(cohort: Cohort, crew: Crew | None = None) -> NDArray[np.int8]:
     cohort : Cohort
         In memory or in files.
     crew : Crew, optional
-        Who reads the files; None means this process.
+        The workers that read the files; None means this process.
 
     Returns
     -------
@@ -78,8 +78,8 @@ def allocate(fitted: FittedSoftFair, states: NDArray[Any], seed: int, out: Path)
     seed : int
         The same seed gives the same list.
     out : Path
-        A Parquet file if the name ends in ``.parquet``, otherwise CSV; there completely or not at
-        all. Columns: ``id``, ``group`` if there is one, ``state``, ``score`` (the gain),
+        A Parquet file if the name ends in ``.parquet``, otherwise CSV. It is written completely or
+        not at all. Columns: ``id``, ``group`` if there is one, ``state``, ``score`` (the gain),
         ``probability`` of being listed, ``listed``.
 
     Returns

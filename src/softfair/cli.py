@@ -62,7 +62,7 @@ def _softfair(
 
 
 def _names_of_policies(incomplete: str) -> list[str]:
-    """What a shell offers after --policy."""
+    """The names that a shell completes after --policy."""
     from .registry import POLICIES
 
     return [name for name in POLICIES if name.lower().startswith(incomplete.lower())]
@@ -181,7 +181,7 @@ def reproduce(
     experiments = find(ids or [])
     if quick:
         runs, out = min(runs, QUICK_RUNS), out / "quick"
-        # The grids of readings are many experiments: left out, unless they are named as such.
+        # The grids of readings are many experiments. They are left out unless they are named.
         wanted = [
             e
             for e in experiments
@@ -199,8 +199,9 @@ def reproduce(
             if not ids:  # the paper's claims belong to the whole
                 claims.extend(verdicts(quick, seed))
 
-        # Small problems keep Python busy more than kernels: processes, this one among them, where
-        # there is much to do. They might not find the file of a policy of one's own.
+        # Small problems spend more time in Python than in kernels. So, if everything is run,
+        # several processes share the work, this one included. Other processes might not find the
+        # file of a user's own policy.
         if on is None and not ids and not policy and (workers := jobs or get_threads()) > 1:
             on = str(workers - 1)
         drawings = Drawings(experiments, out)
@@ -531,13 +532,13 @@ def _draw(
 
 
 def _without_passwords(text: str) -> str:
-    """A complaint about arguments, which may be an address in a place where none belongs."""
+    """An error message about arguments without passwords: one may be a database address."""
     text = re.sub(r"(?i)(pass\w*|pw)\s*=\s*[^\s()]+", r"\1=...", text)
     return re.sub(r"[^\s()'\"]*@", "...@", text)
 
 
 def _fail() -> NoReturn:
-    """End on an error that nobody foresaw: one line if a database was altered, else as it is."""
+    """End on an unforeseen error: print one line if a database was altered, else raise it."""
     said = altered()
     if said is None:
         raise
@@ -552,7 +553,7 @@ def main() -> None:
     survive_any_encoding(sys.stdout, sys.stderr)
     try:
         code = app(standalone_mode=False)
-        if code == 130:  # what becomes of Ctrl-C inside a command
+        if code == 130:  # click returns this code after Ctrl-C inside a command
             raise KeyboardInterrupt
         sys.stdout.flush()
         sys.exit(code)
@@ -567,7 +568,7 @@ def main() -> None:
         if type(sys.stdout).__name__ == "PacifyFlushWrapper":
             sys.exit(0)
         raise
-    except BrokenPipeError:  # whoever read the output has seen enough, as `head` does
+    except BrokenPipeError:  # the reader has closed the pipe, as `head` does
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # so that the interpreter's last flush does not complain
@@ -582,7 +583,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(2)
     except Exception as error:
-        # click's own complaints about arguments carry a message and an exit code
+        # Errors of click about arguments carry a message and an exit code.
         if hasattr(error, "format_message"):
             print(f"softfair: {_without_passwords(error.format_message())}", file=sys.stderr)
             sys.exit(getattr(error, "exit_code", 2))

@@ -233,7 +233,7 @@ def run_a_programme(folder: Path) -> None:
     _type_in(folder, "check")
     _type_in(folder, "audit", "--html", "audit.html")
     _type_in(folder, "user", "add", "demo", "--role", "officer", "--no-password")
-    # `make demo` runs it from an environment that need not be active.
+    # `make demo` runs the demonstration from an environment that may not be active.
     softfair = "softfair" if shutil.which("softfair") else Path(sys.executable).parent / "softfair"
     print(
         "\nThe same programme in a browser, with a link that signs a demo officer in:\n"

@@ -92,7 +92,7 @@ class _World:
         return asked, over
 
     def spaces(self) -> tuple[spaces.Dict, spaces.MultiBinary]:
-        """Of one run's observations and actions."""
+        """The spaces of one run's observations and actions."""
         n, S = self.cohort.n, self.cohort.S
         seen = {
             "states": spaces.MultiDiscrete(np.full(n, S)),
@@ -211,7 +211,7 @@ class VectorRMAB(VectorEnv[Observation, NDArray[np.int8], NDArray[Any]]):
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin all runs from the cohort's start; the seed is one for all of them together."""
+        """Begin all runs from the cohort's start; one seed serves all runs together."""
         if isinstance(seed, list):
             raise InvalidInput("seed is a list; give one whole number, from which all runs follow")
         super().reset(seed=seed)

@@ -81,9 +81,9 @@ class Infeasible(InvalidInput):
 
 
 class Unsure(InvalidInput):
-    """A request that may be a slip, with which nothing was done.
+    """A request that may be a slip; nothing was done.
 
-    Who means it repeats it with ``sure=True``; on the command line with ``--yes``.
+    To confirm the request, repeat it with ``sure=True``, or with ``--yes`` on the command line.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class NotConverged(SoftFairError, UserWarning):
         self._args = (what, gap, tolerance, remedy)
 
     def __reduce__(self) -> tuple[type[NotConverged], tuple[str, float, float, str]]:
-        # Exception's own would call __init__ with the message alone, in another process too.
+        # Exception.__reduce__ would call __init__ with the message alone when it is unpickled.
         return type(self), self._args
 
 

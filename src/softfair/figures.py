@@ -32,7 +32,7 @@ __all__ = [
 LONGEST_NAME = 32  # characters beside an axis
 INK, FAINT, NEVER = "#222222", "#999999", "#c0392b"
 SHADE, SHADE_EDGE, SHADE_INK = "#e4e4e8", "#8a8a99", "#5d5d6b"  # where no policy can be
-# Told apart by colour-blind readers, and in print by their markers.
+# Colour-blind readers can tell these colours apart; in print the markers differ.
 COLOURS = (
     "#1f6fb4",
     "#d95f02",
@@ -322,7 +322,7 @@ def label_points(ax: Axes, labels: Iterable[PointLabel]) -> None:
         text.set_in_layout(False)
         extent = text.get_window_extent()
         point = ax.transData.transform((label.x, label.y))
-        # Only what must be said is worth a line across the picture.
+        # Only a label that is needed gets a line across the picture.
         reach = [d for d in DISTANCES if label.needed or d < LEADER]
         size = (extent.width, extent.height)
         place = _free_place(ax, point, size, [scale * d for d in reach], boxes, dots)
@@ -383,7 +383,7 @@ def _free_place(
     return best
 
 
-# Right and left first: there a label reads as its point's.
+# Right and left come first: there a reader sees at once to which point a label belongs.
 DIRECTIONS = (
     (1, 0.6),
     (1, -0.6),
@@ -411,7 +411,7 @@ def _drawn_pixels(ax: Axes) -> NDArray[np.float64]:
         drawn.append(_along(corners) if joined else corners)
     for collection in ax.collections:
         if isinstance(collection, PolyCollection):
-            continue  # a shade may be written on
+            continue  # labels may stand on a shade
         if isinstance(collection, LineCollection):
             drawn += [_along(ax.transData.transform(part)) for part in collection.get_segments()]
         else:

@@ -271,8 +271,9 @@ def _swapped(path: Path, private: bool) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         mode = _mode_of_file(path)
         name = path.parent / f".{path.name}.{secrets.token_hex(8)}"
-        # The user's mask takes its part off these permissions. What replaces a file gets that
-        # file's in the end, and until then nobody else's.
+        # The user's umask restricts these permissions further. A file that replaces another one
+        # gets the permissions of the earlier file at the end; until then only the owner may read
+        # it.
         first = 0o600 if private or mode is not None else 0o666
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first))
     except OSError as error:

@@ -1,6 +1,6 @@
 """Progress bars and notes for a person at a terminal; a pipe, a log or a worker gets none.
 
-Who shows progress in another way, such as a page, listens to it instead (`heard_by`).
+Code that shows progress in another way, such as a web page, listens to it instead (`heard_by`).
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def track(items: Iterable[Item], description: str, total: int | None = None) -> 
 
 
 def say(message: str) -> None:
-    """Print one line on stderr if it is a terminal, or tell it who listens.
+    """Print one line on stderr if it is a terminal, or pass it to the listener.
 
     Parameters
     ----------

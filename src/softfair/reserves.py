@@ -1,9 +1,9 @@
-"""Reserves: who is next, in order, where somebody on the list is not reached or opts out.
+"""Reserves: the people who are called next, in order, if somebody on the list is not reached.
 
 After the list is drawn, those who are not on it run a race: one after another is drawn with
 probability w / (sum of the w left), which is the paper's design. So the reserves have an order, and
 the chance to be among the first j of them, given the list, is the inclusion probability of that
-design, which is exact. Who is on the list does not change: neither does anybody's chance to be.
+design, which is exact. The list does not change, and neither does anybody's chance to be on it.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def _check_setting(
 
 
 class _Trial:
-    """One run of a fitted policy in states at random, with everything looked at on the way."""
+    """One run of a fitted policy in random states; every answer on the way is checked."""
 
     def __init__(self, fitted: Fitted, again: Fitted, seed: int) -> None:
         self.fitted, self.label = fitted, fitted.policy.label
@@ -158,7 +158,7 @@ class _Trial:
             later = fitted.remember(memory, t, states, arms)
             self._unchanged(t, states, kept, memory, held)
             memory = later
-        for t, states, before in reversed(met):  # out of order: nothing kept between calls shows
+        for t, states, before in reversed(met):  # in reverse: answers do not depend on the order
             where = f"{self.label}, decision {t}"
             _expect(
                 _alike(self._answers(fitted, t, states, None), before),

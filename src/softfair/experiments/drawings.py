@@ -92,7 +92,7 @@ def draw_figure_2(results: Results) -> Figure:
     panels = [name for name in ("fig2a", "fig2b", "fig2c") if parts(results, name)]
     figure, axes = new_figure(columns=len(panels), width=3.6, height=3.6)
     handles: dict[str, Artist] = {}
-    rough: set[str] = set()  # an asterisk in any panel counts for the legend, which is of all
+    rough: set[str] = set()  # policies with an asterisk in any panel: one legend serves all
     for ax, name in zip(axes, panels, strict=True):
         outcomes = parts(results, name)
         bars = _bars(ax, outcomes, [PLACE[name](outcome.experiment) for outcome in outcomes])

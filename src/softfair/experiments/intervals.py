@@ -1,4 +1,4 @@
-"""What the rows of an experiment say about a figure: means with intervals, and what they decide.
+"""Figures from the rows of an experiment: means with intervals, and the answers these give.
 
 Runs on one cohort are alike, so an interval is made from the means of cohorts, by Student's t. All
 policies of an experiment ran on the same cohorts with the same luck, and so did experiments of the
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-#: What intervals decide: so, not so, not told apart, or too few cohorts for an interval at all.
+#: The answer that intervals give: yes, no, undecided, or too few cohorts for an interval.
 Answer = Literal["yes", "no", "open", "few", "early"]
 
 FEWEST_COHORTS = 5  # with fewer, the interval hangs on how normal their means are

@@ -1,4 +1,4 @@
-"""How what was found compares with what the paper says, in words that intervals decide.
+"""Our results beside the paper's statements, in sentences that intervals decide.
 
 No sentence here rests on a mean alone. Where an interval does not decide, the sentence says that
 the runs cannot tell; where there are too few cohorts for an interval, that too.

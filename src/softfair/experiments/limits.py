@@ -3,8 +3,8 @@
 Each cohort j has a concave limit l_j(h): the most that any policy with an expected entropy of h can
 add, in % of the most that help can add at all. The means over cohorts of a policy's entropies h_j
 and figures f_j obey every line that is the mean of lines of the same slope, each a limit of its
-cohort. So the least of such lines is a limit for the means; the mean of the limits themselves would
-be none.
+cohort. So the least of such lines is a limit for the means. The mean of the limits l_j itself would
+not be a limit.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def limits(outcome: Outcome, entropies: Floats) -> Floats:
 
 def mean_limit(outcome: Outcome, at: Floats) -> Floats:
     """The limit of means over cohorts, at entropies [m]."""
-    heights = []  # of each cohort: those of its lines at log n, by slope
+    heights = []  # heights of each cohort's lines at log n, by slope
     for limit in outcome.limits:
         order, scale = np.argsort(limit.bound.slope), 100 / limit.headroom
         slope = scale * limit.bound.slope[order]
         height = scale * (limit.bound.intercept[order] - limit.none)
-        # What lies between two lines that are limits is one too.
+        # A line between two lines that are limits is a limit too.
         heights.append(np.interp(SLOPES, slope, height))
     lack = math.log(outcome.experiment.n) - at
     lines = np.mean(heights, axis=0)[:, None] + SLOPES[:, None] * lack

@@ -1,4 +1,4 @@
-"""What a section of the report is made of, and what every section needs to say the truth."""
+"""The parts of a section of the report, and the sentences that every section needs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SOLVERS = ("SoftFair (paper)", "SoftFair (mean field)", "SoftFair (priced)")
 
 @dataclass(frozen=True)
 class Judgement:
-    """How what was found compares with what the paper says.
+    """A statement of the paper beside our result.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Section:
     draw : callable
         Makes the picture.
     judge : callable
-        Sets what was found beside what the paper says.
+        Sets our results beside the paper's statements.
     tables : callable
         Makes tables that stand below the picture.
     """
