@@ -33,16 +33,17 @@ from .base import Fitted, Policy, plain_number
 from .rules import Rule
 from .setting import Budget, check_setting
 
-__all__ = ["EvenHanded", "FittedEvenHanded"]
+__all__ = ["EvenHanded", "FittedEvenHanded", "check_aim"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 WelfareName = Literal["entropy", "log", "min"]
 
-RANGES = {  # the most that can be asked for, how to say the range, and how to say its upper end
-    "entropy": (math.inf, "a number between 0 and log n", "log n"),
-    "never": (1.0, "a share between 0 and 1", "1"),
-    "wait": (math.inf, "a number of decisions, at least 0", "the horizon"),
+RANGES = {  # the most that can be asked for, and how to say the range, its lower and its upper end
+    "mu": (math.inf, "a finite number >= 0", "0 (SoftFair)", "a large one"),
+    "entropy": (math.inf, "a number between 0 and log n", "0", "log n"),
+    "never": (1.0, "a share between 0 and 1", "0", "1"),
+    "wait": (math.inf, "a number of decisions, at least 0", "0", "the horizon"),
 }
 
 
@@ -118,12 +119,9 @@ class EvenHanded(Policy):
                 f"given are {', '.join(given) or 'none of mu, entropy, never and wait'}; "
                 "give one of mu, entropy, never and wait"
             )
-        if self.mu is not None and not _is_number(self.mu, math.inf):
-            nearest = "a large one" if _is_above(self.mu) else "0 (SoftFair)"
-            raise InvalidInput(
-                f"mu is {self.mu!r}; give a finite number >= 0, the nearest is {nearest}"
-            )
-        if self.welfare not in tuple(WELFARES):  # whatever it is, also a list
+        if self.mu is not None:
+            check_aim("mu", self.mu)
+        if self.welfare not in tuple(WELFARES):  # a tuple, because a value of any type may be given
             names = ", ".join(map(repr, WELFARES))
             raise InvalidInput(f"welfare is {self.welfare!r}; choose one of {names}")
         if self.by not in ("arm", "group"):
@@ -131,12 +129,7 @@ class EvenHanded(Policy):
         goal = self.goal
         if goal is None:
             return
-        most, kind, upper = RANGES[goal.name]
-        if not _is_number(goal.value, math.inf) or goal.value > most:
-            nearest = upper if _is_above(goal.value) else "0"
-            raise InvalidInput(
-                f"{goal.name} is {goal.value!r}; give {kind}, the nearest is {nearest}"
-            )
+        check_aim(goal.name, goal.value)
         if self.by == "group":
             raise InvalidInput(
                 f"{goal.name} is {goal.value:g} with by='group', but it is that of the arms; "
@@ -241,13 +234,34 @@ class FittedEvenHanded(Fitted):
         return tradeoff_bound(self.cohort, self.k, self.horizon, self.gamma)
 
 
-def _is_number(value: object, below: float) -> bool:
-    return isinstance(value, numbers.Real) and 0 <= float(value) < below
+def check_aim(name: str, value: object) -> None:
+    """Refuse a weight mu, or a goal that :class:`EvenHanded` takes instead, outside its range.
 
+    Parameters
+    ----------
+    name : {"mu", "entropy", "never", "wait"}
+        Which of them.
+    value : Any
+        The value as the caller gave it.
 
-def _is_above(value: object) -> bool:
-    """Whether what is no valid number is too large, rather than too small or no number at all."""
-    return isinstance(value, numbers.Real) and float(value) > 0
+    Raises
+    ------
+    InvalidInput
+        The value is not a number within the range; the message names the nearest end.
+
+    Examples
+    --------
+    >>> from softfair.policies.evenhanded import check_aim
+    >>> check_aim("never", 1.5)
+    Traceback (most recent call last):
+    ...
+    softfair.errors.InvalidInput: never is 1.5; give a share between 0 and 1, the nearest is 1
+    """
+    most, kind, lower, upper = RANGES[name]
+    number = float(value) if isinstance(value, numbers.Real) else math.nan
+    if not (0 <= number <= most and number < math.inf):
+        nearest = upper if number > 0 else lower
+        raise InvalidInput(f"{name} is {value!r}; give {kind}, the nearest is {nearest}")
 
 
 def _group_numbers(cohort: Cohort) -> Ints:

@@ -24,7 +24,6 @@ from .setting import Budget, check_setting
 
 __all__ = ["SoftFair", "Solver"]
 
-SMALL_TABLE = 2**24  # bytes of a table of all decisions that costs nobody anything
 
 Solver = Literal["priced", "meanfield", "paper"]
 

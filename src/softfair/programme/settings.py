@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ..errors import InvalidInput
-from ..policies import EvenHanded
+from ..policies.evenhanded import EvenHanded, check_aim
 from ..solvers.realised import GOALS
 from . import store
 from .dates import Calendar, length_of
@@ -135,15 +135,15 @@ class Evenness:
     value: float = 0.0
 
     def __post_init__(self) -> None:
-        self.policy(0.0)
-
-    def policy(self, c: float) -> EvenHanded:
-        """The policy with a multiplier c."""
         if self.goal not in ("mu", *GOALS):
             raise InvalidInput(
                 f"EvenHanded has no {self.goal!r}; say EvenHanded:100 (mu), "
                 "EvenHanded:entropy=4, EvenHanded:never=10% or EvenHanded:wait=20"
             )
+        check_aim(self.goal, self.value)
+
+    def policy(self, c: float) -> EvenHanded:
+        """The policy with a multiplier c."""
         given: dict[str, Any] = {self.goal: self.value}
         return EvenHanded(c=c, **given)
 
