@@ -46,17 +46,17 @@ def backup(database: Store, path: Path) -> int:
     """
     if path.exists():
         raise InvalidInput(f"{path} is there already; choose another name, or move it away")
-    made = path.parent / f".{path.name}.{secrets.token_hex(8)}"
+    unfinished = path.parent / f".{path.name}.{secrets.token_hex(8)}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        rows = _copy(database, Store(str(made)))
-        _settle(made)
-        os.replace(made, path)
+        os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        rows = _copy(database, Store(str(unfinished)))
+        _settle(unfinished)
+        os.replace(unfinished, path)
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
     finally:
-        for left in (made, Path(f"{made}-wal"), Path(f"{made}-shm")):
+        for left in (unfinished, Path(f"{unfinished}-wal"), Path(f"{unfinished}-shm")):
             left.unlink(missing_ok=True)
     return rows
 

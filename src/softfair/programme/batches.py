@@ -1,7 +1,7 @@
 """What imports and records have in common: a batch of entries from one file, written whole or not.
 
-The same content is taken once. Entries that repeat what is known are not stored again; an entry
-that differs from what is known supersedes it, and the earlier one is kept.
+The same content is imported once. Entries that repeat what is known are not stored again. An entry
+that differs from what is known supersedes the earlier entry, which is kept.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 Ints = NDArray[Any]  # whole numbers
 
-MARKS = 64  # bytes a row that may be taken to see that no row is there twice
+MARKS = 64  # bytes a row that `_once_each` may take
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def state_column(
     settings
         With the names of the states, and a threshold for values if there is one.
     threshold
-        For values, if the programme has none yet.
+        The threshold for values, if the programme has none yet.
 
     Returns
     -------
@@ -344,7 +344,7 @@ def refuse_repeats(table: Table, person: Ints, rounds: Ints | None = None) -> No
 
 
 def _once_each(person: Ints, rounds: Ints) -> bool:
-    """Whether it is plain that no person and round is there twice; marked, as sorting takes long.
+    """Whether no person and round occurs twice; False also if that takes too much memory to tell.
 
     Rows below 0 in either are left out.
     """
@@ -353,13 +353,13 @@ def _once_each(person: Ints, rounds: Ints) -> bool:
     width = last - first + 1
     if n * width > MARKS * len(person):
         return False
-    marked, told = np.zeros(n * width, bool), 0
+    marked, rows_known = np.zeros(n * width, bool), 0
     for begin in range(0, len(person), ROWS_AT_ONCE):
         some = slice(begin, begin + ROWS_AT_ONCE)
         known = (person[some] >= 0) & (rounds[some] >= 0)
         marked[person[some][known].astype(np.int64) * width + (rounds[some][known] - first)] = True
-        told += int(np.count_nonzero(known))
-    return told == int(np.count_nonzero(marked))
+        rows_known += int(np.count_nonzero(known))
+    return rows_known == int(np.count_nonzero(marked))
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,14 +381,14 @@ def appearance(name: str) -> str:
 
 
 def spelling(name: str) -> str:
-    """What is left of an identifier when a spreadsheet has had it: no leading zeros, no case."""
+    """An identifier as a spreadsheet may leave it: without leading zeros and case."""
     plain = appearance(name).casefold().removesuffix(".0")
     plain = re.sub(r"\s+", " ", plain)
     return (plain.lstrip("0") or "0") if plain.isdecimal() else plain
 
 
 class _Spelt:
-    """People by how their identifiers are spelt, put together when it is first asked."""
+    """People by the spelling of their identifiers; the index is made when it is first needed."""
 
     def __init__(self, names: list[str], unnamed: set[int]) -> None:
         self._names, self._unnamed = names, unnamed
@@ -532,21 +532,26 @@ def news_of(
     for first in range(0, len(person), ROWS_AT_ONCE):
         named[person[first : first + ROWS_AT_ONCE]] = True
     who, place = np.flatnonzero(named), (np.cumsum(named) - 1).astype(np.int32)
-    told = History.of_rows(taken(place, person), rounds, state, contacted, len(who))
+    entries = History.of_rows(taken(place, person), rounds, state, contacted, len(who))
     if not len(who):
-        return News(who, told, 0)
-    before = load_history(connection, int(told.rounds[0]), int(told.rounds[-1]))
+        return News(who, entries, 0)
+    before = load_history(connection, int(entries.rounds[0]), int(entries.rounds[-1]))
     corrected = 0
-    for at, *now in zip(told.rounds.tolist(), told.state, told.contacted, strict=True):
-        there = now[0] > ABSENT
-        was = [row[who] for row in before.row(at, max(n, before.n))]
-        other = [(one >= 0) & (one != then) for one, then in zip(now, was, strict=True)]
-        new = (was[0] == ABSENT) | other[0] | other[1]
-        against = (other[0] & (was[0] >= 0)) | (other[1] & (was[1] >= 0))
+    for at, *reported in zip(
+        entries.rounds.tolist(), entries.state, entries.contacted, strict=True
+    ):
+        there = reported[0] > ABSENT
+        known = [row[who] for row in before.row(at, max(n, before.n))]
+        other = [
+            (entry >= 0) & (entry != known_entry)
+            for entry, known_entry in zip(reported, known, strict=True)
+        ]
+        new = (known[0] == ABSENT) | other[0] | other[1]
+        against = (other[0] & (known[0] >= 0)) | (other[1] & (known[1] >= 0))
         corrected += int(np.count_nonzero(against & there))
-        now[0][~new], now[1][~new] = ABSENT, UNKNOWN  # told is changed in its place
+        reported[0][~new], reported[1][~new] = ABSENT, UNKNOWN  # this changes `entries` itself
     values = None
     if value is not None:
-        values = np.full(told.state.shape, np.nan)
-        values[np.searchsorted(told.rounds, rounds), place[person]] = value
-    return News(who, told, corrected, values)
+        values = np.full(entries.state.shape, np.nan)
+        values[np.searchsorted(entries.rounds, rounds), place[person]] = value
+    return News(who, entries, corrected, values)

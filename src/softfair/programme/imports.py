@@ -193,9 +193,10 @@ def _is_measure(distinct: list[str], codes: Ints) -> bool:
     numbers = numbers_of(distinct)
     if numbers is None or any(LIKE_TELEPHONE.match(text) for text in distinct):
         return False
-    told = np.isfinite(numbers)
-    whole = bool((numbers[told] % 1 == 0).all())
-    return not whole or int(told[codes].sum()) > int(told.sum())  # else all have one of their own
+    is_number = np.isfinite(numbers)
+    whole = bool((numbers[is_number] % 1 == 0).all())
+    # Whole numbers of which everybody has a different one are more like identifiers.
+    return not whole or int(is_number[codes].sum()) > int(is_number.sum())
 
 
 def _sorts_of_columns(table: Table, read_as: ReadAs) -> tuple[list[str], list[str]]:
@@ -260,7 +261,7 @@ def _merge(
 ) -> _Merged:
     person = matches.person
     new = np.isin(person, list(matches.added.values()))
-    # Who is new refers to one place beyond the end, where nothing is known.
+    # New people refer to one place beyond the end, where nothing is known.
     place = np.where(new, people.n, person)
     known = {
         "enrolled": people.enrolled,
@@ -279,8 +280,10 @@ def _merge(
     details = load_details(connection)
     details_of = [json.dumps(details.get(i, {}), ensure_ascii=False) for i in range(people.n)]
     texts = []
-    for columns, of in zip(sorts, ([*people.groups, "{}"], [*details_of, "{}"]), strict=True):
-        before_ = [of[i] for i in place]
+    for columns, texts_before in zip(
+        sorts, ([*people.groups, "{}"], [*details_of, "{}"]), strict=True
+    ):
+        before_ = [texts_before[i] for i in place]
         texts.append(_merged_texts(table, columns, before_))
         differ = (now != then for now, then in zip(texts[-1], before_, strict=True))
         changed |= np.fromiter(differ, bool, len(before_))
@@ -517,7 +520,7 @@ def _add_people(connection: Connection, added: Mapping[str, int], batch: int) ->
 
 
 def _name_again(connection: Connection, matches: Matches, batch: int) -> None:
-    """Take back people whom only retracted files had named, without the facts of those."""
+    """Put people back whom only retracted files had named, without the facts in those files."""
     if len(matches.again):
         many = len(matches.again)
         columns = {"batch": [batch] * many, "groups": ["{}"] * many, "opted_out": [0] * many}

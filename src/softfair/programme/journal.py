@@ -45,8 +45,8 @@ def journal(database: Store) -> list[Act]:
         who, gone = _signatures(connection), retracted_batches(connection)
         acts = []
         for row in connection.execute(sa.select(b).order_by(b.c.id)):
-            told = f": {row.reason}" if row.reason else ""
-            notes = [f"retracts batch {row.retracts}{told}"] if row.retracts else [told[2:]]
+            reason = f": {row.reason}" if row.reason else ""
+            notes = [f"retracts batch {row.retracts}{reason}"] if row.retracts else [reason[2:]]
             notes += ["closes the round"] * bool(row.closes)
             notes += ["retracted"] * (row.id in gone)
             sizes = (row.file, row.rows, row.stored, row.round, "; ".join(filter(None, notes)))

@@ -287,50 +287,50 @@ def _estimate(now: Snapshot, columns: dict[str, NDArray[Any]]) -> tuple[Summary,
     order = _in_order(now)
     rank = np.empty_like(order)
     rank[order] = np.arange(people.n)
-    parts = [order[i : i + PEOPLE_AT_ONCE] for i in range(0, people.n, PEOPLE_AT_ONCE)]
+    people_at_once = [order[i : i + PEOPLE_AT_ONCE] for i in range(0, people.n, PEOPLE_AT_ONCE)]
     read = estimate.Histories.joined(
         [
             estimate.read_histories(
                 *history.rows(who), len(who), settings.S, settings.memory.goes_by
             )
-            for who in parts
+            for who in people_at_once
         ]
     )
-    made = estimate.estimate(
+    estimated = estimate.estimate(
         read,
         columns={name: values[order] for name, values in columns.items()},
         level=settings.level,
         monotone=settings.monotone,
     )
-    used = {one.column for one in made.columns}
+    columns_used = {one.column for one in estimated.columns}
     summary = Summary(
         people=people.n,
-        transitions=int(made.seen.sum()),
-        without_history=int(np.count_nonzero(made.no_history)),
-        monotone_bound=int(np.count_nonzero(made.bound)),
-        columns=[name for name in columns if name in used],
-        left_out=list(made.left_out),
+        transitions=int(estimated.seen.sum()),
+        without_history=int(np.count_nonzero(estimated.no_history)),
+        monotone_bound=int(np.count_nonzero(estimated.bound)),
+        columns=[name for name in columns if name in columns_used],
+        left_out=list(estimated.left_out),
         told=[
             [one.column, one.value, [*astuple(one.without)], [*astuple(one.effect)]]
-            for one in made.columns
+            for one in estimated.columns
         ],
-        classes=made.classes.tolist(),
-        no_effect=made.no_effect,
-        effect=[[*astuple(one)] for one in made.effect],
-        seen_chance=[[*astuple(one)] for one in made.seen_chance],
-        hides=[] if made.hides is None else [*astuple(made.hides)],
+        classes=estimated.classes.tolist(),
+        no_effect=estimated.no_effect,
+        effect=[[*astuple(one)] for one in estimated.effect],
+        seen_chance=[[*astuple(one)] for one in estimated.seen_chance],
+        hides=[] if estimated.hides is None else [*astuple(estimated.hides)],
         rounds=_span(history),
     )
-    draws = np.empty(made.draws.shape, np.uint16)  # one at a time: they are by far the largest
-    for stored, drawn in zip(draws, made.draws, strict=True):
+    draws = np.empty(estimated.draws.shape, np.uint16)  # one at a time: they are by far the largest
+    for stored, drawn in zip(draws, estimated.draws, strict=True):
         stored[:] = np.rint(drawn * UNIT).astype(np.uint16)[rank]
     # Nothing is computed from the ends of intervals, so single precision will do for them.
     return summary, {
-        "P": made.P[rank],
-        "low": made.low.astype(np.float32)[rank],
-        "high": made.high.astype(np.float32)[rank],
-        "seen": made.seen.astype(np.int32)[rank],
-        "bound": np.asarray(made.bound, dtype=bool)[rank],
+        "P": estimated.P[rank],
+        "low": estimated.low.astype(np.float32)[rank],
+        "high": estimated.high.astype(np.float32)[rank],
+        "seen": estimated.seen.astype(np.int32)[rank],
+        "bound": np.asarray(estimated.bound, dtype=bool)[rank],
         "draws": draws,
     }
 

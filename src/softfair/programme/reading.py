@@ -58,7 +58,7 @@ class Table:
     columns: Mapping[str, tuple[list[str], Ints]]
     lines: Ints  # [rows]
     faults: list[Fault]  # grows while the columns are parsed
-    read_as: ReadAs  # how the file was read where that does not go without saying
+    read_as: ReadAs  # how the file was read, where that differs from the default
     ignored: tuple[str, ...] = ()  # headings of columns that are not read
     notes: tuple[str, ...] = ()  # what the user should know about how it was read
     comma: bool = False  # whether entries are apart by semicolons, so that a comma may be decimal
@@ -136,15 +136,15 @@ class Table:
         for fault in self.faults:
             rows_of.setdefault((fault.column, fault.problem), set()).add(fault.line)
         shared = {
-            what for what, rows in rows_of.items() if len(rows) == len(self) >= SHARED and what[0]
+            kind for kind, rows in rows_of.items() if len(rows) == len(self) >= SHARED and kind[0]
         }
-        faults, told = [], set()
+        faults, seen = [], set()
         for fault in sorted(self.faults, key=lambda fault: fault.line):
-            what = (fault.column, fault.problem)
-            if what not in shared:
+            kind = (fault.column, fault.problem)
+            if kind not in shared:
                 faults.append(fault)
-            elif what not in told:
-                told.add(what)
+            elif kind not in seen:
+                seen.add(kind)
                 problem = f"{fault.problem} (so in all {len(self):,} rows)"
                 faults.append(Fault(fault.line, fault.column, fault.value, problem))
         raise BadRows(self.where, faults, more)

@@ -1,7 +1,8 @@
 """Recording what happened in a round: who was contacted, and the states that were reached.
 
-A record tells of those whom it names. The round stays open until everybody on its list is told of,
-or until it is closed; who has not been told of by then is taken as not contacted.
+A record is about the people whom it names. The round stays open until something is recorded of
+everybody on its list, or until it is closed. People of whom nothing is recorded by then count as
+not contacted.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def record(
     again
         Take a file that was taken before, though it has been corrected since.
     how
-        How the file is read where that does not go without saying.
+        How the file is read, where that differs from the default.
     sure
         Take a round that nobody planned, or the file of another round again.
     close
@@ -116,7 +117,7 @@ def record(
     content = Content(table, "record", {"threshold": threshold})
     with database.writing() as connection:
         now = take_snapshot(connection)
-        told, order = _rounds_told(table, now)
+        rounds_in_file, order = _rounds_told(table, now)
         state, value, used = state_column(table, now.settings, threshold)
         earlier = content.earlier(connection)
         if earlier is not None and round is not None and earlier.round != round:
@@ -128,7 +129,7 @@ def record(
             earlier = None
         at = earlier.round if earlier is not None else None
         if at is None:
-            at = _round_of(now, table, told, round)
+            at = _round_of(now, table, rounds_in_file, round)
         if earlier is not None and not earlier.later:
             return earlier.imported
         if earlier is None:
@@ -138,12 +139,14 @@ def record(
         matches = match_people(now.people, table, add=False)
         refuse_repeats(table, matches.person)
         table.refuse()
-        made = _Made(now, at, matches.person, contacted, state, value)
+        new_record = _Record(now, at, matches.person, contacted, state, value)
         if not sure:
-            made.ask_about_others(table.where)
+            new_record.ask_about_others(table.where)
         if earlier is not None and not again:
-            return replace(earlier.imported, superseded=made.news(connection, close)[0].stored)
-        done = made.store(connection, content, software, close, order)
+            return replace(
+                earlier.imported, superseded=new_record.news(connection, close)[0].stored
+            )
+        done = new_record.store(connection, content, software, close, order)
         if used is not None and used != now.settings.threshold:
             change_settings(connection, replace(now.settings, threshold=used), software)
         if table.ignored:
@@ -179,13 +182,13 @@ def close_round(database: Store, software: str, round: int | None = None) -> Imp
         digest = hashlib.sha256(f"close {at} {now.batch}".encode()).hexdigest()
         table = Table("", digest, {"id": ([], nobody)}, nobody, [], ReadAs())
         content = Content(table, "record", {})
-        made = _Made(now, at, nobody, nobody, nobody, None)
-        return made.store(connection, content, software, close=True, order=None)
+        closing = _Record(now, at, nobody, nobody, nobody, None)
+        return closing.store(connection, content, software, close=True, order=None)
 
 
 @dataclass(frozen=True, eq=False)
-class _Made:
-    """A record of a round."""
+class _Record:
+    """The content of a record of one round."""
 
     now: Snapshot  # what was known before
     at: int
@@ -229,11 +232,11 @@ class _Made:
         )
 
     def news(self, connection: Connection, close: bool) -> tuple[News, Ints, int, bool]:
-        """What is new; who is taken as not contacted; how many are not told of; is it over now?"""
+        """News; who counts as not contacted; how many are unrecorded; whether the round is over."""
         now, at = self.now, self.at
         _, known = now.history.of(at, now.people.n)
-        told = self.contacted >= 0
-        known[self.person[told]] = self.contacted[told]
+        contact_known = self.contacted >= 0
+        known[self.person[contact_known]] = self.contacted[contact_known]
         listed = now.rounds.lists.get(at, np.empty(0, np.int64))
         waiting = np.setdiff1d(listed, now.people.gone(at))
         untold = int(np.count_nonzero(known[waiting] < 0))

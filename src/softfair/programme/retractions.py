@@ -68,7 +68,7 @@ def retract(database: Store, software: str, number: int, reason: str) -> Retract
         if number in before:
             raise InvalidInput(f"batch {number} is retracted already; see: softfair log")
         times = connection.execute(sa.select(sa.func.count()).select_from(b)).scalar_one()
-        made = connection.execute(
+        inserted = connection.execute(
             b.insert().values(
                 kind="retraction",
                 digest=hashlib.sha256(f"retraction {number} {times}".encode()).hexdigest(),
@@ -81,8 +81,8 @@ def retract(database: Store, software: str, number: int, reason: str) -> Retract
                 reason=reason.strip(),
             )
         )
-        assert made.inserted_primary_key is not None
-        own = int(made.inserted_primary_key[0])
-        store.sign(connection, b, own)
+        assert inserted.inserted_primary_key is not None
+        batch = int(inserted.inserted_primary_key[0])
+        store.sign(connection, b, batch)
         recount(connection, sorted(before ^ retracted_batches(connection)))
-        return Retracted(own, number, row.kind, row.file, row.rows, row.round)
+        return Retracted(batch, number, row.kind, row.file, row.rows, row.round)

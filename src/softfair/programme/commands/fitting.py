@@ -55,8 +55,8 @@ def fit(
         write_whole(png, picture(figure, dpi=150))
         print(png, file=sys.stderr)
     if as_json:
-        told = {**asdict(model.summary), "memory": asdict(settings.memory)}
-        print(json.dumps({"model": model.id, "new": new, **told}, indent=1))
+        content = {**asdict(model.summary), "memory": asdict(settings.memory)}
+        print(json.dumps({"model": model.id, "new": new, **content}, indent=1))
         return
     _show_model(model, new, settings)
     order = ordering(database)

@@ -144,15 +144,15 @@ def export(
     database = open_store(db)
     checkpoint = head(database)
     if what in ("plan", "worksheets"):
-        made = plan_of(database, which_round(settings_of(database), round))
+        plan = plan_of(database, which_round(settings_of(database), round))
         if round is None:
-            _tell_which(database, made.round)
+            _tell_which(database, plan.round)
         if what == "plan":
-            _export_plan(database, made, out, everyone, checkpoint)
+            _export_plan(database, plan, out, everyone, checkpoint)
             return
         if str(out) == "-":
             raise InvalidInput("worksheets go to a folder; say which, such as --out sheets")
-        _export_worksheets(database, made, out, by, columns, kind)
+        _export_worksheets(database, plan, out, by, columns, kind)
         return
     if what == "model":
         from ..models import latest_model

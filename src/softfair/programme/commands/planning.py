@@ -128,16 +128,16 @@ def plan(
             "a committed plan is drawn as it is; give --replan, --target, --policy and --promise "
             "with --commit"
         )
-    made, new = (drawn, True) if drawn else _planned(database, at, replan, asked, yes)
-    since = None if new else hand_out(database, made, software())
+    planned, new = (drawn, True) if drawn else _planned(database, at, replan, asked, yes)
+    since = None if new else hand_out(database, planned, software())
     if as_json:
-        header = plan_json(made, head(database), since)
-        sys.stdout.writelines(json_object(header, "people", plan_table(made, everyone, since)))
+        header = plan_json(planned, head(database), since)
+        sys.stdout.writelines(json_object(header, "people", plan_table(planned, everyone, since)))
         print()
     elif as_csv:
-        write_table(plan_table(made, everyone, since, settings.calendar), Path("-"))
+        write_table(plan_table(planned, everyone, since, settings.calendar), Path("-"))
     else:
-        _show_plan(made, since, everyone, settings)
+        _show_plan(planned, since, everyone, settings)
         print(f"\n{head(database)}", end="")
 
 

@@ -77,7 +77,7 @@ def trial(
         _show(assigned, as_json, "Assigned")
         return
     names = _listed(arms)
-    made = assign(
+    new_trial = assign(
         database.rehearsal() if power else database,
         software(),
         names,
@@ -86,7 +86,7 @@ def trial(
         _listed(balance or ""),
         rounds,
     )
-    _show(made, as_json, "Nobody is assigned yet: this would be" if power else "Assigned now")
+    _show(new_trial, as_json, "Nobody is assigned yet: this would be" if power else "Assigned now")
 
 
 def _listed(text: str) -> list[str]:

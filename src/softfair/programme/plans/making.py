@@ -338,7 +338,7 @@ def commit_plan(
         content = io.BytesIO()
         columns = {name: value for name, value in vars(rows).items() if name not in OPEN_ROWS}
         np.savez_compressed(content, **columns)
-        made = Commitment(
+        commitment = Commitment(
             id=0,
             created=header["created"],
             round=at,
@@ -347,12 +347,12 @@ def commit_plan(
             content=content.getvalue(),
             digest="",
         )
-        made = replace(made, digest=made.fresh_digest())
-        values = {name: value for name, value in vars(made).items() if name != "id"}
+        commitment = replace(commitment, digest=commitment.fresh_digest())
+        values = {name: value for name, value in vars(commitment).items() if name != "id"}
         key = connection.execute(store.commitment.insert().values(**values)).inserted_primary_key
         assert key is not None
         store.sign(connection, store.commitment, int(key[0]))
-        return replace(made, id=int(key[0])), True
+        return replace(commitment, id=int(key[0])), True
 
 
 def draw_plan(
@@ -387,17 +387,17 @@ def draw_plan(
         commitment = _to_be_drawn(connection, round)
         if isinstance(luck, Beacon):
             _refuse_beacon(luck, commitment, chain)
-            given = Luck(Source.BEACON, beacon=luck, commitment=commitment.id)
+            used_luck = Luck(Source.BEACON, beacon=luck, commitment=commitment.id)
         else:
-            given = Luck.said(luck, source, commitment.id)
-        _refuse_used(connection, given)
-        parts = commitment.parts()
-        _refuse_other_lists(connection, commitment, parts)
-        parts |= {"version": _last_version(connection, commitment.round) + 1}
-        parts |= {"created": store.now()}
+            used_luck = Luck.said(luck, source, commitment.id)
+        _refuse_used(connection, used_luck)
+        fields = commitment.parts()
+        _refuse_other_lists(connection, commitment, fields)
+        fields |= {"version": _last_version(connection, commitment.round) + 1}
+        fields |= {"created": store.now()}
         _, settings = current_settings(connection)
-        model = load_model(connection, parts["model"])
-        return _drawn(connection, parts, frozen_rows(commitment), settings, model, given)
+        model = load_model(connection, fields["model"])
+        return _drawn(connection, fields, frozen_rows(commitment), settings, model, used_luck)
 
 
 def open_commitment(database: Store, round: int | None = None) -> Commitment | None:
