@@ -58,12 +58,12 @@ class Recipe(Protocol):
     Parameters
     ----------
     token : str
-        Which making this is: workers keep what was made under it.
+        Name of this computation: workers keep its results under this name.
     """
 
     @property
     def token(self) -> str:
-        """Which making this is."""
+        """Name of this computation."""
         ...
 
     def make(self, arms: Arms, extra: Any) -> Floats:
@@ -72,7 +72,7 @@ class Recipe(Protocol):
 
 
 class Crew(Protocol):
-    """Whoever runs tasks elsewhere."""
+    """Workers that run tasks outside this process."""
 
     @property
     def here(self) -> int:
@@ -85,14 +85,14 @@ class Crew(Protocol):
 
 
 class Spread:
-    """Data in shards, and who works on them.
+    """Data in shards, and the workers that compute on them.
 
     Parameters
     ----------
     shards : sequence of ArrayShard or FileShard
         The data, in order.
     crew : Crew, optional
-        Who works on them; None means this process.
+        The workers that compute on them; None means this process.
     recipe : Recipe, optional
         What to make of a shard before a function sees it.
     extras : sequence, optional
@@ -197,7 +197,7 @@ class Spread:
     def _here(
         self, function: Callable[..., Any], args: tuple[Any, ...], own: Sequence[tuple[Any, ...]]
     ) -> Iterator[Any]:
-        """In this process; the next shard is read from its file meanwhile."""
+        """Compute in this process; the next shard is read from its file meanwhile."""
         tasks = self._tasks()
         if not isinstance(self.shards[0], FileShard):
             for task, more in zip(tasks, own, strict=True):
@@ -218,7 +218,7 @@ class Spread:
         args: tuple[Any, ...],
         own: Sequence[tuple[Any, ...]],
     ) -> Iterator[Any]:
-        """On the crew: names are sent first, and arrays to whom they are missing."""
+        """Compute on the crew: send names of shards first, then arrays to workers without them."""
         stamp, tasks = software(), self._tasks()
 
         def task(i: int, shard: Shard) -> tuple[Any, ...]:
@@ -244,11 +244,11 @@ class Spread:
 
 @dataclass(frozen=True)
 class _Missing:
-    """What a worker answers that has not got the arrays of a shard."""
+    """The answer of a worker that does not have the arrays of a shard."""
 
 
 class _Store:
-    """What this process keeps between passes: arms of shards, and what was last made of them."""
+    """Arms of shards that this process keeps between passes, and what recipes last made of them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -260,7 +260,7 @@ class _Store:
         return self._arms.get(key)
 
     def keep(self, key: tuple[str, int], arms: Any) -> None:
-        """Keep the arms if there is room, which those of other cohorts make."""
+        """Keep the arms if there is room; arms of other cohorts are dropped to make room."""
         with self._lock:
             if arms.nbytes + sum(kept.nbytes for kept in self._arms.values()) > KEEP:
                 for other in [other for other in self._arms if other[0] != key[0]]:
@@ -272,7 +272,7 @@ class _Store:
         return self._made.get(key) if token == self._token else None
 
     def keep_made(self, token: str, key: tuple[str, int], made: Floats) -> None:
-        """Keep what was made; whatever was made under another token is forgotten."""
+        """Keep what a recipe made; results under another token are dropped."""
         with self._lock:
             if token != self._token:
                 self._token, self._made = token, {}
@@ -302,14 +302,14 @@ def _fetch(shard: Shard, recipe: Recipe | None, extra: Any) -> Any:
 
 
 def _data(shard: Shard, recipe: Recipe | None, extra: Any, arms: Any = None) -> Any:
-    """What a function is given of a shard."""
+    """The argument that a function gets for a shard: its arms, or what the recipe makes of them."""
     if recipe is None:
         return _fetch(shard, recipe, extra) if arms is None else arms
-    made = _store.made(recipe.token, shard.key)
-    if made is None:
-        made = recipe.make(_fetch(shard, recipe, extra) if arms is None else arms, extra)
-        _store.keep_made(recipe.token, shard.key, made)
-    return made
+    numbers = _store.made(recipe.token, shard.key)
+    if numbers is None:
+        numbers = recipe.make(_fetch(shard, recipe, extra) if arms is None else arms, extra)
+        _store.keep_made(recipe.token, shard.key, numbers)
+    return numbers
 
 
 def _work(
@@ -320,7 +320,7 @@ def _work(
     function: Callable[..., Any],
     args: tuple[Any, ...],
 ) -> Any:
-    """What a worker does."""
+    """Apply the function to one shard, in a worker."""
     refuse_other_software(stamp)
     arms = _store.arms(shard.key)
     if arms is None and isinstance(shard, ArrayShard):
@@ -337,12 +337,12 @@ def _itself(data: Floats) -> tuple[Floats]:
 
 @cache
 def software() -> str:
-    """What decides the last bits of a result: this package and those that compute for it."""
+    """Versions of this package and of those that it computes with: they decide the last bits."""
     return ", ".join(f"{name} {version(name)}" for name in ("softfair", "numba", "numpy"))
 
 
 def refuse_other_software(stamp: str) -> None:
-    """Raise unless this process has the software that the session has.
+    """Raise an error unless this process and the session have the same software.
 
     Parameters
     ----------
@@ -361,7 +361,7 @@ def refuse_other_software(stamp: str) -> None:
 
 
 def crew_of(on: Any) -> Crew | None:
-    """Whoever ``on`` means.
+    """The workers that ``on`` names.
 
     Parameters
     ----------
@@ -393,7 +393,8 @@ def crew_of(on: Any) -> Crew | None:
     if isinstance(on, Executor):
         return _Pool(on)
     if isinstance(on, str) and on.isdecimal() and int(on):
-        # Not by fork: threads of this process, and what they hold, would not come along.
+        # Spawned, not forked: a forked process would have the locks but not the threads that hold
+        # them.
         spawn = multiprocessing.get_context("spawn")
         threads = max(1, get_threads() // int(on))
         pool = ProcessPoolExecutor(int(on), spawn, _begin_work, (threads,))
@@ -411,7 +412,7 @@ def crew_of(on: Any) -> Crew | None:
 
 
 def _begin_work(threads: int) -> None:
-    """What a process that was started here does first: it lives no longer than its parent."""
+    """Prepare a worker process that this process started; it ends when its parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this one
     set_threads(threads)
     parent = multiprocessing.parent_process()
@@ -530,7 +531,7 @@ class _Dask:
         alone_since = None
         while True:
             try:
-                with self._client.as_current():  # else it would look for a client of its own
+                with self._client.as_current():  # otherwise `wait` looks for a client of its own
                     wait(futures, timeout=LOOK)
                 return
             except distributed.TimeoutError:

@@ -240,10 +240,10 @@ class Cohort:
                 "p[i, action, state] = chance of state 1 next"
             )
         refuse(~((good >= 0) & (good <= 1)), good, "p", "give probabilities between 0 and 1")
-        made = cls.__new__(cls)
-        # Half of P: ten million arms take 320 MB.
-        made._build(_frozen(good)[..., None], reward, ids, groups, start, extra, cost)
-        return made
+        cohort = cls.__new__(cls)
+        # p takes half the memory of P: 320 MB for ten million arms.
+        cohort._build(_frozen(good)[..., None], reward, ids, groups, start, extra, cost)
+        return cohort
 
     @property
     def n(self) -> int:
@@ -289,7 +289,7 @@ class Cohort:
     def at_once(self) -> Floats:
         """What help is worth at once, R(s, 1) - R(s, 0) [n, S]; 0 unless rewards are by action."""
         rows = self.reward_rows
-        worth = rows[:, -1] - rows[:, 0]  # of one column, nothing
+        worth = rows[:, -1] - rows[:, 0]  # 0 if there is one column
         return np.broadcast_to(worth, (self.n, self.S))
 
     @property
@@ -394,7 +394,7 @@ class Cohort:
             One row a person, with the columns of `softfair.frames`: ``p00, p01, p10, p11`` for two
             states, ``p_A_S_T`` for more; optional ``id``, ``group``, ``start``, ``cost`` and
             ``reward_S`` or, by action, ``reward_A_S``.
-            Other columns are kept in ``extra``. A mapping from names to columns will do as well.
+            Other columns are kept in ``extra``. A mapping from names to columns is accepted too.
 
         Returns
         -------

@@ -56,7 +56,7 @@ CURVE = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0,
 CONFIDENCE = 0.95  # of every interval
 # Decisions at which pairs of arms are counted: fewer where arms are many.
 FEWEST_LOOKS, MOST_LOOKS, ARMS_LOOKED_AT = 8, 32, 100_000
-# Of the Oracle's runs by which a bound becomes a benefit: they leave an error of some .2 %.
+# Size of the Oracle's runs that turn a bound into a benefit; they leave an error of some .2 %.
 BOUND_ARM_STEPS, MOST_BOUND_RUNS = 5_000_000, 10_000
 
 
@@ -209,7 +209,8 @@ def compare(
         A reference, or the label of one of the policies. Each figure then has the paired
         difference "this policy minus the reference" as well.
     on : Executor, dask.distributed.Client or str, optional
-        Who simulates the policies, see :meth:`softfair.SoftFair.fit`; the table is the same.
+        The workers that simulate the policies, see :meth:`softfair.SoftFair.fit`; the table is the
+        same.
 
     Returns
     -------
@@ -456,7 +457,7 @@ def _reference(against: Policy | str | None, policies: Sequence[Policy]) -> Poli
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """What a comparison is about, and its referee once somebody asks."""
+    """The setting of a comparison; its referee is made when it is first needed."""
 
     cohort: Cohort
     k: Budget
@@ -483,12 +484,12 @@ class _Problem:
             kept["_referee"] = _Referee(
                 self.cohort, self.k, self.horizon, self.gamma, self.runs, self.seed
             )
-        made: _Referee = kept["_referee"]
-        return made
+        referee: _Referee = kept["_referee"]
+        return referee
 
 
 Row = dict[str, float | str | bool]
-_problems: dict[str, _Problem] = {}  # of a worker: the last problem, with its referee
+_problems: dict[str, _Problem] = {}  # in a worker process: the last problem and its referee
 
 
 def _rows(
@@ -528,7 +529,7 @@ class _Referee:
     ) -> None:
         self.setting = {"cohort": cohort, "k": k, "horizon": horizon, "gamma": gamma, "seed": seed}
         self.runs, self.seed = runs, seed
-        # Decisions at random: a fixed stride could fall in step with a policy that has a period.
+        # Decisions are chosen at random, because a fixed stride could match a policy's own period.
         most = max(FEWEST_LOOKS, min(MOST_LOOKS, ARMS_LOOKED_AT // cohort.n))
         self.decisions = sorted(np.random.default_rng(seed).permutation(horizon)[:most].tolist())
         self.results: dict[Hashable, tuple[Result, list[Look]]] = {}
@@ -572,7 +573,7 @@ class _Referee:
             row[f"{name}_sd"] = float(np.std(values, ddof=1)) if self.runs > 1 else math.nan
             row[f"{name}_low"], row[f"{name}_high"] = interval.low, interval.high
         unfair = [
-            math.nan  # of a policy that draws and does not state chances
+            math.nan  # the policy draws by a method of its own and states no chances
             if np.isnan(look.inclusion).any()
             else metrics.unfair_share(look.inclusion, self.judge.scores(look.t, look.states))
             for look in looks
@@ -593,7 +594,7 @@ class _Referee:
         """The columns of one policy, or what it raised."""
         try:
             return self.row(policy, reference)
-        except Exception as error:  # whatever a policy of a user's own may raise
+        except Exception as error:  # a user's own policy may raise anything
             return error
 
     def most_benefit(self, entropies: Floats) -> Floats:

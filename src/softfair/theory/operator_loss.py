@@ -1,7 +1,7 @@
 """Theorem 4 and the conjecture on the joint softmax operator: what softness costs in all.
 
 These claims speak of Psi_soft over joint actions (Eq. 9), which is what the paper's proof treats.
-Algorithm 1 itself is another thing: see :mod:`softfair.theory.algorithm_1`.
+Algorithm 1 itself differs from it: see :mod:`softfair.theory.algorithm_1`.
 """
 
 from __future__ import annotations
@@ -44,8 +44,11 @@ def _each_loss(
     """(n, k, c, Q*, Q_soft [B, A, N] at t = 0, which problems meet the form [B], describe)."""
     gamma, cases = 0.9 if form.horizon is None else 1.0, []
     for n, k in form.sizes:
-        made = [[*[FRAGILE] * k, *[STEADY] * (n - k)], [*[MOMENTARY] * k, *[INDIFFERENT] * (n - k)]]
-        p = np.concatenate([made, problems(count, n, seed)])
+        by_hand = [
+            [*[FRAGILE] * k, *[STEADY] * (n - k)],
+            [*[MOMENTARY] * k, *[INDIFFERENT] * (n - k)],
+        ]
+        p = np.concatenate([by_hand, problems(count, n, seed)])
         joint, T = Joint.of(p, k), form.horizon or long_enough(gamma, n)
         Q = joint.backward(T, gamma, highest)[0][0]
         for c in form.cs(n, k):

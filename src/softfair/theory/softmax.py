@@ -56,7 +56,7 @@ def long_enough(gamma: float, n: int) -> int:
 
 
 def _sure_and_others(count: int, n: int, seed: int) -> Floats:
-    """Problems, the first of arms that are all but certain to be good [2 count + 1, n, 2, 2]."""
+    """Problems [2 count + 1, n, 2, 2]; the arms of the first are almost certain to be good."""
     return np.concatenate([np.full((1, n, 2, 2), 0.9999), problems(count, n, seed)])
 
 
@@ -110,7 +110,7 @@ def search_gap(
     count: int = 20,
     seed: int = 0,
 ) -> None:
-    """The corollary, |Q(s, a) - Q(s, a')| <= n / (1 - gamma), and what is between actions at most.
+    """The corollary, |Q(s, a) - Q(s, a')| <= n / (1 - gamma), and the largest gap there is.
 
     Both Q are between 0 and n / (1 - gamma), so the corollary holds wherever Lemma 1 does, and over
     T decisions with n (1 + ... + gamma^(T-1)). It is never near: couple the two ways to go on, the
@@ -120,8 +120,8 @@ def search_gap(
     at most 1, "intuitively", as the proof of Lemma 2 has it, fails: good states last.
     """
     for n, k in sizes:
-        made = [[*[FRAGILE] * k, *[INDIFFERENT] * (n - k)]]  # the bound is nearly attained
-        p = np.concatenate([made, problems(count, n, seed)])
+        nearly_tight = [[*[FRAGILE] * k, *[INDIFFERENT] * (n - k)]]  # the bound is nearly attained
+        p = np.concatenate([nearly_tight, problems(count, n, seed)])
         joint, T = Joint.of(p, k), horizon or long_enough(gamma, n)
         Q = joint.backward(T, gamma, highest)[0][0]  # [B, A, N]
         setting: Describe = partial(dict, n=n, k=k, T=T, endless=horizon is None, gamma=gamma)
