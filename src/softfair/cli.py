@@ -199,9 +199,8 @@ def reproduce(
             if not ids:  # the paper's claims belong to the whole
                 claims.extend(verdicts(quick, seed))
 
-        # Small problems spend more time in Python than in kernels. So, if everything is run,
-        # several processes share the work, this one included. Other processes might not find the
-        # file of a user's own policy.
+        # Small problems spend more time in Python than in kernels, so several processes share them.
+        # Other processes might not find the file of a user's own policy.
         if on is None and not ids and not policy and (workers := jobs or get_threads()) > 1:
             on = str(workers - 1)
         drawings = Drawings(experiments, out)
