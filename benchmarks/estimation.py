@@ -24,12 +24,17 @@ them. Two parts of the loss are not due to the estimator:
   posterior mean, computed from the law that the cohort is drawn from, which no programme knows.
   Nobody who has seen only this history can do better on average, apart from what planning with
   means costs.
+
+The coverage alone, of some cells of the grid with several cohorts in each, is printed by
+
+    python -m benchmarks.estimation [cells] [cohorts]
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import sys
 import time
 from dataclasses import astuple, dataclass
 
@@ -100,7 +105,7 @@ def estimation() -> list[Row]:
                 None,
             ),
         ]
-    return [*rows, *coverage(12 if SMALL else 72), *stated_gains(6 if SMALL else 60), speed()]
+    return [*rows, *coverage(12 if SMALL else 72, 1), *stated_gains(6 if SMALL else 60), speed()]
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,14 @@ class World:
     missing: float
     contacts: float
     effect: float  # share of the data set's effects: 0 where contacts do nothing
+
+    def __str__(self) -> str:
+        """The cell of the grid in words, without its kind."""
+        return (
+            f"{self.n} people, {self.weeks} weeks, {'settled' if self.settled else 'tossed'}, "
+            f"{self.missing:.0%} missing, {self.contacts:.0%} contacted, "
+            f"{'effects' if self.effect else 'no effects'}"
+        )
 
     def people(self, rng: np.random.Generator) -> Floats:
         """True chances p [n, 2, 2]."""
@@ -140,8 +153,17 @@ class World:
         return (np.repeat(everybody, self.weeks), rounds, state.ravel(), contacted.ravel()), s
 
 
-def coverage(cells: int) -> list[Row]:
-    """Coverage of each parameter over cells drawn from the grid, and of each kind of cohort."""
+def covered_shares(world: World, seed: tuple[int, ...]) -> Floats:
+    """Share [2, 2] of one cohort's true chances p, by action and state, inside their intervals."""
+    rng = np.random.default_rng(seed)
+    p = world.people(rng)
+    fitted = estimate(read_histories(*world.record(p, rng)[0], n=world.n, S=2), level=LEVEL)
+    low, high = fitted.low[..., 1] - 0.001, fitted.high[..., 1] + 0.001
+    return np.asarray(((low <= p) & (p <= high)).mean(axis=0))
+
+
+def coverage(cells: int, cohorts: int) -> list[Row]:
+    """Coverage of each chance in each kind of world, over cells of the grid drawn at random."""
     sizes = (100, 300) if SMALL else (100, 300, 1000, 3000)
     grid = list(
         itertools.product(
@@ -149,30 +171,41 @@ def coverage(cells: int) -> list[Row]:
             (0.02, 0.1), (1.0, 0.0),
         )
     )  # fmt: skip
-    rng = np.random.default_rng(7)
-    covered: dict[str, list[Floats]] = {}
-    for number in rng.permutation(len(grid))[:cells]:
+    by_kind: dict[str, dict[World, Floats]] = {}
+    for number in np.random.default_rng(7).permutation(len(grid))[:cells].tolist():
         world = World(*grid[number])
-        p = world.people(rng)
-        fitted = estimate(read_histories(*world.record(p, rng)[0], n=world.n, S=2), level=LEVEL)
-        low, high = fitted.low[..., 1] - 0.001, fitted.high[..., 1] + 0.001
-        covered.setdefault(world.kind, []).append(((low <= p) & (p <= high)).mean(axis=0))
-    rows: list[Row] = [
+        shares = [covered_shares(world, (7, number, cohort)) for cohort in range(cohorts)]
+        by_kind.setdefault(world.kind, {})[world] = np.stack(shares)
+    rows: list[Row] = []
+    for kind, of_cells in sorted(by_kind.items()):
+        for a, s in itertools.product((0, 1), (0, 1)):
+            shares_of = {world: shares[:, a, s] for world, shares in of_cells.items()}
+            rows += coverage_rows(f"p{a}{s}, {kind}", shares_of)
+    return rows
+
+
+def coverage_rows(what: str, shares_of: dict[World, Floats]) -> list[Row]:
+    """What cells have in common and how far single ones are off, from shares [cohorts] of each.
+
+    People of a cohort are no independent trials: those of a class share what is not known of it.
+    So the standard error of a cell is that of a mean over cohorts, if there are several.
+    """
+    mean = {world: 100 * float(shares.mean()) for world, shares in shares_of.items()}
+    least = min(mean, key=lambda world: mean[world])
+    shares, values = 100 * shares_of[least], np.array(list(mean.values()))
+    error = ""
+    if len(shares) > 1:
+        error = f" +- {shares.std(ddof=1) / np.sqrt(len(shares)):.1f}"
+    return [
         (
-            f"coverage of p{a}{s}, {kind}, {len(of_kind)} cells of the grid",
-            100 * float(np.mean(of_kind, axis=0)[a, s]),
+            f"coverage of {what}, {len(values)} cells of {len(shares)} cohorts",
+            float(values.mean()),
             "% of people",
             None,
-        )
-        for kind, of_kind in sorted(covered.items())
-        for a in (0, 1)
-        for s in (0, 1)
-    ]
-    single = np.concatenate([np.ravel(of_kind) for of_kind in covered.values()])
-    return [
-        *rows,
-        ("   the least of a single cell and chance", 100 * float(single.min()), "%", None),
-        ("   cells and chances below 85 %", 100 * float(np.mean(single < 0.85)), "%", None),
+        ),
+        (f"   the least cell: {least}", mean[least], f"%{error}", None),
+        ("   cells below 85 %", 100 * float((values < 85).mean()), "%", None),
+        ("   cells above 95 %", 100 * float((values > 95).mean()), "%", None),
     ]
 
 
@@ -321,3 +354,9 @@ def posterior_mean(counts: Ints, draws: int) -> Floats:
     weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
     mean = (weight @ p / weight.sum(axis=1, keepdims=True)).reshape(-1, 2, 2)
     return np.stack([1 - mean, mean], axis=-1)
+
+
+if __name__ == "__main__":
+    asked = [int(word) for word in sys.argv[1:]]
+    for what, value, unit, _ in coverage(*asked, *(72, 1)[len(asked) :]):
+        print(f"{what}: {value:.1f} {unit}")
