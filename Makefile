@@ -44,7 +44,7 @@ bench: $(READY)  ## run the benchmarks
 
 SAMPLE ?= 100
 mutate: $(READY)  ## tell which mutants of a room the tests notice: make mutate ROOM=metrics SAMPLE=100
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check cosmic-ray
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check cosmic-ray coverage
 	@$(BIN)/python tests/mutate.py $(ROOM) --sample $(SAMPLE)
 
 # --universal: one lock for every platform and Python. No header and no index: nothing of the machine it was made on.

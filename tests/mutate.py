@@ -6,6 +6,10 @@ statement are run on a copy of the repository, the quickest first, until one fai
 mutants killed is printed with its 95 % interval (Clopper and Pearson), then every survivor as a
 diff: a survivor is a missing test, or a change without effect. Annotations are left out, because no
 test can notice them.
+
+Each mutant is tried by tests that take `--seconds` of CPU together on the sound code: a survivor of
+a statement that hundreds of tests execute would else cost as much as the whole suite. What only
+later tests would notice counts as a survivor, so the rate printed is never too high.
 """
 
 from __future__ import annotations
@@ -28,9 +32,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
+import coverage
 import pytest
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
@@ -69,6 +72,7 @@ ROOMS = {
         "test_ingest",
         "test_luck",
         "test_memory",
+        "test_messy_programme",
         "test_officer",
         "test_outlook",
         "test_plans",
@@ -77,9 +81,11 @@ ROOMS = {
         "test_records",
         "test_reserve_programme",
         "test_several",
+        "test_share_programme",
         "test_store",
         "test_tracks",
         "test_trial",
+        "test_wait_and_shares",
     ],
 }
 PATIENCE = 5  # a mutant that takes so many times as long as the sound code loops for ever
@@ -163,33 +169,40 @@ class Watch:
     """A pytest plugin: which lines of the room each test executes, and the CPU time it takes."""
 
     def __init__(self, copy: Path, room: str, notes: Path) -> None:
-        self.files = {str(copy / file): file for file in files_of(room)}
+        self.files = {str((copy / file).resolve()): file for file in files_of(room)}
         self.notes = notes
-        self.tests: dict[str, Seen] = {}
+        self.seconds: dict[str, float] = {}
+        self.modules: dict[str, str] = {}
+
+    def pytest_sessionstart(self) -> None:
+        # Its tracer is compiled: one in Python takes several times as long as the tests.
+        self.tracer = coverage.Coverage(data_file=None, include=list(self.files), config_file=False)
+        self.tracer.start()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        lines: dict[Path, set[int]] = {}
-
-        def trace(frame: FrameType, event: str, argument: object) -> Any:
-            file = self.files.get(frame.f_code.co_filename)
-            if file is None:
-                return None
-            lines.setdefault(file, set()).add(frame.f_lineno)
-            return trace
-
         begun = time.process_time()
-        sys.settrace(trace)
+        self.tracer.switch_context(item.nodeid)
         try:
             return (yield)
         finally:
-            sys.settrace(None)
             shares = item.get_closest_marker("xdist_group")  # see conftest.py
-            module = str(shares.args[0]) if shares else ""
-            self.tests[item.nodeid] = Seen(time.process_time() - begun, lines, module)
+            self.modules[item.nodeid] = str(shares.args[0]) if shares else ""
+            self.seconds[item.nodeid] = time.process_time() - begun
 
     def pytest_sessionfinish(self) -> None:
-        self.notes.write_bytes(pickle.dumps(self.tests))
+        self.tracer.stop()
+        data = self.tracer.get_data()
+        lines: dict[str, dict[Path, set[int]]] = {test: {} for test in self.seconds}
+        for name, file in self.files.items():
+            for line, executing in data.contexts_by_lineno(name).items():
+                for test in filter(None, executing):  # no name: while tests were collected
+                    lines[test].setdefault(file, set()).add(line)
+        seen = {
+            test: Seen(seconds, lines[test], self.modules[test])
+            for test, seconds in self.seconds.items()
+        }
+        self.notes.write_bytes(pickle.dumps(seen))
 
 
 class Haste:
@@ -210,37 +223,52 @@ class Haste:
 
 
 def statement_at(source: str, line: int) -> range:
-    """The lines of the statement at a line, without its body; none if it is executed at import."""
+    """The lines of the statement at a line, without its body; none if it is executed at import.
+
+    The head of a function, such as a decorator or a default, counts as its body: who calls the
+    function notices.
+    """
     around = [
         node
         for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.stmt) and node.lineno <= line <= node.end_lineno
+        if isinstance(node, ast.stmt)
+        and min([node.lineno, *(x.lineno for x in getattr(node, "decorator_list", ()))]) <= line
+        and line <= node.end_lineno
     ]
-    if not any(isinstance(x, ast.FunctionDef) and x.body[0].lineno <= line for x in around):
+    if not any(isinstance(node, ast.FunctionDef) for node in around):
         return range(0)
     innermost = max(around, key=lambda node: (node.lineno, -node.end_lineno))
     body = getattr(innermost, "body", None)
+    if isinstance(innermost, ast.FunctionDef):
+        return range(innermost.body[0].lineno, innermost.end_lineno + 1)
     return range(innermost.lineno, body[0].lineno if body else innermost.end_lineno + 1)
 
 
-def likely(mutant: Mutant, tests: dict[str, Seen]) -> dict[str, Seen]:
+def likely(mutant: Mutant, tests: dict[str, Seen], seconds: float) -> dict[str, Seen]:
     """The tests that can notice a mutant: the quickest first of those that execute its statement.
 
     Then those that share a fixture of their module with one of them: the first test alone is seen
-    to execute what the fixture does.
+    to execute what the fixture does. What is executed at import can be noticed by every test that
+    executes anything of the file, or by any test if none does. Together they take at most so many
+    seconds, but for the first.
     """
     lines = statement_at((ROOT / mutant.file).read_text(encoding="utf-8"), mutant.line)
-    if not lines:
-        return tests
     direct = {
         name
         for name, test in tests.items()
-        if not test.lines.get(mutant.file, set()).isdisjoint(lines)
+        if (seen := test.lines.get(mutant.file)) and not (lines and seen.isdisjoint(lines))
     }
+    if not lines and not direct:
+        direct = set(tests)
     modules = {tests[name].shares for name in direct} - {""}
     able = [name for name, test in tests.items() if name in direct or test.shares in modules]
     able.sort(key=lambda name: (name not in direct, tests[name].seconds))
-    return {name: tests[name] for name in able}
+    ends = itertools.accumulate(tests[name].seconds for name in able)
+    return {
+        name: tests[name]
+        for number, (name, end) in enumerate(zip(able, ends, strict=True))
+        if number == 0 or end <= seconds
+    }
 
 
 def run(copy: Path, room: str, plugin: Watch | Haste) -> None:
@@ -298,6 +326,7 @@ def main() -> None:
     parser.add_argument("room", choices=ROOMS)
     parser.add_argument("--sample", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     given = parser.parse_args()
 
@@ -323,7 +352,7 @@ def main() -> None:
         copies.put(first)
 
         def judge(mutant: Mutant) -> tuple[Mutant, str]:
-            able = likely(mutant, tests)
+            able = likely(mutant, tests, given.seconds)
             if not able:
                 return mutant, "survived"
             copy = copies.get()

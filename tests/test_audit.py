@@ -671,6 +671,19 @@ def test_drift_has_the_variance_of_then_and_of_now():
     assert (row.low, row.high) == pytest.approx((0.5 - half, 0.5 + half))
 
 
+def test_drift_of_people_who_happen_to_differ_little_has_the_variance_of_their_chances():
+    """Five people, four moves each with a chance of 1/4, one of them to good: no error at all.
+
+    So what the chances say is more: 20 * 1/4 * 3/4 over 20^2. Earlier as above.
+    """
+    earlier = history_of([(i, t, s, 0) for i in range(25) for t, s in ((1, 0), (2, int(i < 15)))])
+    found = foretold([0.25] * 20, [1, 0, 0, 0] * 5, person=np.repeat(np.arange(5), 4))
+    ((row,), _) = drift_of(replace(found, round=np.full(20, 2)), earlier, 25, ["bad", "good"], Z)
+    half = Z * math.sqrt(20 * 0.25 * 0.75 / 400 + 0.24 / 25)
+    assert (row.expected, row.observed, row.z) == (0.25, 0.25, 0)
+    assert row.high == pytest.approx(0.25 + half)
+
+
 def test_earlier_rounds_of_one_person_are_taken_together():
     """20 people with two earlier moves from bad: 12 twice to good, 8 never; 20 recent moves.
 

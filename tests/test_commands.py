@@ -4,11 +4,14 @@ import json
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import shell
 
 from softfair.programme import sample
+from softfair.programme.commands.fitting import _said_of_columns
+from softfair.programme.models import Summary
 
 
 def run(*words, **options):
@@ -243,3 +246,17 @@ def test_a_reader_who_has_seen_enough(tmp_path):
         running.stdout.close()
         assert running.stderr.read() == ""
     assert running.returncode == 0
+
+
+def test_whether_a_column_goes_with_more_or_less_is_told_by_the_sign_of_its_interval():
+    above, below, around = [0.5, 0.2, 0.8], [-0.5, -0.8, -0.2], [0.1, -0.2, 0.4]
+    told = [["age", "", above, below], ["site", "n", below, around], ["sex", "f", around, around]]
+    known = {"columns": ["age", "site", "sex"], "told": told, "left_out": ["id is not used"]}
+    model = SimpleNamespace(summary=Summary.from_json(json.dumps(known)))
+    assert _said_of_columns(model, "90%", "good") == [
+        "id is not used",
+        "a higher age goes with more chance of good next without a contact (90% interval)",
+        "a higher age goes with less chance that a contact helps (90% interval)",
+        "site n goes with less chance of good next without a contact (90% interval)",
+        "nothing can be told by sex",
+    ]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from softfair.errors import BadRows, InvalidInput, SoftFairError
 from softfair.programme import sample, store
 from softfair.programme.imports import import_history, import_people
+from softfair.programme.reading import Upload
 from softfair.programme.settings import initialise
 from softfair.programme.snapshot import load_people
 from softfair.programme.store import UNKNOWN, Store
@@ -67,6 +68,15 @@ def parquet(**columns):
 
 
 # What is read.
+
+
+def test_a_file_from_the_network_has_its_name_and_why_it_came(light):
+    import_people(light, Upload("calls.csv", b"id\na\n", "asked by phone"), NAME)
+    with light.reading() as connection:
+        kept = connection.execute(sa.select(store.batch.c.file, store.batch.c.reason)).all()
+    assert kept[-1] == ("calls.csv", "asked by phone")
+    with pytest.raises(BadRows, match=r"^calls\.csv"):
+        import_people(light, Upload("calls.csv", b"id,left\nb,never\n"), NAME)
 
 
 def test_people(programme):

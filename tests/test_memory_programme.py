@@ -104,6 +104,16 @@ def test_beliefs_against_all_paths(memory):
     np.testing.assert_allclose(found[4], found[:4].mean(axis=0), atol=1e-12)
 
 
+@pytest.mark.parametrize("memory", ["none", "2"])
+def test_of_people_nobody_ever_saw_every_context_is_as_likely(memory):
+    contexts = Contexts(2, Memory(memory))
+    people = People(["a", "b"], ["{}"] * 2, *np.full((4, 2), -1))
+    rows = np.zeros((4, 0), np.int64)
+    now = Snapshot(1, Settings(), 1, people, History.of_rows(*rows, 2))
+    P = np.full((2, 2, contexts.C, 2), 0.5)
+    assert (beliefs(now, model_of(P, memory), 5) == 1 / contexts.C).all()
+
+
 def test_what_a_model_with_memory_foretold():
     """Persons in good: 0 was in bad before, 1 in good, 2 where nobody saw."""
     rng = np.random.default_rng(2)

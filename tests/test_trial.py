@@ -25,6 +25,7 @@ from softfair.programme.assignment import (
     units_of_arms,
 )
 from softfair.programme.audit import audit
+from softfair.programme.audit.evidence import Planned
 from softfair.programme.audit.findings import trial as findings
 from softfair.programme.audit.trial import trial_result
 from softfair.programme.checks import check
@@ -421,6 +422,42 @@ def test_outcomes_that_are_missing_in_one_arm_are_said():
     assert found.missing[0].p < 1e-4
     table = [[row.people - row.seen, row.seen] for row in found.arms[:2]]
     assert found.missing[0].p == pytest.approx(stats.fisher_exact(table)[1])
+
+
+def test_how_many_of_an_arm_were_listed_and_contacted_is_counted_by_hand():
+    """Of each arm: a third listed in the first round, all in the second, none after the trial.
+
+    All who are listed are contacted in the first round, and what happened in the second is not
+    recorded. Who opted out is counted nowhere.
+    """
+    made = tried(8, World(n=90, effect=False))
+    trial = made.trial
+    numbers = np.arange(90)
+    out = here(90, trial.person[trial.arm == 0][:3])
+    status = np.where(out, int(Status.OPTED_OUT), int(Status.IN_DRAW))
+    third = np.zeros(90, np.int64)
+    for a in range(3):
+        theirs = trial.person[(trial.arm == a) & ~out[trial.person]]
+        third[theirs[: len(theirs) // 3]] = 1
+    zero, none = np.zeros(90, np.int64), np.full(90, -1)
+
+    def week(at, listed, contacted):
+        site = [Site("", 30)]
+        values = (zero * 0.0, zero * 0.0, zero + 0.5, listed, none, contacted, none)
+        return Planned(at, 1, 1, 1.0, site, numbers, status, zero, *values)
+
+    rounds = [
+        week(trial.first, third, third),
+        week(trial.last, zero + 1, none),
+        week(trial.last + 1, zero, zero),
+    ]
+    found = trial_result(trial, made.people, made.history, rounds, 2)
+    for a, row in enumerate(found.arms):
+        many = np.count_nonzero((trial.arm == a) & ~out[trial.person])
+        assert row.listed == pytest.approx((many // 3 + many) / (2 * many))
+        assert row.contacted == pytest.approx((many // 3) / many)
+    nothing = trial_result(trial, made.people, made.history, [], 2)
+    assert all(np.isnan([row.listed, row.contacted]).all() for row in nothing.arms)
 
 
 def test_a_verdict_is_given_once_and_can_be_either(audit_of):

@@ -252,6 +252,6 @@ def beliefs(now: Snapshot, model: Model, at: int) -> Floats:
         who = np.flatnonzero(last <= r)
         contacted = (history.row(r, n)[1][who] == 1).astype(np.int64)
         belief[who] = contexts.step(belief[who], model.P[who, contacted], contacted)
-    belief[never] = belief[~never].mean(axis=0) if not never.all() else 1 / contexts.C
+    belief[never] = belief[~never].mean(axis=0) if not never.all() else 1.0
     belief /= belief.sum(axis=1, keepdims=True)
     return belief
