@@ -4,12 +4,14 @@ Cosmic Ray makes the mutants: one small change of an operator, a number, a condi
 sample of places is drawn with a fixed seed, one mutant at each, and the tests that execute its
 statement are run on a copy of the repository, the quickest first, until one fails. The rate of
 mutants killed is printed with its 95 % interval (Clopper and Pearson), then every survivor as a
-diff: a survivor is a missing test, or a change without effect. Annotations are left out, because no
-test can notice them.
+diff: a survivor is a missing test, or a change without effect. Annotations are left out, and what
+only guards against misuse (`strict`, `frozen`, `eq`), because no test can notice them.
 
 Each mutant is tried by tests that take `--seconds` of CPU together on the sound code: a survivor of
 a statement that hundreds of tests execute would else cost as much as the whole suite. What only
-later tests would notice counts as a survivor, so the rate printed is never too high.
+later tests would notice, or tests that are marked slow, counts as a survivor, so the rate printed
+is never too high. Which test executes what is the same for every sample: with `--seen FILE` it is
+kept in a file, and taken from there as long as neither sources nor tests change.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ ROOMS = {
         "test_simulation",
         "test_solvers",
     ],
-    "estimate": ["test_estimate", "test_outlook"],
+    "estimate": ["test_contexts", "test_estimate", "test_outlook"],
     "programme": [
         "test_audit",
         "test_chain",
@@ -88,7 +90,9 @@ ROOMS = {
         "test_wait_and_shares",
     ],
 }
+GUARDS = {"strict", "frozen", "eq"}  # arguments that change nothing for who makes no mistake
 PATIENCE = 5  # a mutant that takes so many times as long as the sound code loops for ever
+HOPELESS = 1800  # seconds, also for one that waits for ever without using a processor
 #: Every run of the tests is a fork of one process that has loaded the libraries.
 WARM = multiprocessing.get_context("forkserver")
 LIBRARIES = ["numba", "pandas", "scipy.optimize", "scipy.stats", "matplotlib.pyplot", "sqlalchemy"]
@@ -111,14 +115,16 @@ class Seen:
     shares: str  # its module, if it uses a fixture that the module's tests share
 
 
-def annotated(source: str) -> set[tuple[int, int]]:
-    """Line and column of everything inside an annotation."""
+def silent_places(source: str) -> set[tuple[int, int]]:
+    """Line and column of everything inside an annotation or an argument that is a guard."""
     places: set[tuple[int, int]] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, (ast.AnnAssign, ast.arg)):
             span = node.annotation
         elif isinstance(node, ast.FunctionDef):
             span = node.returns
+        elif isinstance(node, ast.keyword) and node.arg in GUARDS:
+            span = node.value
         else:
             continue
         if span is not None:
@@ -133,7 +139,7 @@ def annotated(source: str) -> set[tuple[int, int]]:
 def places(file: Path, luck: random.Random) -> Iterator[tuple[Path, int, str, int]]:
     """A file, a line, an operator and which of its occurrences it is, at each place of a file."""
     source = (ROOT / file).read_text(encoding="utf-8")
-    silent = annotated(source)
+    silent = silent_places(source)
     by_place: dict[tuple[int, int], list[tuple[str, int]]] = {}
     nodes = list(ast_nodes(get_ast(source)))
     for name in operator_names():
@@ -248,18 +254,15 @@ def likely(mutant: Mutant, tests: dict[str, Seen], seconds: float) -> dict[str, 
     """The tests that can notice a mutant: the quickest first of those that execute its statement.
 
     Then those that share a fixture of their module with one of them: the first test alone is seen
-    to execute what the fixture does. What is executed at import can be noticed by every test that
-    executes anything of the file, or by any test if none does. Together they take at most so many
-    seconds, but for the first.
+    to execute what the fixture does. If none executes it, it may be executed at import: then those
+    that execute anything of the file, or else all. Together they take at most so many seconds, but
+    for the first.
     """
-    lines = statement_at((ROOT / mutant.file).read_text(encoding="utf-8"), mutant.line)
-    direct = {
-        name
-        for name, test in tests.items()
-        if (seen := test.lines.get(mutant.file)) and not (lines and seen.isdisjoint(lines))
+    lines = set(statement_at((ROOT / mutant.file).read_text(encoding="utf-8"), mutant.line))
+    of_file = {
+        name: test.lines[mutant.file] for name, test in tests.items() if mutant.file in test.lines
     }
-    if not lines and not direct:
-        direct = set(tests)
+    direct = {name for name, seen in of_file.items() if seen & lines} or set(of_file) or set(tests)
     modules = {tests[name].shares for name in direct} - {""}
     able = [name for name, test in tests.items() if name in direct or test.shares in modules]
     able.sort(key=lambda name: (name not in direct, tests[name].seconds))
@@ -327,6 +330,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seen", type=Path)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     given = parser.parse_args()
 
@@ -343,13 +347,14 @@ def main() -> None:
             copy = Path(folder) / str(worker)
             shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv*", "out"))
             copies.put(copy)
-        begun = time.monotonic()
-        first, notes = copies.get(), Path(folder) / "notes"
-        if test(first, given.room, Watch(first, given.room, notes), None) != "survived":
-            sys.exit(f"the tests of {given.room} fail without any mutation: mend them first")
-        seconds = PATIENCE * given.workers * (time.monotonic() - begun)
+        notes = given.seen or Path(folder) / "seen"
+        if not notes.exists():
+            first = copies.get()
+            watch = Watch(first, given.room, notes.resolve())
+            if test(first, given.room, watch, None) != "survived":
+                sys.exit(f"the tests of {given.room} fail without any mutation: mend them first")
+            copies.put(first)
         tests: dict[str, Seen] = pickle.loads(notes.read_bytes())
-        copies.put(first)
 
         def judge(mutant: Mutant) -> tuple[Mutant, str]:
             able = likely(mutant, tests, given.seconds)
@@ -360,7 +365,7 @@ def main() -> None:
             sound = target.read_bytes()
             try:
                 target.write_text(mutant.code, encoding="utf-8")
-                return mutant, test(copy, given.room, Haste(able), seconds)
+                return mutant, test(copy, given.room, Haste(able), HOPELESS)
             finally:
                 target.write_bytes(sound)
                 copies.put(copy)

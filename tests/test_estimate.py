@@ -36,7 +36,7 @@ from softfair.estimate import (
 )
 from softfair.estimate.columns import design_of
 from softfair.estimate.constraint import project
-from softfair.estimate.histories import LONGEST_GAP, Histories
+from softfair.estimate.histories import LONGEST_GAP, Histories, _with_digits
 from softfair.estimate.population import Fit, Form, law_at, normal_points
 from softfair.kernels.intervals import shortest_intervals
 from softfair.kernels.threads import get_threads, set_threads
@@ -621,6 +621,50 @@ def test_monotone_estimates(rng):
     assert (good[:, :, 1] >= good[:, :, 0]).all()
 
 
+def test_moves_alone_are_a_history_without_gaps():
+    """The same but for what moves do not tell: the first state, and who was seen in which round."""
+    person, rounds, state, contacted = [0, 0, 0, 1, 1], [1, 2, 3, 1, 2], [0, 1, 1, 1, 0], [1, 0] * 2
+    read = read_histories(person, rounds, state, [*contacted, 1], n=3, S=2)
+    alone = Histories.of_moves(read.moves)
+    for name in ("moves", "gap_of", "gap_first", "act_of", "acts", "sees", "missed"):
+        np.testing.assert_array_equal(getattr(alone, name), getattr(read, name), err_msg=name)
+    assert len(alone.act_of) == len(alone.gap_first) + 1
+    assert len(alone.gap_last) == 0
+
+
+@pytest.mark.parametrize("classes", [None, 1, 2])
+def test_every_population_that_is_tried_is_a_step_of_the_bar(classes, rng, monkeypatch):
+    """Of few people no more than one class is tried, unless more are wanted."""
+    steps, tried, mode = [], [], fitting._mode
+    monkeypatch.setattr(fitting, "track", lambda some, _: iter(steps.append(len(some)) or some))
+    monkeypatch.setattr(fitting, "_mode", lambda *given: tried.append(1) or mode(*given))
+    estimate(rng.integers(0, 4, (10, 2, 2, 2)), classes=classes)
+    assert steps == [len(tried)] == [4 if classes == 2 else 2]
+
+
+@pytest.mark.parametrize("base", [3, 4, 11])
+def test_words_have_the_same_code_if_and_only_if_they_are_the_same(base):
+    """Words of the longest length that differ in a single digit, each of them twice."""
+    length = LONGEST_GAP + 1
+    words = np.full((2 * length + 1, length), base - 1)
+    words[np.arange(length), np.arange(length)] = 0
+    words[length + np.arange(length), np.arange(length)] = base - 2
+    every = np.vstack([words, words])
+    lengths = np.full(len(every), length)
+    code = _with_digits(np.zeros(len(every), np.int64), every.ravel(), lengths, base)
+    assert len(np.unique(code)) == len(words)
+    np.testing.assert_array_equal(code[: len(words)], code[len(words) :])
+
+
+@pytest.mark.parametrize("effect", [True, False])
+def test_which_logits_may_go_together(effect):
+    """Of two states all pairs of free logits; of three an effect and what it is an effect on."""
+    two, three = Form(2, 1, effect, False), Form(3, 1, effect, False)
+    free = 4 if effect else 2
+    assert set(two.couples) == {(j, other) for j in range(free) for other in range(j)}
+    assert three.couples == ([(6 + j, j) for j in range(6)] if effect else [])
+
+
 # Columns
 
 
@@ -646,6 +690,49 @@ def test_the_numbers_of_columns():
         design_of({"age": [1.0, 2.0]}, 20)
 
 
+def test_far_numbers_are_cut_at_four_standard_deviations_on_either_side():
+    given = np.r_[-np.ones(300), np.ones(300), -40.0, 90.0]
+    apart = (given - given.mean()) / given.std()
+    assert apart[-2] < -4
+    assert apart[-1] > 4
+    apart[-2:] = -4, 4
+    design = design_of({"far": given}, len(given))
+    np.testing.assert_allclose(design.X[:, 0], (apart - apart.mean()) / apart.std(), rtol=1e-12)
+
+
+def test_who_has_a_rare_value_is_as_if_nothing_were_known():
+    """Two values that enough people have: the rest has the mean of each, so 0.
+
+    With a single such value the rest is told apart from it, all together.
+    """
+    site = design_of({"site": ["n"] * 12 + ["s"] * 6 + ["x", "y"]}, 20)
+    assert site.value == ("n", "s")
+    np.testing.assert_allclose(site.X[18:], 0, atol=1e-12)
+    assert (site.X[:12, 0] > 0).all()
+    assert (site.X[12:18, 0] < 0).all()
+    alone = design_of({"site": ["n"] * 12 + ["s", "s", "t", "t", "u", "v", "w", "x"]}, 20)
+    assert alone.value == ("n",)
+    np.testing.assert_allclose(alone.X[12:, 0], -math.sqrt(12 / 8))  # sd sqrt(.6 * .4)
+
+
+def test_contrasts_of_numbers_and_of_values_in_any_order():
+    """A number is its own slope; a value is the mean of who has it, less that of who has not."""
+    columns = {"age": np.sqrt(np.arange(20.0)), "site": ["n"] * 8 + ["s"] * 12}
+    weights = np.linspace(1, 3, 20)
+    for order in (["age", "site"], ["site", "age"]):
+        design = design_of({name: columns[name] for name in order}, 20)
+        found = design.contrasts(weights)
+        assert found.shape == (3, 3)
+        for j, (column, value) in enumerate(zip(design.column, design.value, strict=True)):
+            expected = np.eye(3)[j]
+            if column == "site":
+                has = np.array(columns["site"]) == value
+                apart = np.average(design.X[has], axis=0, weights=weights[has])
+                apart -= np.average(design.X[~has], axis=0, weights=weights[~has])
+                expected = np.where(np.array(design.column) == "site", apart, 0.0)
+            np.testing.assert_allclose(found[j], expected, rtol=1e-12, atol=1e-12)
+
+
 def test_more_columns_than_people(rng):
     counts = rng.integers(0, 4, (10, 2, 2, 2))
     fitted = estimate(counts, columns={f"x{j}": rng.normal(size=10) for j in range(30)})
@@ -659,14 +746,14 @@ def test_more_columns_than_people(rng):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"person": [0, 0, 5]}, r"person\[2\] is 5 \(1 of 3"),
+        ({"person": [0, 0, 5]}, r"person\[2\] is 5 \(1 of 3.*from 0 to 1"),
         ({"person": [0, 0, -1]}, r"person\[2\] is -1"),
         ({"person": [1, 0, 0]}, r"sort rows by \(person, round\)"),
         ({"rounds": [1, 1, 2]}, r"rounds\[1\] is 1 .*one row a pair"),
         ({"rounds": [3, 2, 1]}, r"rounds\[1\] is 2 \(1 of 3"),
         ({"state": [0, 2, 0]}, r"state\[1\] is 2 .*0 to 1"),
         ({"state": [0.0, 1.0, 0.0]}, "whole numbers"),
-        ({"contacted": [0, 3, 0]}, r"contacted\[1\] is 3"),
+        ({"contacted": [0, 2, 0]}, r"contacted\[1\] is 2"),
         ({"contacted": [0, 1]}, r"contacted has shape \(2,\)"),
         ({"n": 0}, "n is 0"),
         ({"S": 1}, "S is 1"),

@@ -195,6 +195,11 @@ def test_a_round_that_is_far_is_asked_about(light):
     slip = b"id,round,state,contacted\na,21,1,\nb,210,1,\n"
     with pytest.raises(Unsure, match="1 of 2 rows are of round 210 or later, 189 rounds after"):
         import_history(light, slip, NAME)
+    three = b"id,round,state,contacted\na,21,1,\na,22,1,\nb,40,1,\nb,41,1,\n"
+    with pytest.raises(
+        Unsure, match="2 of 4 rows are of round 40 or later, 18 rounds after round 22"
+    ):
+        import_history(light, three, NAME)
     assert known(light) == before
     for far in (2_000_000_000, 20210104 * 100):
         with pytest.raises(BadRows):
@@ -653,6 +658,15 @@ def rows_of(database):
             table.name: sorted(tuple(row) for row in connection.execute(sa.select(table)).all())
             for table in store.whole_tables()
         }
+
+
+def test_a_copy_has_every_row(programme, tmp_path):
+    backup(programme, tmp_path / "copy.db")
+    again = Store(str(tmp_path / "again.db"))
+    copied = restore(tmp_path / "copy.db", again)
+    rows = rows_of(programme)
+    assert rows_of(again) == rows
+    assert copied == sum(len(some) for name, some in rows.items() if name != store.meta.name) > 6000
 
 
 @pytest.mark.slow

@@ -44,6 +44,15 @@ def people_of(*groups):
     return People([f"p{i}" for i in range(len(groups))], texts, nobody, nobody, nobody, nobody)
 
 
+@pytest.mark.parametrize(
+    ("k", "arm", "choice"),
+    [(0, "", False), (1, "", True), (2, "", True), (3, "", False), (1, "lottery", False)],
+)
+def test_a_choice_is_left_where_some_are_contacted_and_others_are_not(k, arm, choice):
+    one = SiteCohort(cohort_of(3, 2, 0), k, 5, np.arange(3), arm)
+    assert one.leaves_a_choice == choice
+
+
 # Following people through the horizon.
 
 

@@ -92,6 +92,15 @@ def test_the_adjusted_mean_of_every_arm_by_whole_matrices():
         assert found == pytest.approx(by_hand(y, X, arm, w, a), rel=1e-9)
 
 
+@pytest.mark.parametrize("many", [0, 1])
+def test_an_arm_with_too_few_units_has_a_mean_at_most(many):
+    y, arm = np.r_[np.arange(5.0), np.full(many, 7.0)], np.r_[np.zeros(5, int), np.ones(many, int)]
+    means = Means.of(y, np.zeros((5 + many, 0)), arm, 2)
+    assert means.mean[0] == pytest.approx(2.0)
+    assert np.array_equal(means.mean[1:], [7.0 if many else np.nan], equal_nan=True)
+    assert np.isnan([means.variance[1], means.freedom[1]]).all()
+
+
 def test_what_is_explained_leaves_the_interval():
     """y = 2 x + arm without any error: the effect is exact, the difference of means is not."""
     x, arm = np.arange(20.0)[:, None], np.arange(20) % 2
@@ -354,6 +363,22 @@ def test_arms_have_their_part_of_the_capacity(capacity, people):
         assert (np.abs(places - part) < 1 + 1e-9).all()
         total += places
     assert (np.abs(total / 200 - part) < 0.02).all()
+
+
+def test_who_has_no_site_has_no_place_in_any_arm(shared):
+    """Two sites with two arms that are drawn each: places 0 to 3; the usual arm has none."""
+    rehearsed = trials.assign(shared.rehearsal(), NAME, THREE, THIRDS)
+    with shared.reading() as connection:
+        now = replace(take_snapshot(connection), trial=rehearsed)
+    site = np.arange(now.people.n) % 3 - 1
+    cells = _Cells.of(now, rehearsed, site, 2)
+    arm = now.arms()
+    assert cells.place.tolist() == [
+        -1 if here < 0 or THREE[a] == "usual" else here * 2 + THREE[:2].index(THREE[a])
+        for here, a in zip(site.tolist(), arm.tolist(), strict=True)
+    ]
+    assert set(cells.place.tolist()) == {-1, 0, 1, 2, 3}
+    assert cells.left_alone.tolist() == [THREE[a] == "usual" for a in arm]
 
 
 def test_a_holiday_and_half_a_week(shared):

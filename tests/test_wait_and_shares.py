@@ -342,6 +342,26 @@ def test_what_cannot_be_kept_is_refused_with_the_inequality_and_the_shortest_wai
         Promise.parse("wait=9; one house")
 
 
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        ([2, 2, 3], []),  # two within two lists of one place each: there is room
+        ([2, 2, 2], [(3, 2, "the next 2 lists")]),
+        ([1, 1, 3], [(2, 1, "this list")]),
+        ([3, 3, 3, 3], [(4, 3, "any 3 lists in a row"), (4, 3, "the next 3 lists")]),
+    ],
+)
+def test_deadlines_beyond_the_places_are_counted_by_hand(left, told):
+    n, W = len(left), 3
+    everybody = np.ones(n, bool)
+    group = np.zeros((1, 0), bool)
+    off = W - np.array(left)
+    one = Sharing(
+        "", Promise(W), group, np.zeros(n, int), off, everybody, lambda W: np.ones(W, int), True
+    )
+    assert list(one._short(everybody, np.ones(3, int), W)) == told
+
+
 def test_the_command_promises_both(tmp_path):
     share_programme.founded(store.Store(str(tmp_path / "softfair.db")))
     done = shell.run("plan", "--promise", BOTH, folder=tmp_path, COLUMNS="200")

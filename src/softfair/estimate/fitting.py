@@ -159,7 +159,8 @@ def fit_population(
     told = int(people @ (histories.moves.any(axis=(1, 2, 3)) | (histories.first >= 0)))
     most = min(MOST_CLASSES, max(1, told // LEAST_PEOPLE))
 
-    tries = track(range(2 * most if wanted is None else 2), "comparing populations")
+    # Several classes start from one.
+    tries = track(range(2 * (most if wanted is None else min(wanted, 2))), "comparing populations")
 
     def mode(form: Form, guess: Floats) -> _Mode:
         next(tries, None)  # fewer may do
