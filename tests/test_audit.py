@@ -879,6 +879,15 @@ def test_what_is_said_of_lists():
     assert sentence.startswith("Look: 3 places on lists that a probability of 0 or 1 rules out; ")
 
 
+def test_who_has_no_capacity_is_told_of_the_last_round_alone():
+    (known,) = bare().rounds
+    first, last = replace(known, round=7, no_site=3), replace(known, round=9, no_site=0)
+    assert not any("no capacity" in line for line in told_of(rounds=(first, last)))
+    last = replace(last, no_site=2)
+    (line,) = (line for line in told_of(rounds=(first, last)) if "no capacity" in line)
+    assert "2 people had no chance in round 9:" in line
+
+
 def test_what_is_said_of_rounds():
     (row,) = bare().rounds
     anew = tuple(replace(row, round=t, version=t) for t in range(1, 8))

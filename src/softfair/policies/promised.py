@@ -149,7 +149,7 @@ def places_for_deadlines(n: int, k: Budget, floor: float) -> Budget:
     >>> places_for_deadlines(100, 10, 0.05)
     5
     """
-    if floor in (0, 1):
+    if floor == 1:
         return k
     free = np.floor((np.asarray(k) - floor * n) / (1 - floor) + 1e-9).astype(np.int64)
     free = np.clip(free, 0, k)
