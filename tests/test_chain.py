@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from softfair.errors import InvalidInput
 from softfair.programme import chain, models, notes, store
+from softfair.programme.bulk import fetch_columns
 from softfair.programme.chain import Checkpoint
 from softfair.programme.changes import call_reserves
 from softfair.programme.checks import check, head
@@ -175,6 +176,50 @@ def test_what_was_done_is_named(copy, statement, named):
         assert connection.execute(statement).rowcount == 1
     found = check(Store(copy))
     assert any(named in sentence for sentence in found.wrong), found.wrong
+
+
+ODD = ("1.0000000000000002", "'x'", "x'31'", "'null'", "-9223372036854775808")
+
+
+@pytest.mark.parametrize("value", ODD)
+def test_what_looks_like_a_whole_number_and_is_none_is_found(copy, value):
+    """SQLite's own text of the first is 1.0; the last stands for NULL where numbers are read."""
+    with sqlite3.connect(copy) as connection:
+        where = "(plan, person) = (SELECT max(plan), max(person) FROM plan_row)"
+        connection.execute(f"UPDATE plan_row SET status = {value} WHERE {where}")
+    assert "plan_row: a value is not of the type of its column" in check(Store(copy)).wrong
+
+
+def test_the_last_bit_of_a_chance_is_read(copy):
+    with sqlite3.connect(copy) as connection:
+        query = "SELECT plan, person, probability FROM plan_row WHERE probability > 0 LIMIT 1"
+        plan, person, chance = connection.execute(query).fetchone()
+        connection.execute(
+            "UPDATE plan_row SET probability = ? WHERE plan = ? AND person = ?",
+            (np.nextafter(chance, 1), plan, person),
+        )
+    assert any("plan_row: entry" in said for said in check(Store(copy)).wrong)
+
+
+def test_columns_are_read_as_they_are_stored(copy):
+    """By the driver alone, a row at a time; what is NULL is 0 and has its bit."""
+    with sqlite3.connect(copy) as connection:
+        connection.execute("UPDATE observation SET value = 0.1 + 0.2 WHERE person = 3")
+        connection.execute("UPDATE observation SET value = -0.0 WHERE person = 4")
+        query = "SELECT person, round, batch, state, contacted, value FROM observation"
+        rows = connection.execute(query).fetchall()
+    expected = sorted(
+        (*(x or 0 for x in row), sum(2**j for j in range(3) if row[3 + j] is None)) for row in rows
+    )
+    names = ["person", "round", "batch", "state", "contacted", "value"]
+    with Store(copy).reading() as connection:
+        columns, absent = fetch_columns(connection, store.observation, names, sa.true())
+        nobody, none = fetch_columns(
+            connection, store.observation, names, store.observation.c.person < 0
+        )
+    assert sorted(zip(*columns, absent, strict=True)) == expected
+    assert {row[-1] for row in expected} >= {0, 4}
+    assert [len(one) for one in (*nobody, none)] == [0] * 7
 
 
 def test_a_database_of_another_version_is_refused(copy):

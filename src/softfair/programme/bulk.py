@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import array
 import io
 import itertools
+import sqlite3
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -19,6 +21,7 @@ __all__ = [
     "append",
     "appended",
     "fetch",
+    "fetch_columns",
     "insert",
     "is_large",
     "is_null",
@@ -36,6 +39,7 @@ BUNDLE = 2**41
 APPENDED = "softfair_appended"  # where a connection keeps what was appended to each table
 CHUNK = 100_000  # rows that are written at a time, after each of which the progress bar moves
 PARAMETERS = 999  # that any SQLite takes in a statement
+NULL = str(-(2**63))  # stands for it among whole numbers, where no other number may be this one
 
 
 def append(
@@ -211,3 +215,122 @@ def fetch(
     ).scalars()
     content = np.frombuffer(b"".join(bundles), ">i8" if integers else ">f8")
     return content.astype(kind).reshape(-1, width)
+
+
+def fetch_columns(
+    connection: Connection,
+    table: sa.Table,
+    names: list[str],
+    where: sa.ColumnElement[bool],
+    bundle: int = BUNDLE,
+) -> tuple[list[NDArray[Any]], NDArray[Any]]:
+    """Columns of a table of numbers, by the fastest way that the driver has.
+
+    Parameters
+    ----------
+    connection
+        Of any transaction.
+    table
+        One with numbers alone.
+    names
+        Of the columns.
+    where
+        Of which rows; its parameters are whole numbers.
+    bundle
+        As for `fetch`; of the first column.
+
+    Returns
+    -------
+    tuple of list of numpy.ndarray and numpy.ndarray
+        The values of each column [rows], 0 where it is NULL, rows in any order; and where something
+        is NULL [rows]: the sum of 2**j over the columns j that are, among those that may be.
+
+    Raises
+    ------
+    ValueError
+        If SQLite, which holds any type in any column, has something else in one of them.
+    """
+    nullable = [column for column in table.c if column.nullable]
+    if connection.dialect.name == "sqlite":
+        columns, unknown = _sqlite_columns(connection, [table.c[name] for name in names], where)
+        absent = np.zeros(len(columns[0]), np.int64)
+        for bit, column in enumerate(nullable):
+            absent += 2**bit * unknown[names.index(column.name)]
+        return columns, absent
+    bits: sa.ColumnElement[Any] = sa.literal_column("0")
+    for bit, column in enumerate(nullable):
+        bits = bits + sa.case((column.is_(None), sa.literal_column(str(2**bit))), else_=0)
+    picked = [
+        sa.func.coalesce(table.c[name], 0) if table.c[name].nullable else table.c[name]
+        for name in names
+    ]
+    labelled = (one.label(f"column_{j}") for j, one in enumerate([*picked, bits]))
+    numbers = fetch(connection, sa.select(*labelled).where(where), np.float64, bundle)
+    return list(numbers[:, :-1].T), numbers[:, -1]
+
+
+class _Numbers:
+    """Gathers the numbers of a column in SQLite."""
+
+    def __init__(self) -> None:
+        self._gathered = array.array("d")
+        self.step = self._gathered.append  # refuses what is no number
+
+    def finalize(self) -> bytes:
+        return self._gathered.tobytes()
+
+
+def _sqlite_columns(
+    connection: Connection, columns: list[sa.Column[Any]], where: sa.ColumnElement[bool]
+) -> tuple[list[NDArray[Any]], list[NDArray[np.bool_]]]:
+    """The values of each column, 0 where it is NULL, and where that is; rows in any order.
+
+    The driver takes some 0.15 microseconds for each value of each row. So SQLite itself writes the
+    whole numbers of a column as one text, which NumPy reads in a sixth of that. Its text of other
+    numbers is not exact: those that are not 0 are taken one by one.
+    """
+    driver: Any = connection.connection.driver_connection
+    driver.create_aggregate("softfair_numbers", 1, _Numbers)
+    picked: list[sa.ColumnElement[Any]] = []
+    for column in columns:
+        if isinstance(column.type, sa.Float):
+            some = column != sa.literal_column("0")
+            picked.append(sa.func.json_group_array(some))
+            picked.append(sa.func.softfair_numbers(column).filter(some))
+        else:
+            picked.append(sa.func.json_group_array(column))
+    literal = {"literal_binds": True}  # safe: parameters are whole numbers of the package
+    query = sa.select(*picked).where(where)
+    try:
+        found = iter(
+            driver.execute(
+                str(query.compile(dialect=connection.dialect, compile_kwargs=literal))
+            ).fetchone()
+        )
+    except sqlite3.OperationalError as error:
+        if "user-defined aggregate" in str(error) or "JSON cannot hold" in str(error):
+            raise ValueError("something is no number") from None
+        raise
+    values: list[NDArray[Any]] = []
+    unknown: list[NDArray[np.bool_]] = []
+    for column in columns:
+        whole, absent = _whole_numbers(next(found))
+        unknown.append(absent)
+        if not isinstance(column.type, sa.Float):
+            values.append(whole)
+            continue
+        numbers = np.zeros(len(whole))
+        numbers[whole == 1] = np.frombuffer(next(found) or b"", np.float64)
+        values.append(numbers)
+    return values, unknown
+
+
+def _whole_numbers(text: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The numbers of a list in JSON, 0 where one is null, and where that is."""
+    if text.encode().translate(None, b"0123456789,-[]nul") or NULL in text:
+        raise ValueError("something is no whole number")
+    inside = text[1:-1].replace("null", NULL)
+    numbers = np.fromstring(inside, np.int64, sep=",") if inside else np.empty(0, np.int64)
+    unknown = numbers == int(NULL)
+    numbers[unknown] = 0
+    return numbers, unknown

@@ -35,7 +35,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
-from .bulk import appended, fetch, is_large, is_null, large_rows
+from .bulk import appended, fetch_columns, is_large, is_null, large_rows
 
 __all__ = [
     "Checkpoint",
@@ -63,7 +63,6 @@ CHUNK = 2**20  # numbers that are digested at a time
 WIDTH = 60  # of a checkpoint's lines, which stand on printed pages
 SHORT = 8  # digits of a table's digest in a checkpoint; the root stands for all of them
 
-Floats = NDArray[np.float64]
 Marks = dict[str, int]
 Watch = Callable[[sa.Table, dict[str, Any]], None]
 
@@ -218,8 +217,10 @@ def _is_numeric(table: sa.Table) -> bool:
 def _read(connection: Connection, table: sa.Table, low: int | None, high: int | None) -> _Part:
     """Rows whose number is above ``low`` and at most ``high``; None: no such limit.
 
-    Numbers are read as float64, which holds every whole number of a database exactly and shows a
-    fraction where there should be none.
+    Raises
+    ------
+    ValueError
+        If a value of a table of numbers is not of the type of its column.
     """
     column = grows_by(table)
     rows_of: sa.ColumnElement[bool] = sa.true()
@@ -237,19 +238,10 @@ def _read(connection: Connection, table: sa.Table, low: int | None, high: int | 
             [list(values) for values in zip(*rows, strict=True)] or [[] for _ in table.c],
         )
     key, names = _layout(table)
-    absent: sa.ColumnElement[Any] = sa.literal_column("0")
-    for bit, other in enumerate(_nullable(table)):
-        absent = absent + sa.case((other.is_(None), sa.literal_column(str(2**bit))), else_=0)
-    picked = [
-        sa.func.coalesce(table.c[name], 0) if table.c[name].nullable else table.c[name]
-        for name in names[:-1]
-    ]
-    labelled = (one.label(name) for one, name in zip([*picked, absent], names, strict=True))
-    query = sa.select(*labelled).where(rows_of)
-    parts = [
-        [_small(values) for values in fetch(connection, some, np.float64, BUNDLE).T]
-        for some in _pieces(connection, table, query)
-    ]
+    parts = []
+    for some in _pieces(connection, table, rows_of):
+        found, absent = fetch_columns(connection, table, names[:-1], some, BUNDLE)
+        parts.append([_small(values) for values in (*found, absent)])
     columns = [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
     return _sorted(_Part(names, columns), key)
 
@@ -265,26 +257,30 @@ def _rows(connection: Connection, query: sa.Select[Any]) -> Iterator[list[Any]]:
         ]
 
 
-def _pieces(connection: Connection, table: sa.Table, query: sa.Select[Any]) -> list[Any]:
-    """A query of a table in pieces of bounded size.
+def _pieces(
+    connection: Connection, table: sa.Table, rows_of: sa.ColumnElement[bool]
+) -> list[sa.ColumnElement[bool]]:
+    """Which rows of a table are read, in pieces of bounded size.
 
     A table whose key begins with the number of a person has some rows for each.
     """
     first = next(iter(table.primary_key.columns))
     if first is grows_by(table):
-        return [query]
+        return [rows_of]
     last = connection.execute(sa.select(sa.func.max(first))).scalar() or 0
     ends = [*range(PERSONS, int(last) + 1, PERSONS)]
     above = [None, *ends]
     return [
-        query.where(
-            sa.true() if low is None else first >= low, sa.true() if high is None else first < high
+        sa.and_(
+            rows_of,
+            sa.true() if low is None else first >= low,
+            sa.true() if high is None else first < high,
         )
         for low, high in zip(above, [*ends, None], strict=True)
     ]
 
 
-def _small(values: Floats) -> NDArray[Any]:
+def _small(values: NDArray[Any]) -> NDArray[Any]:
     """The same numbers in as few bytes as hold them exactly: there may be many millions."""
     low, high = values.min(initial=0), values.max(initial=0)
     for kind in (np.int8, np.int32):

@@ -12,7 +12,7 @@ from .chain import Checkpoint
 from .luck import QUICKNET, Chain, seed_hash
 from .notes import signed
 from .plans.replaying import Verdict, trial_faults, verify_in
-from .plans.stored import Rows, rows_by_plan
+from .plans.stored import Reserve, Rows, reserves_by_plan, rows_by_plan
 from .settings import Settings
 from .store import Connection, Store
 
@@ -87,11 +87,14 @@ def check_in(
     """As `check`, within a transaction."""
     entries, origin = chain.entries_of(connection, store.tables), origin_of(connection)
     rows: dict[int, Rows] = {}  # of each plan, so that millions of rows are read once
+    reserves: dict[int, Reserve] = {}
     counted = tracks.Recount(connection)
 
     def watch(table: sa.Table, columns: dict[str, Any]) -> None:
         if table is store.plan_row:
             rows.update(rows_by_plan(columns))
+        elif table is store.reserve:
+            reserves.update(reserves_by_plan(columns))
         elif table is store.observation:
             counted.lay(columns)
 
@@ -103,7 +106,7 @@ def check_in(
         checkpoint=signed(str(chain.checkpoint_of(entries, origin))),
         began=_began(entries),
         faults=faults,
-        verdicts=tuple(verify_in(connection, beacons, rows)),
+        verdicts=tuple(verify_in(connection, beacons, rows, reserves)),
         since=since,
         trial=trial_faults(connection),
     )

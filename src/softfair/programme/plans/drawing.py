@@ -36,6 +36,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
 DESIGN: Design = "joint"
 LEAST_RESERVES = 10  # else as many as there are places
@@ -112,14 +113,22 @@ def chances(score: Floats, c: float, k: int, terms: Terms = FREE) -> Floats:
     return kept_chances(score, c, k, terms.floor, *terms.must(m))
 
 
+def _luck_of(key: str, names: list[str] | Words) -> Words:
+    """Everybody's luck [m, 2]: it follows from their names, unless it is at hand already."""
+    return names if isinstance(names, np.ndarray) else luck.numbers(key, names)
+
+
 def drawn_by_luck(
-    score: Floats, c: float, k: int, key: str, names: list[str], terms: Terms = FREE
+    score: Floats, c: float, k: int, key: str, names: list[str] | Words, terms: Terms = FREE
 ) -> Ints:
-    """The places of those drawn, sorted; each person's luck follows from their name [m]."""
+    """The places of those drawn, sorted; each person's luck follows from their name [m].
+
+    Whoever has everybody's luck at hand, [m, 2] of `luck.numbers`, gives it in place of the names.
+    """
     k, m = min(k, len(score)), len(score)
     if k == 0:
         return np.empty(0, np.int64)
-    rule, numbers = Rule.softmax(c, DESIGN), luck.numbers(key, names)
+    rule, numbers = Rule.softmax(c, DESIGN), _luck_of(key, names)
     if not terms.free and k < m:
         now, more = terms.must(m)
         sure, others = np.flatnonzero(now), np.flatnonzero(~now)
@@ -133,7 +142,12 @@ def drawn_by_luck(
 
 
 def in_order(
-    score: Floats, c: float, listed: Ints, key: str, names: list[str], cell: Ints | None = None
+    score: Floats,
+    c: float,
+    listed: Ints,
+    key: str,
+    names: list[str] | Words,
+    cell: Ints | None = None,
 ) -> InOrder:
     """The order in which people are called: a race, first of the list, then of all others.
 
@@ -146,7 +160,7 @@ def in_order(
     listed
         The places of those on the list.
     key, names
-        From which each person's luck follows.
+        From which each person's luck follows; as for `drawn_by_luck`.
     cell
         A number for each [m], the same for those in the same promised groups, who have reserves of
         their own. Default: the same for all.
@@ -161,7 +175,7 @@ def in_order(
     on[listed] = True
     if not m:
         return InOrder(np.empty(0, np.int64), np.empty(0))
-    rule, numbers = Rule.softmax(c, DESIGN), luck.further(luck.numbers(key, names))
+    rule, numbers = Rule.softmax(c, DESIGN), luck.further(_luck_of(key, names))
     top = rule == Rule.top()
     if top:
         order = np.lexsort((numbers[:, 1], numbers[:, 0], -score))

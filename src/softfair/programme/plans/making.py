@@ -29,6 +29,7 @@ from ..eligibility import (
     sites_to_json,
 )
 from ..luck import QUICKNET, Beacon, Chain, Luck, Source
+from ..luck import numbers as numbers_of
 from ..models import Model, fit_in, load_model
 from ..outlook import (
     NOTHING,
@@ -655,26 +656,34 @@ def _drawn(
     """Draw the lists of all sites, and store the plan."""
     key, names = luck.key(settings.seed, parts["round"]), names_of(connection)
     kept = Kept.from_json(json.loads(parts["outlook"]))
-    listed = np.zeros(len(rows.person), np.int64)
+    listed, numbers = np.zeros(len(rows.person), np.int64), luck_of_rows(key, rows, names)
     for j, one in enumerate(sites_of(parts["sites"])):
         who = rows.in_draw(j)
-        theirs = [names[i] for i in rows.person[who]]
         c, terms = one.c(parts["c"]), terms_of(kept, one, j, rows.status, rows.site)
+        theirs = numbers[who]
         listed[who[drawn_by_luck(rows.drawn_by[who], c, one.capacity, key, theirs, terms)]] = 1
     header = Header(**parts, seed=key, luck=luck.to_json())
     drawn = replace(rows, listed=listed)
-    return store_plan(connection, header, drawn, reserve_of(header, drawn, names), names, model)
+    return store_plan(connection, header, drawn, reserve_of(header, drawn, numbers), names, model)
 
 
-def reserve_of(header: Header, rows: Rows, names: list[str]) -> Reserve:
-    """The order in which people are called, as it follows from a plan's scores, lists and key."""
+def luck_of_rows(key: str, rows: Rows, names: list[str]) -> NDArray[np.uint64]:
+    """The luck of everybody in a plan's draws [m, 2], 0 for the others."""
+    who = np.flatnonzero(rows.status == Status.IN_DRAW)
+    found = np.zeros((len(rows.person), 2), np.uint64)
+    found[who] = numbers_of(key, [names[i] for i in rows.person[who].tolist()])
+    return found
+
+
+def reserve_of(header: Header, rows: Rows, numbers: NDArray[np.uint64]) -> Reserve:
+    """The order in which people are called, as it follows from a plan's scores, lists and luck."""
     parts, kept = [NO_RESERVE], Kept.from_json(json.loads(header.outlook))
     for j, one in enumerate(sites_of(header.sites)):
         who = rows.in_draw(j)
-        theirs = [names[i] for i in rows.person[who]]
         listed, cell = np.flatnonzero(rows.listed[who]), None
         if kept is not None and kept.promise.grouped:
             cell = kept.belonging.cell[who]
+        theirs = numbers[who]
         order = in_order(rows.drawn_by[who], one.c(header.c), listed, header.seed, theirs, cell)
         place = np.arange(1, len(order.who) + 1)
         parts.append(Reserve(rows.person[who[order.who]], place, order.chance))

@@ -25,12 +25,20 @@ from ..store import Connection, Store, names_of
 from ..tracks import AsOf
 from .drawing import chances, drawn_by_luck, drawn_by_position, seed_by_position
 from .keeping import Kept, belonging_of, clock_of, left_off_lists, terms_of
-from .making import OPEN_HEADER, OPEN_ROWS, frozen_rows, load_commitment, reserve_of
-from .stored import Header, Rows, digest_of, load_header, plan_reserve, plan_rows
+from .making import (
+    OPEN_HEADER,
+    OPEN_ROWS,
+    frozen_rows,
+    load_commitment,
+    luck_of_rows,
+    reserve_of,
+)
+from .stored import Header, Reserve, Rows, digest_of, load_header, plan_reserve, plan_rows
 
 __all__ = ["Verdict", "trial_faults", "verify"]
 
 Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
 UNREADABLE = (ValueError, TypeError, KeyError, IndexError, OverflowError, OSError, BadZipFile)
 REPLAYED = 1e-9  # absolute error of a probability within which a replay agrees
@@ -64,9 +72,12 @@ def verify(database: Store, chain: Chain = QUICKNET) -> list[Verdict]:
 
 
 def verify_in(
-    connection: Connection, chain: Chain = QUICKNET, read: Mapping[int, Rows] | None = None
+    connection: Connection,
+    chain: Chain = QUICKNET,
+    read: Mapping[int, Rows] | None = None,
+    reserves: Mapping[int, Reserve] | None = None,
 ) -> list[Verdict]:
-    """As `verify`, within a transaction; rows of plans that were read already need not be again."""
+    """As `verify`, within a transaction; what was read of plans already need not be again."""
     verdicts: list[Verdict] = []
     intact: dict[int, bool] = {}
     before, names = "", names_of(connection)
@@ -93,8 +104,10 @@ def verify_in(
             wrong.append("its model is not what was estimated")
         try:
             if known:
-                wrong += _replayed(header, rows, names)
-                wrong += _reserve_faults(connection, number, header, rows, names)
+                numbers = None if header.luck is None else luck_of_rows(header.seed, rows, names)
+                wrong += _replayed(header, rows, numbers)
+                stored = (reserves or {}).get(number) or plan_reserve(connection, number)
+                wrong += _reserve_faults(stored, header, rows, numbers)
                 wrong += _arm_faults(trial, header, rows)
                 wrong += _wait_faults(header, rows, clocks)
                 wrong += _group_faults(connection, header, rows)
@@ -170,16 +183,15 @@ def _commitment_faults(
 
 
 def _reserve_faults(
-    connection: Connection, number: int, header: Header, rows: Rows, names: list[str]
+    stored: Reserve, header: Header, rows: Rows, numbers: Words | None
 ) -> list[str]:
     """Whether the order in which people are called follows from a plan's scores and its key.
 
     Plans from before there were reserves have none.
     """
-    stored = plan_reserve(connection, number)
-    if header.luck is None or not len(stored.person):
+    if numbers is None or not len(stored.person):
         return []
-    drawn = reserve_of(header, rows, names)
+    drawn = reserve_of(header, rows, numbers)
     same = np.array_equal(stored.person, drawn.person) and np.array_equal(stored.place, drawn.place)
     if not same:
         return ["the order of the reserve is not what the seed draws"]
@@ -285,17 +297,16 @@ def _together(house: Ints) -> list[int]:
     return [first.setdefault(one, len(first)) for one in house.tolist()]
 
 
-def _replayed(header: Header, rows: Rows, names: list[str]) -> list[str]:
-    """What in a plan does not follow from its scores and its key."""
+def _replayed(header: Header, rows: Rows, numbers: Words | None) -> list[str]:
+    """What in a plan does not follow from its scores and its luck; None: it goes by position."""
     wrong, kept = [], Kept.from_json(json.loads(header.outlook))
     for j, site in enumerate(sites_of(header.sites)):
         who, terms = rows.in_draw(j), terms_of(kept, site, j, rows.status, rows.site)
         score, c, capacity = rows.drawn_by[who], site.c(header.c), site.capacity
-        if header.luck is None:
+        if numbers is None:
             chosen = drawn_by_position(score, c, capacity, header.seed, j)
         else:
-            theirs = [names[i] for i in rows.person[who]]
-            chosen = drawn_by_luck(score, c, capacity, header.seed, theirs, terms)
+            chosen = drawn_by_luck(score, c, capacity, header.seed, numbers[who], terms)
         of_site = f" of {site.name}" if site.name else ""
         off = np.abs(chances(score, c, capacity, terms) - rows.probability[who])
         if off.max(initial=0.0) > REPLAYED:

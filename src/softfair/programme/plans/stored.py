@@ -33,6 +33,7 @@ __all__ = [
     "plan_of",
     "plan_reserve",
     "plan_rows",
+    "reserves_by_plan",
     "rows_by_plan",
     "store_plan",
 ]
@@ -180,7 +181,7 @@ def digest_of(before: str, header: Header, rows: Rows, names: list[str]) -> str:
             continue  # plans from before there were bonuses have none
         kind = "<f8" if values.dtype.kind == "f" else "<i8"
         digest.update(np.ascontiguousarray(values, dtype=kind).tobytes())
-    digest.update("\n".join(names[i] for i in rows.person).encode())
+    digest.update("\n".join([names[i] for i in rows.person.tolist()]).encode())
     return digest.hexdigest()
 
 
@@ -252,7 +253,7 @@ def plan_reserve(connection: Connection, number: int) -> Reserve:
     query = sa.select(t.c.person, t.c.place, t.c.chance).where(t.c.plan == number)
     table = fetch(connection, query, np.float64)
     table = table[np.argsort(table[:, 0])]
-    return Reserve(table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), table[:, 2])
+    return _reserve(*table.T)
 
 
 def load_header(connection: Connection, number: int) -> tuple[Header, str]:
@@ -271,13 +272,31 @@ def plan_rows(connection: Connection, number: int) -> Rows:
     return _typed({column.name: table[:, j] for j, column in enumerate(columns)})
 
 
-def rows_by_plan(columns: Mapping[str, Floats]) -> Iterator[tuple[int, Rows]]:
+def rows_by_plan(columns: Mapping[str, NDArray[Any]]) -> Iterator[tuple[int, Rows]]:
     """The rows of each plan, from columns of the table that are sorted by plan and person."""
+    for number, part in _by_plan(columns):
+        yield number, _typed({column.name: part[column.name] for column in fields(Rows)})
+
+
+def reserves_by_plan(columns: Mapping[str, NDArray[Any]]) -> Iterator[tuple[int, Reserve]]:
+    """As `rows_by_plan`, of the reserves."""
+    for number, part in _by_plan(columns):
+        yield number, _reserve(part["person"], part["place"], part["chance"])
+
+
+def _by_plan(
+    columns: Mapping[str, NDArray[Any]],
+) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+    """The part of each plan, of columns that are sorted by plan."""
     plan = columns["plan"]
     starts = np.flatnonzero(np.diff(plan, prepend=-1))
     for first, last in zip(starts, [*starts[1:], len(plan)], strict=True):
-        part = {column.name: columns[column.name][first:last] for column in fields(Rows)}
-        yield int(plan[first]), _typed(part)
+        yield int(plan[first]), {name: values[first:last] for name, values in columns.items()}
+
+
+def _reserve(person: NDArray[Any], place: NDArray[Any], chance: NDArray[Any]) -> Reserve:
+    """A reserve from columns of any numbers."""
+    return Reserve(person.astype(np.int64), place.astype(np.int64), chance.astype(np.float64))
 
 
 def _typed(columns: Mapping[str, Floats]) -> Rows:
