@@ -183,3 +183,18 @@ def test_the_map_names_every_room():
     text = (PACKAGE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rooms = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
     assert rooms == list(ORDER)
+
+
+@pytest.mark.parametrize("room", ["programme", "web"])
+def test_the_map_of_a_large_room_is_true(room):
+    """It names every module, and each imports only those above it."""
+    files = {dotted(PACKAGE, file): file for file in PACKAGE.rglob("*.py")}
+    text = ast.get_docstring(ast.parse(files[f"softfair.{room}"].read_text(encoding="utf-8")))
+    above = [line.split()[0] for line in text.splitlines() if line.startswith("    ")]
+    within = {name: file for name, file in files.items() if name.startswith(f"softfair.{room}.")}
+    assert sorted(above) == sorted({name.split(".")[2] for name in within})
+    for name, file in within.items():
+        here = above.index(name.split(".")[2])
+        for line, target in imported(file, name, set(files)):
+            if target in within:
+                assert above.index(target.split(".")[2]) <= here, f"{file}:{line}"

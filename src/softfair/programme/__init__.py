@@ -3,16 +3,22 @@
 The modules from bottom to top; each imports only those above it in this list:
 
     words         how figures are written in sentences
+    bulk          many rows at a time, by the fastest way of each driver
+    chain         the log of all tables, and the head that stands for it
     store         the tables of the database, and how they are read and written
     entries       one entry of a file: from text to a number
     tracks        the history in force, kept round by round
     retractions   imports and records that are no longer in force
     dates         what a date's entry means, and which round a day is in
+    luck          where the random numbers of a draw come from
+    promises      what holds in every draw for certain
     settings      what a programme is, and the targets that c may be chosen for
     columns       under which name each column of a file is known here
     formats       CSV, Excel and Parquet: from bytes to columns of text
     reading       a file: from bytes to a checked table
+    calls         people on a list besides those who were drawn
     rounds        which rounds are over
+    assignment    the arms of a trial, and who is in which
     snapshot      people, history and settings as they are at one moment
     groups        spellings of a group
     batches       what imports and records have in common
@@ -24,14 +30,20 @@ The modules from bottom to top; each imports only those above it in this list:
     eligibility   who takes part in the draw of a round, where, and in which state
     outlook       what a plan is expected to bring, and the c that meets a target
     plans         the plan of a round: made, stored, loaded, replayed, explained
+    replacing     whom to call, or take off, when a list changes
     changes       what has changed since a plan was made
     tables        exported tables
     worksheets    a plan's list, a file for each worker
     standing      where a programme stands
-    biography     everything about one person
     journal       who did what, and every change of the settings
+    biography     everything about one person
     backup        a copy of the whole programme
     sample        a made-up programme
+    effects       the effect of one arm of a trial against another
+    notes         signed notes
+    checks        every table against the log, and every draw replayed
+    trials        a trial: who is in it, what it can tell, the assignment
     audit         how a programme was run
+    telling       which column about people matters for what
     commands      all of it on the command line
 """

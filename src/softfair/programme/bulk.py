@@ -302,7 +302,7 @@ def _sqlite_columns(
     literal = {"literal_binds": True}  # safe: parameters are whole numbers of the package
     query = sa.select(*picked).where(where)
     try:
-        found = iter(
+        answers = iter(
             driver.execute(
                 str(query.compile(dialect=connection.dialect, compile_kwargs=literal))
             ).fetchone()
@@ -314,13 +314,13 @@ def _sqlite_columns(
     values: list[NDArray[Any]] = []
     unknown: list[NDArray[np.bool_]] = []
     for column in columns:
-        whole, absent = _whole_numbers(next(found))
+        whole, absent = _whole_numbers(next(answers))
         unknown.append(absent)
         if not isinstance(column.type, sa.Float):
             values.append(whole)
             continue
         numbers = np.zeros(len(whole))
-        numbers[whole == 1] = np.frombuffer(next(found) or b"", np.float64)
+        numbers[whole == 1] = np.frombuffer(next(answers) or b"", np.float64)
         values.append(numbers)
     return values, unknown
 

@@ -240,8 +240,8 @@ def _read(connection: Connection, table: sa.Table, low: int | None, high: int | 
     key, names = _layout(table)
     parts = []
     for some in _pieces(connection, table, rows_of):
-        found, absent = fetch_columns(connection, table, names[:-1], some, BUNDLE)
-        parts.append([_small(values) for values in (*found, absent)])
+        numbers, absent = fetch_columns(connection, table, names[:-1], some, BUNDLE)
+        parts.append([_small(values) for values in (*numbers, absent)])
     columns = [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
     return _sorted(_Part(names, columns), key)
 

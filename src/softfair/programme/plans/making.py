@@ -670,9 +670,9 @@ def _drawn(
 def luck_of_rows(key: str, rows: Rows, names: list[str]) -> NDArray[np.uint64]:
     """The luck of everybody in a plan's draws [m, 2], 0 for the others."""
     who = np.flatnonzero(rows.status == Status.IN_DRAW)
-    found = np.zeros((len(rows.person), 2), np.uint64)
-    found[who] = numbers_of(key, [names[i] for i in rows.person[who].tolist()])
-    return found
+    numbers = np.zeros((len(rows.person), 2), np.uint64)
+    numbers[who] = numbers_of(key, [names[i] for i in rows.person[who].tolist()])
+    return numbers
 
 
 def reserve_of(header: Header, rows: Rows, numbers: NDArray[np.uint64]) -> Reserve:
