@@ -449,66 +449,6 @@ def test_a_small_effect_is_not_taken_for_none():
         assert stated.high - stated.low > 0.01
 
 
-def few_contacts(seed):
-    """100 people, four weeks, a fiftieth contacted: sorted uniforms p [100, 2, 2], and a history.
-
-    p00 is the least of four uniforms and p11 the largest, so that contacts do much, but are few.
-    """
-    rng = np.random.default_rng([31, seed])
-    p = np.sort(rng.random((100, 4)), axis=1).reshape(100, 2, 2)
-    state, contacted = np.empty((2, 100, 4), np.int64)
-    now = rng.integers(0, 2, 100)
-    for week in range(4):
-        state[:, week], contacted[:, week] = now, rng.random(100) < 0.02
-        now = (rng.random(100) < p[np.arange(100), contacted[:, week], now]).astype(np.int64)
-    person, week_of = np.divmod(np.arange(400), 4)
-    return p, read_histories(person, week_of, state.ravel(), contacted.ravel(), n=100, S=2)
-
-
-@pytest.mark.slow
-def test_with_few_contacts_no_effect_does_not_fill_the_intervals(monkeypatch):
-    """If half of the draws were at no effect, a 90 % interval would hold 80 % of the others.
-
-    The means of people are to be the same; they have the same weights of no effect. A mean over
-    the 31 draws with an effect, or the 20 with the other share, has an error of 1 / sqrt(20) of the
-    spread of what is common to people, which is below a third of an interval.
-    """
-    inside, width, mean = np.zeros((2, 4)), np.zeros((2, 4)), []
-    for number, share in enumerate((0.2, 0.5)):
-        monkeypatch.setattr(fitting, "MOST_DRAWN_WITHOUT_EFFECT", share)
-        for seed in range(4):
-            p, read = few_contacts(seed)
-            fitted = estimate(read)
-            low, high = fitted.low[:, 1, :, 1], fitted.high[:, 1, :, 1]  # [100, 2]
-            inside[number, seed] = ((low <= p[:, 1]) & (p[:, 1] <= high)).mean()
-            width[number, seed] = (high - low).mean()
-            mean.append(fitted.P[:, 1, :, 1].mean())
-    assert inside[0].mean() > inside[1].mean()
-    assert width[0].mean() > width[1].mean()
-    apart = np.abs(np.subtract(*np.reshape(mean, (2, 4))))
-    assert (apart < width[0] / 3 / math.sqrt(20) * 2).all()
-
-
-def test_weights_of_forms_without_an_effect():
-    """By hand: .8 in all without an effect, at .6 and .2, of which .5 or .2 may be left."""
-    weight, effect = np.array([0.6, 0.2, 0.15, 0.05]), np.array([False, False, True, True])
-    for most in (0.5, 0.2):
-        capped = fitting._capped(weight, effect, most)
-        np.testing.assert_allclose(capped[~effect], [0.75 * most, 0.25 * most])
-        np.testing.assert_allclose(capped[effect], [0.75 * (1 - most), 0.25 * (1 - most)])
-    np.testing.assert_array_equal(fitting._capped(weight, effect, 0.8), weight)
-    np.testing.assert_array_equal(fitting._capped(weight, ~effect, 0.5), weight)
-    np.testing.assert_array_equal(fitting._capped(weight, np.zeros(4, np.bool_), 0.5), weight)
-
-
-def test_weights_of_draws_in_means():
-    """One of five draws is without an effect: it has half of the mean, the others an eighth."""
-    effect = np.array([True, True, False, True, True])
-    np.testing.assert_allclose(fitting._in_means(effect, 0.5), [1 / 8, 1 / 8, 1 / 2, 1 / 8, 1 / 8])
-    for alike in (np.ones(4, np.bool_), np.zeros(4, np.bool_)):
-        np.testing.assert_array_equal(fitting._in_means(alike, 0.3), np.full(4, 0.25))
-
-
 @pytest.mark.slow
 def test_states_that_hide_are_noticed_and_allowed_for():
     """Seen 40 % of the time in the bad state and 95 % in the good.

@@ -34,7 +34,7 @@ of the population together.
 
 Approximations and their size: 64 atoms a class against 1024 change the log likelihood of 300 people
 by less than .05; the normal law about the mode is measured by the coverage of the intervals
-(``python -m benchmarks.estimation``).
+(``python -m benchmarks estimation``).
 """
 
 from __future__ import annotations

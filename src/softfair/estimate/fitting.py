@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import norm
@@ -40,14 +39,9 @@ MOST_FITTED = 1500
 MOST_NUMBERS = 24  # numbers about people that are used, those that tell most
 WORSE = 3.0  # another class is not tried after one that lowers the evidence by so much
 UNLIKELY = 0.02  # weight of a form below which it is left out
-# Weight, at most, of contacts that change nothing: in means, and among draws. The evidence prefers
-# no effect also to a small one (Lindley's paradox), and would state an interval of no width.
-#
-# Where people had few contacts, the evidence is the prior's: one half. With a share w of draws at
-# no effect, the shortest interval of level L holds these draws and L - w of the others, that is
-# (L - w) / (1 - w) of what is likely if contacts do something: for L = .9, .8 with w = .5, and .875
-# with w = .2. Means keep the half, so that noise does not pass for effect.
-MOST_WITHOUT_EFFECT, MOST_DRAWN_WITHOUT_EFFECT = 0.5, 0.2
+# Share of the draws, at most, in which contacts change nothing. The evidence prefers that also to a
+# small effect (Lindley's paradox), and would state an interval of no width.
+MOST_WITHOUT_EFFECT = 0.5
 MOST_STEPS = 300
 FLAT = 0.05  # largest slope at a mode: the error of z is some hundredths of its prior's sd
 FLATTEST = 0.5  # least curvature: the prior alone has 1
@@ -59,7 +53,6 @@ class Population:
     """The averaged posterior of the population."""
 
     draws: list[tuple[Form, Floats]]  # [DRAWS] (form, phi)
-    weight: Floats  # [DRAWS] of each draw in means; intervals take all alike
     share: float  # of rounds with a contact
     classes: Floats  # [MOST_CLASSES] probability of each number of classes
     no_effect: float  # probability that contacts change nothing, by the evidence
@@ -181,18 +174,14 @@ def fit_population(
     weight = np.exp(evidence - evidence.max())
     weight /= weight.sum()
     rng = np.random.default_rng(0)
+    which = np.searchsorted(np.cumsum(_capped(weight, modes)), (np.arange(DRAWS) + 0.5) / DRAWS)
+    draws = [modes[min(j, len(modes) - 1)].draw(rng) for j in which]
     forms = [one.fit.form for one in modes]
-    has_effect = np.array([form.effect for form in forms], np.bool_)
-    drawn = np.cumsum(_capped(weight, has_effect, MOST_DRAWN_WITHOUT_EFFECT))
-    which = np.searchsorted(drawn, (np.arange(DRAWS) + 0.5) / DRAWS).clip(max=len(modes) - 1)
-    draws = [modes[j].draw(rng) for j in which]
-    in_means = float(_capped(weight, has_effect, MOST_WITHOUT_EFFECT)[~has_effect].sum())
     classes = np.zeros(max(MOST_CLASSES, *(form.K for form in forms)))
     for form, w in zip(forms, weight, strict=True):
         classes[form.K - 1] += w
     no_effect = float(sum(w for form, w in zip(forms, weight, strict=True) if not form.effect))
-    weights = _in_means(has_effect[which], in_means)
-    return Population(draws, weights, share, classes, no_effect, design)
+    return Population(draws, share, classes, no_effect, design)
 
 
 def _sample(histories: Histories, people: Floats, X: Floats) -> tuple[Histories, Floats, Floats]:
@@ -234,19 +223,16 @@ def _likely(modes: Sequence[_Mode]) -> list[_Mode]:
     return likely
 
 
-def _capped(weight: Floats, effect: NDArray[np.bool_], most: float) -> Floats:
-    """The weights of modes, those without an ``effect`` together at most ``most``."""
+def _capped(weight: Floats, modes: Sequence[_Mode]) -> Floats:
+    """The weights of modes, those without an effect together at most MOST_WITHOUT_EFFECT."""
+    effect = np.array([one.fit.form.effect for one in modes])
     without = weight[~effect].sum()
-    if without <= most or not effect.any():
+    if without <= MOST_WITHOUT_EFFECT or not effect.any():
         return weight
-    return np.asarray(weight * np.where(effect, (1 - most) / (1 - without), most / without))
-
-
-def _in_means(effect: NDArray[np.bool_], without: float) -> Floats:
-    """Weights of draws [DRAWS] of which those without an ``effect`` have ``without`` in all."""
-    if effect.all() or not effect.any():
-        return np.full(len(effect), 1 / len(effect))
-    return np.asarray(np.where(effect, (1 - without) / effect.sum(), without / (~effect).sum()))
+    share = np.where(
+        effect, (1 - MOST_WITHOUT_EFFECT) / (1 - without), MOST_WITHOUT_EFFECT / without
+    )
+    return np.asarray(weight * share)
 
 
 def _mode(fit: Fit, guess: Floats, second: Floats | None = None) -> _Mode:

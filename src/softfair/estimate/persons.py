@@ -53,9 +53,8 @@ def persons_of(
         mean = np.zeros((end - begin, 2, C, S))
         # Of two states one says all.
         histogram = np.zeros((end - begin, 2, C, 1 if S == 2 else S, BINS))
-        one, of_draw = np.empty((end - begin, 2, C, S - 1)), np.empty_like(mean)
+        one = np.empty((end - begin, 2, C, S - 1))
         for number, law in enumerate(laws):
-            of_draw[:] = 0.0
             posterior_sums(
                 begin,
                 end,
@@ -69,12 +68,11 @@ def persons_of(
                 law.unseen,
                 population.share,
                 uniform[number],
-                of_draw,
+                mean,
                 histogram,
                 one,
             )
             drawn[number, begin:end] = one
-            mean += population.weight[number] * of_draw
         P[begin:end] = mean / mean.sum(axis=3, keepdims=True)
         low[begin:end], high[begin:end] = _ends(histogram, P[begin:end], level)
 
