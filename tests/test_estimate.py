@@ -630,6 +630,38 @@ def test_the_numbers_of_columns():
         design_of({"age": [1.0, 2.0]}, 20)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "used"),
+    [
+        (np.arange(20.0), False),  # a telephone number each
+        (np.r_[np.nan, np.arange(20.0)], False),  # ... that one person has not got
+        (np.arange(20.0) + 0.5, True),  # twenty measurements
+        (np.r_[0.0, np.arange(20.0)], True),  # two people share one: an age
+        (np.arange(19.0), True),  # a few ages that happen to differ
+    ],
+)
+def test_whole_numbers_of_their_own_are_like_names(numbers, used):
+    design = design_of({"number": numbers}, len(numbers))
+    assert (design.X.shape[1] > 0) == used
+    said = "number is not used: everybody has a whole number of their own, like a name"
+    assert design.left_out == (() if used else (said,))
+
+
+def test_groups_tell_as_a_column_of_the_same_name_does():
+    """The last two have no history: each is like the people of their group."""
+    counts = np.zeros((42, 2, 2, 2), int)
+    counts[:20, 0, 0] = 1, 9
+    counts[20:40, 0, 0] = 9, 1
+    group = np.r_[np.repeat([0, 1], 20), 0, 1]
+    fitted = estimate(counts, group)
+    by_column = estimate(counts, columns={"group": group.astype(str)})
+    np.testing.assert_array_equal(fitted.P, by_column.P)
+    assert fitted.P[40, 0, 0, 1] > 0.7
+    assert fitted.P[41, 0, 0, 1] < 0.3
+    alone = estimate(counts, np.zeros(42, int))  # one group tells nothing
+    np.testing.assert_array_equal(alone.P, estimate(counts).P)
+
+
 def test_far_numbers_are_cut_at_four_standard_deviations_on_either_side():
     given = np.r_[-np.ones(300), np.ones(300), -40.0, 90.0]
     apart = (given - given.mean()) / given.std()
