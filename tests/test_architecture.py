@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "softfair"
 # From bottom to top. A room is a module or a folder; it may import only rooms that stand before it.
 ORDER = (
     "errors",
+    "for_json",
     "progress",
     "registry",
     "terminal",
@@ -59,6 +60,15 @@ def dotted(package: Path, file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def source_of(node: ast.ImportFrom, file: Path, module: str) -> str:
+    """The dotted name of what `from` refers to in a module."""
+    base = node.module or ""
+    if not node.level:
+        return base
+    here = module.split(".") + (["__init__"] if file.name == "__init__.py" else [])
+    return ".".join(here[: -node.level] + base.split(".") * bool(base))
+
+
 def imported(file: Path, module: str, modules: set[str]) -> list[tuple[int, str]]:
     """(line, dotted name) of each import, wherever it stands.
 
@@ -69,10 +79,7 @@ def imported(file: Path, module: str, modules: set[str]) -> list[tuple[int, str]
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                here = module.split(".") + (["__init__"] if file.name == "__init__.py" else [])
-                base = ".".join(here[: -node.level] + base.split(".") * bool(base))
+            base = source_of(node, file, module)
             # `from pkg import x` means the module x if there is one, else a name that pkg itself
             # defines.
             for alias in node.names:
@@ -114,6 +121,36 @@ def faults(package: Path, order: tuple[str, ...]) -> list[str]:
         said.append(
             "a cycle: " + " imports ".join(reversed(error.args[1]))
         )  # graphlib lists the imported one first
+    return said
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def borrowed(package: Path) -> list[str]:
+    """Every private name of a module that another module of the package uses."""
+    files = {dotted(package, file): file for file in sorted(package.rglob("*.py"))}
+    said = []
+    for module, file in files.items():
+        where = file.relative_to(package.parent).as_posix()
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        modules = set()  # names that modules of the package have here
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ImportFrom):
+                continue
+            base = source_of(node, file, module)
+            for alias in node.names:
+                if f"{base}.{alias.name}" in files:
+                    modules.add(alias.asname or alias.name)
+                elif base in files and is_private(alias.name):
+                    said.append(f"{where}:{node.lineno}: {alias.name}")
+        said += [
+            f"{where}:{node.lineno}: {node.value.id}.{node.attr}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and is_private(node.attr)
+            if isinstance(node.value, ast.Name) and node.value.id in modules
+        ]
     return said
 
 
@@ -169,6 +206,30 @@ def test_the_checker_catches(tmp_path, file, source, complaint):
     assert faults(package, order) == []
     (package / file).write_text(source)
     assert any(complaint in fault for fault in faults(package, order)), faults(package, order)
+
+
+def test_no_module_uses_a_private_name_of_another():
+    assert not (found := borrowed(PACKAGE)), "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("from .low import _f", "_f"),
+        ("from pkg.low import _f as f", "_f"),
+        ("def g():\n    from . import low\n    return low._f()", "low._f"),
+        ("from . import low as ground\nx = ground._f", "ground._f"),
+        ("from .low import f\nfrom . import __version__\nx = f._replace()", None),
+        ("from os import _exit", None),
+    ],
+)
+def test_a_private_name_of_another_module_is_seen(tmp_path, source, name):
+    package = tmp_path / "pkg"
+    package.mkdir()
+    for file, text in (("__init__", ""), ("low", "def _f():\n    return 1"), ("high", source)):
+        (package / f"{file}.py").write_text(text)
+    said = [fault.rpartition(" ")[2] for fault in borrowed(package)]
+    assert said == ([] if name is None else [name])
 
 
 def test_import_is_light():

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from softfair.errors import InvalidInput
-from softfair.programme import chain, models, notes, store
+from softfair.programme import chain, models, notes, schema, store
 from softfair.programme.bulk import fetch_columns
 from softfair.programme.chain import Checkpoint
 from softfair.programme.changes import call_reserves
@@ -27,7 +27,7 @@ from softfair.web.access import Attempts
 from softfair.web.accounts import begin_visit, new_account
 
 NAME = "softfair test"
-LOGGED = [table for name, table in sorted(store.tables.tables.items()) if name != "meta"]
+LOGGED = [table for name, table in sorted(schema.tables.tables.items()) if name != "meta"]
 
 
 def filled(url):
@@ -134,8 +134,8 @@ def other(column):
 
 @pytest.mark.parametrize(("table", "column"), COLUMNS)
 def test_no_column_of_any_table_can_be_altered_unseen(copy, table, column):
-    one = store.tables.tables[table].c[column]
-    key = [part.name for part in store.tables.tables[table].primary_key.columns]
+    one = schema.tables.tables[table].c[column]
+    key = [part.name for part in schema.tables.tables[table].primary_key.columns]
     with sqlite3.connect(copy) as connection:  # without foreign keys
         order = ", ".join(f"{part} DESC" for part in key)
         last = connection.execute(f"SELECT {', '.join(key)} FROM {table} ORDER BY {order}")
@@ -213,9 +213,9 @@ def test_columns_are_read_as_they_are_stored(copy):
     )
     names = ["person", "round", "batch", "state", "contacted", "value"]
     with Store(copy).reading() as connection:
-        columns, absent = fetch_columns(connection, store.observation, names, sa.true())
+        columns, absent = fetch_columns(connection, schema.observation, names, sa.true())
         nobody, none = fetch_columns(
-            connection, store.observation, names, store.observation.c.person < 0
+            connection, schema.observation, names, schema.observation.c.person < 0
         )
     assert sorted(zip(*columns, absent, strict=True)) == expected
     assert {row[-1] for row in expected} >= {0, 4}
@@ -223,7 +223,7 @@ def test_columns_are_read_as_they_are_stored(copy):
 
 
 def test_a_database_of_another_version_is_refused(copy):
-    for version in (store.VERSION + 1, 1):
+    for version in (schema.VERSION + 1, 1):
         with sqlite3.connect(copy) as connection:
             connection.execute(f"UPDATE meta SET version = {version}")
         with pytest.raises(store.StoreError):
@@ -253,13 +253,13 @@ def rewritten(database):
     """What an insider with write access can do: all entries of the log anew."""
     with database.engine.connect() as connection, connection.begin():
         connection.execute(sa.text("DELETE FROM link"))
-        chain.seal(connection, store.tables, store.now())
+        chain.seal(connection, schema.tables, store.now())
         rest = connection.execute(sa.text("SELECT content FROM link")).scalar_one()
         for number in range(1, 20):  # as many entries as there were, and more
             content = json.dumps({**json.loads(rest), "added": {}})
             entry = chain.Entry(number, store.now(), content, "")
             values = {"id": number, "created": entry.created, "content": content}
-            connection.execute(store.link.insert().values(**values, leaf=entry.leaf.hex()))
+            connection.execute(schema.link.insert().values(**values, leaf=entry.leaf.hex()))
 
 
 def test_rows_at_hand_are_digested_as_they_are_read_back(url, monkeypatch):

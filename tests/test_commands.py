@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from datetime import date
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ import shell
 
 from softfair.programme import sample
 from softfair.programme.commands.fitting import _said_of_columns
+from softfair.programme.commands.looking import to_json
 from softfair.programme.models import Summary
 
 
@@ -260,3 +262,9 @@ def test_whether_a_column_goes_with_more_or_less_is_told_by_the_sign_of_its_inte
         "site n goes with less chance of good next without a contact (90% interval)",
         "nothing can be told by sex",
     ]
+
+
+def test_only_infinite_numbers_become_inf_in_json():
+    value = {"name": "Infinity", "since": [{"c": float("inf"), "day": date(2026, 1, 5)}, 0.5]}
+    told = {"name": "Infinity", "since": [{"c": "inf", "day": "2026-01-05"}, 0.5]}
+    assert json.loads(to_json(value)) == told

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 import softfair as sf
 from softfair.errors import Infeasible, InvalidInput
-from softfair.programme import store
+from softfair.programme import schema, store
 from softfair.programme.audit import audit
 from softfair.programme.audit.evidence import read
 from softfair.programme.audit.off_policy import AS_DRAWN, MOST_EFFECTIVE
@@ -77,7 +77,7 @@ def test_it_is_replayed_and_a_bonus_cannot_be_altered(planned):
     assert make_plan(database, NAME, round=plan.round)[1] is False
     assert [verdict.wrong for verdict in verify(database)] == [[]]
     with database.writing() as connection:
-        r = store.plan_row
+        r = schema.plan_row
         connection.execute(sa.update(r).where(r.c.person == 3).values(bonus=0.5))
     [verdict] = verify(database)
     assert "what is stored is not what was committed" in verdict.wrong

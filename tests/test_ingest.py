@@ -13,12 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from softfair.errors import BadRows, InvalidInput, SoftFairError
-from softfair.programme import sample, store
+from softfair.programme import sample, schema
+from softfair.programme.bulk import UNKNOWN
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.reading import Upload
 from softfair.programme.settings import initialise
 from softfair.programme.snapshot import load_people
-from softfair.programme.store import UNKNOWN, Store
+from softfair.programme.store import Store
 from softfair.programme.tracks import load_history
 
 NAME = "softfair test"
@@ -46,7 +47,7 @@ def stored(database):
                 tuple(row)
                 for row in connection.execute(sa.select(table).order_by(*table.primary_key.columns))
             ]
-            for table in (store.batch, store.person, store.person_fact, store.observation)
+            for table in (schema.batch, schema.person, schema.person_fact, schema.observation)
         ]
 
 
@@ -73,7 +74,7 @@ def parquet(**columns):
 def test_a_file_from_the_network_has_its_name_and_why_it_came(light):
     import_people(light, Upload("calls.csv", b"id\na\n", "asked by phone"), NAME)
     with light.reading() as connection:
-        kept = connection.execute(sa.select(store.batch.c.file, store.batch.c.reason)).all()
+        kept = connection.execute(sa.select(schema.batch.c.file, schema.batch.c.reason)).all()
     assert kept[-1] == ("calls.csv", "asked by phone")
     with pytest.raises(BadRows, match=r"^calls\.csv"):
         import_people(light, Upload("calls.csv", b"id,left\nb,never\n"), NAME)
@@ -196,13 +197,13 @@ def test_a_correction_supersedes_and_both_are_kept(programme):
     with programme.reading() as connection:
         assert (
             connection.execute(
-                sa.select(sa.func.count()).select_from(store.observation)
+                sa.select(sa.func.count()).select_from(schema.observation)
             ).scalar_one()
             == 2
         )
         assert (
             connection.execute(
-                sa.select(sa.func.count()).select_from(store.person_fact)
+                sa.select(sa.func.count()).select_from(schema.person_fact)
             ).scalar_one()
             == 2
         )

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softfair.errors import BadRows, Infeasible, InvalidInput, Unsure
-from softfair.programme import sample, store
+from softfair.programme import sample, schema
 from softfair.programme.audit import audit
 from softfair.programme.backup import backup, restore
 from softfair.programme.biography import biography
+from softfair.programme.bulk import UNKNOWN
 from softfair.programme.changes import since_plan
 from softfair.programme.columns import ReadAs
 from softfair.programme.commands.giving_out import _tell_which
@@ -33,7 +34,7 @@ from softfair.programme.retractions import retract
 from softfair.programme.settings import Target, current_settings, initialise
 from softfair.programme.snapshot import load_details, load_people, take_snapshot
 from softfair.programme.standing import standing
-from softfair.programme.store import UNKNOWN, Store
+from softfair.programme.store import Store
 from softfair.programme.tables import plan_table, write_table
 from softfair.programme.thresholds import change_threshold
 from softfair.programme.tracks import History, load_history
@@ -656,7 +657,7 @@ def rows_of(database):
     with database.reading() as connection:
         return {
             table.name: sorted(tuple(row) for row in connection.execute(sa.select(table)).all())
-            for table in store.whole_tables()
+            for table in schema.whole_tables()
         }
 
 
@@ -666,14 +667,16 @@ def test_a_copy_has_every_row(programme, tmp_path):
     copied = restore(tmp_path / "copy.db", again)
     rows = rows_of(programme)
     assert rows_of(again) == rows
-    assert copied == sum(len(some) for name, some in rows.items() if name != store.meta.name) > 6000
+    assert (
+        copied == sum(len(some) for name, some in rows.items() if name != schema.meta.name) > 6000
+    )
 
 
 @pytest.mark.slow
 def test_a_backup_is_the_whole_programme(programme, server, tmp_path):
     plan, _ = make_plan(programme, NAME)
     with programme.writing() as writing:  # another one is writing, and is not waited for
-        writing.execute(store.setting.insert().values(created="x", software="x", content="{}"))
+        writing.execute(schema.setting.insert().values(created="x", software="x", content="{}"))
         backup(programme, tmp_path / "copy.db")
         writing.rollback()
     assert rows_of(Store(str(tmp_path / "copy.db"))) == rows_of(programme)

@@ -11,7 +11,6 @@ import pytest
 from softfair import Cohort
 from softfair.errors import Infeasible
 from softfair.estimate import Interval
-from softfair.programme import outlook as module
 from softfair.programme.models import UNIT, Model
 from softfair.programme.outlook import (
     LowestGroup,
@@ -19,11 +18,10 @@ from softfair.programme.outlook import (
     Prospects,
     Reach,
     SiteCohort,
-    _found,
-    _nearest,
     choose_c,
     weigh,
 )
+from softfair.programme.outlook.choosing import _found, _nearest
 from softfair.programme.settings import Settings, Target
 from softfair.programme.snapshot import People
 
@@ -119,7 +117,7 @@ def test_following_is_the_sum_over_all_paths():
 def test_people_followed_in_slices_are_the_same(monkeypatch):
     people = site(cohort_of(5, 2, 3), 2, 4)
     whole = people.follow(3.0)
-    monkeypatch.setattr(module, "SLICE", 2)
+    monkeypatch.setattr("softfair.programme.outlook.site.SLICE", 2)
     parts = people.follow(3.0)
     assert parts.reward == pytest.approx(whole.reward, rel=1e-13)
     np.testing.assert_allclose(parts.contacts, whole.contacts, rtol=1e-13)

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from softfair.errors import InvalidInput
-from softfair.programme import store
+from softfair.programme import schema
 from softfair.programme.eligibility import Eligibility, Site, Status, beliefs, eligibility_of
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import Model, fit, is_intact, load_model
@@ -21,7 +21,7 @@ from softfair.programme.plans.drawing import (
     drawn_by_position,
     seed_by_position,
 )
-from softfair.programme.plans.making import cohorts_of
+from softfair.programme.plans.preparing import cohorts_of
 from softfair.programme.plans.stored import digest_of
 from softfair.programme.records import record
 from softfair.programme.settings import Settings, Target, initialise
@@ -201,7 +201,7 @@ def test_infinite_c_lists_those_who_gain_most(small):
     with sqlite3.connect(database.name) as connection:
         assert connection.execute("SELECT c FROM plan").fetchall() == [(-1.0,)]
     with database.reading() as connection:
-        assert connection.execute(sa.select(store.plan.c.c)).scalar_one() == math.inf
+        assert connection.execute(sa.select(schema.plan.c.c)).scalar_one() == math.inf
         assert load_plan(connection, 1).c == math.inf
     assert verify(database) == [(7, 1, [])]
 
@@ -318,32 +318,32 @@ def test_the_digest_covers_names_and_the_plan_before():
 
 def test_header_and_rows_are_the_columns_of_the_tables():
     header, rows = ({field.name for field in dataclasses.fields(kind)} for kind in (Header, Rows))
-    assert header == set(store.plan.c.keys()) - {"id", "digest"}
-    assert rows == set(store.plan_row.c.keys()) - {"plan"}
+    assert header == set(schema.plan.c.keys()) - {"id", "digest"}
+    assert rows == set(schema.plan_row.c.keys()) - {"plan"}
 
 
 # Every column that a digest or a replay covers, with another value that the column can hold.
 COVERED = {
-    store.plan: {
+    schema.plan: {
         "seed": "'0123456789abcdef'",
         "sites": """'[["", 1]]'""",
         "outlook": "outlook || ' '",
         "c": "c + 1e-9",
     },
-    store.plan_row: {
+    schema.plan_row: {
         "plan": "77",
         "score": "score + 1e-12",
         "bonus": "bonus + 1e-12",
         "probability": "probability + 1e-12",
     },
-    store.person: {},
-    store.model: {"content": "CAST(content || 'x' AS BLOB)"},
-    store.setting: {"content": """replace(content, '"seed": 0', '"seed": 1')"""},
+    schema.person: {},
+    schema.model: {"content": "CAST(content || 'x' AS BLOB)"},
+    schema.setting: {"content": """replace(content, '"seed": 0', '"seed": 1')"""},
 }
 UNCOVERED = {  # what no list follows from
-    store.person: {"batch"},
-    store.model: {"created", "software", "batch", "summary"},
-    store.setting: {"created", "software"},
+    schema.person: {"batch"},
+    schema.model: {"created", "software", "batch", "summary"},
+    schema.setting: {"created", "software"},
 }
 
 
@@ -363,7 +363,7 @@ def test_no_column_of_a_plan_can_be_altered_unseen(small, table, column):
     make_plan(database, NAME)
     make_plan(database, NAME, replan="a second version")
     assert verify(database) == [(7, 1, []), (7, 2, [])]
-    kind = store.tables.tables[table]
+    kind = schema.tables.tables[table]
     text = isinstance(kind.c[column].type, sa.Text)
     value = COVERED[kind].get(column, f"{column} || 'x'" if text else f"{column} + 50")
     key = next(iter(kind.primary_key.columns)).name

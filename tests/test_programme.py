@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from softfair.errors import Infeasible, InvalidInput, StoreError, Unsure
-from softfair.programme import sample, store
+from softfair.programme import sample, schema
 from softfair.programme.batches import Recorded
 from softfair.programme.eligibility import Status, beliefs
 from softfair.programme.imports import import_history, import_people
@@ -79,7 +79,7 @@ def test_settings_change_by_adding(database):
     initialise(database, NAME, horizon=40)  # says nothing new
     with database.reading() as connection:
         assert (
-            connection.execute(sa.select(sa.func.count()).select_from(store.setting)).scalar_one()
+            connection.execute(sa.select(sa.func.count()).select_from(schema.setting)).scalar_one()
             == 2
         )
 
@@ -615,8 +615,8 @@ def test_a_later_record_corrects_only_whom_it_names(programme):
         assert now.contacted.sum() == 29
         kept = connection.execute(
             sa.select(sa.func.count())
-            .select_from(store.observation)
-            .where(store.observation.c.round == 21)
+            .select_from(schema.observation)
+            .where(schema.observation.c.round == 21)
         ).scalar_one()
     assert (
         kept == 300 + 300 + 1

@@ -19,7 +19,7 @@ from scipy.stats import chi2
 from softfair import Cohort, quotas
 from softfair.errors import Infeasible, InvalidInput
 from softfair.kernels.worth import plan_worth
-from softfair.programme import store, trials
+from softfair.programme import schema, store, trials
 from softfair.programme.audit import audit
 from softfair.programme.checks import check
 from softfair.programme.eligibility import Site, Status
@@ -564,7 +564,7 @@ def test_an_altered_count_is_found(light):
     make_plan(light, NAME)
     assert not any(one.wrong for one in verify(light))
     with light.writing() as connection:  # the list of the first round, its digest recomputed or not
-        r = store.plan_row
+        r = schema.plan_row
         connection.execute(r.update().where(r.c.plan == 1, r.c.listed == 1).values(listed=0))
     wrong = verify(light)[1].wrong
     assert "the lists that people had left do not follow from the lists before" in wrong
@@ -575,7 +575,7 @@ def test_an_altered_promise_is_found(light, change):
     """Whatever stands there instead, the check tells, and nothing ends in a traceback."""
     founded(light, promise=Promise(wait=5))
     make_plan(light, NAME)
-    p = store.plan
+    p = schema.plan
     with light.reading() as connection:
         fields = json.loads(connection.execute(sa.select(p.c.outlook)).scalar_one())
     other = {

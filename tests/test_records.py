@@ -6,13 +6,15 @@ import pytest
 from softfair.errors import BadRows, InvalidInput
 from softfair.programme import entries, tracks
 from softfair.programme.batches import Recorded
+from softfair.programme.bulk import UNKNOWN, append, fetch
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.plans import make_plan
 from softfair.programme.reading import read_table
 from softfair.programme.records import record
+from softfair.programme.schema import observation
 from softfair.programme.settings import initialise
 from softfair.programme.snapshot import load_people
-from softfair.programme.store import UNKNOWN, Store, append, fetch, observation
+from softfair.programme.store import Store
 from softfair.programme.tracks import counted_anew, load_history
 
 NAME = "softfair test"

@@ -13,7 +13,7 @@ import shell
 
 from softfair import Cohort
 from softfair.errors import Infeasible, InvalidInput
-from softfair.programme import store
+from softfair.programme import schema, store
 from softfair.programme.audit import audit
 from softfair.programme.checks import check
 from softfair.programme.imports import import_history, import_people
@@ -225,7 +225,7 @@ def test_altered_belonging_is_found(light, name):
     """Who is of the north is stored with the plan; nothing that stands there ends the audit."""
     founded(light, promise=Promise.parse(TOGETHER))
     make_plan(light, NAME)
-    p = store.plan
+    p = schema.plan
     with light.writing() as connection:
         outlook = json.loads(connection.execute(p.select()).one().outlook)
         outlook["belonging"][name] = outlook["belonging"]["inside" if name == "house" else "house"]

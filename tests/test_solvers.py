@@ -305,7 +305,7 @@ def test_no_theta_moves_further_than_the_reach_of_a_sigmoid_in_one_step():
         tried.append(theta.copy())
         return np.tanh(1.0 - theta / 50.0), np.full(3, 1e-3)
 
-    found = budget._broyden(f, None, np.zeros(3), None, 1e-8)
+    found = budget.broyden(f, None, np.zeros(3), None, 1e-8)
     assert np.abs(tried[1]).max() == pytest.approx(4.0, rel=1e-12)
     np.testing.assert_allclose(found.theta, 50.0, rtol=1e-6)
     assert found.passes == len(tried)

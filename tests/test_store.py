@@ -17,7 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from softfair.errors import SoftFairError, StoreError
-from softfair.programme import sample, store
+from softfair.programme import bulk, sample, schema, store
 from softfair.programme.changes import call_reserves, since_plan
 from softfair.programme.checks import check
 from softfair.programme.eligibility import Status
@@ -27,22 +27,23 @@ from softfair.programme.models import fit
 from softfair.programme.plans import make_plan, plan_of, verify
 from softfair.programme.records import record
 from softfair.programme.retractions import retract
+from softfair.programme.schema import MIGRATIONS, VERSION
 from softfair.programme.settings import initialise
-from softfair.programme.store import MIGRATIONS, VERSION, Store
+from softfair.programme.store import Store
 from softfair.programme.tracks import load_history, retracted_batches
 
 NAME = "softfair test"
 TABLES = (
-    store.batch,
-    store.person,
-    store.person_fact,
-    store.observation,
-    store.model,
-    store.plan,
-    store.plan_row,
-    store.signature,
-    store.reserve,
-    store.call,
+    schema.batch,
+    schema.person,
+    schema.person_fact,
+    schema.observation,
+    schema.model,
+    schema.plan,
+    schema.plan_row,
+    schema.signature,
+    schema.reserve,
+    schema.call,
 )
 fork = multiprocessing.get_context(
     "fork"
@@ -87,7 +88,7 @@ def second_thought(url):
         if retracted_batches(connection):
             return
         # Not always 3: in PostgreSQL a command that is cut off leaves a number unused.
-        of_record = sa.select(store.batch.c.id).where(store.batch.c.kind == "record")
+        of_record = sa.select(schema.batch.c.id).where(schema.batch.c.kind == "record")
         number = connection.execute(of_record).scalar_one()
     retract(Store(url), NAME, number, "of another week")
 
@@ -100,8 +101,8 @@ def emptied(url):
     database = Store(url)
     if database.exists():
         with database.writing() as connection:
-            for table in reversed(store.tables.sorted_tables):
-                if table is not store.meta:
+            for table in reversed(schema.tables.sorted_tables):
+                if table is not schema.meta:
                     connection.execute(table.delete())
             if not database.embedded:  # numbers begin at 1 again, as they do in SQLite
                 for name in ("setting", "batch", "model", "plan", "call"):
@@ -192,7 +193,8 @@ def test_two_officers_plan_at_once(url):
     assert sorted(new for _, new, _ in told) == [False, True]
     with database.reading() as connection:
         assert (
-            connection.execute(sa.select(sa.func.count()).select_from(store.plan)).scalar_one() == 1
+            connection.execute(sa.select(sa.func.count()).select_from(schema.plan)).scalar_one()
+            == 1
         )
 
 
@@ -210,7 +212,7 @@ def test_two_officers_record_the_same_file_at_once(url):
         child.join()
     assert [child.exitcode for child in children] == [0] * 4
     with database.reading() as connection:
-        b = store.batch
+        b = schema.batch
         rounds = connection.execute(sa.select(b.c.round).where(b.c.kind == "record")).scalars()
         assert list(rounds) == [21]
 
@@ -258,7 +260,7 @@ def test_ten_writers_at_once(server, tmp_path):
         batch, person, fact, observation, *_ = sizes(database)
         assert (batch, person, fact, observation) == (2 * total, total, total, 2 * total)
         with database.reading() as connection:
-            names = set(connection.execute(sa.select(store.person.c.name)).scalars())
+            names = set(connection.execute(sa.select(schema.person.c.name)).scalars())
             seen = load_history(connection)
         assert names == {f"w{me}-{i}" for me, count in made.items() for i in range(count)}
         assert seen.entries == 2 * total
@@ -268,11 +270,11 @@ def test_readers_see_one_moment(url):
     database = _filled(url)
     with database.reading() as connection:
         before = connection.execute(
-            sa.select(sa.func.count()).select_from(store.person)
+            sa.select(sa.func.count()).select_from(schema.person)
         ).scalar_one()
         import_people(Store(url), b"id\nsomebody\n", NAME)
         assert (
-            connection.execute(sa.select(sa.func.count()).select_from(store.person)).scalar_one()
+            connection.execute(sa.select(sa.func.count()).select_from(schema.person)).scalar_one()
             == before
         )
     assert sizes(database)[1] == before + 1
@@ -316,7 +318,7 @@ def test_a_database_of_something_else(url):
 def test_a_newer_database(url):
     database = _filled(url)
     with database.writing() as connection:
-        connection.execute(store.meta.update().values(version=VERSION + 1))
+        connection.execute(schema.meta.update().values(version=VERSION + 1))
     refused(lambda: fit(database, NAME), f"schema version {VERSION + 1}", "newer softfair")
     refused(lambda: initialise(database, NAME, c=3.0), f"schema version {VERSION + 1}")
 
@@ -346,16 +348,16 @@ def old(url, tmp_path):
     new = ("link", "commitment", "signature", "reserve", "call", "account", "visit")
     new += ("trial", "assignment", "attempt", "track", "model_part")
     with engine.connect() as source, Store(url).engine.connect() as target, target.begin():
-        store.tables.create_all(
-            target, [one for one in store.tables.sorted_tables if one.name not in new]
+        schema.tables.create_all(
+            target, [one for one in schema.tables.sorted_tables if one.name not in new]
         )
-        store.listed_rows.drop(target)
+        schema.listed_rows.drop(target)
         for table, columns in ADDED.items():
             for column in columns:
                 target.execute(sa.text(f"ALTER TABLE {table} DROP COLUMN {column}"))
         reflected = sa.MetaData()
         reflected.reflect(source)
-        for table in store.tables.sorted_tables:
+        for table in schema.tables.sorted_tables:
             if table.name in new:
                 continue
             rows = source.execute(sa.select(reflected.tables[table.name])).mappings().all()
@@ -381,7 +383,7 @@ def test_migration_from_version_2(old):
     found = check(Store(old))
     assert (found.wrong, found.entries, len(found.verdicts)) == ((), 2, 4)
     with database.reading() as connection:
-        assert connection.execute(sa.select(store.meta.c.version)).scalar_one() == VERSION
+        assert connection.execute(sa.select(schema.meta.c.version)).scalar_one() == VERSION
     assert set(MIGRATIONS) == set(range(1, VERSION))
 
 
@@ -390,7 +392,7 @@ def test_a_transaction_takes_one_connection(old):
     database, connected = Store(old), []
     sa.event.listen(database.engine, "connect", lambda *_: connected.append(1))
     with database.reading() as connection:
-        assert connection.execute(sa.select(store.meta.c.version)).scalar_one() == VERSION
+        assert connection.execute(sa.select(schema.meta.c.version)).scalar_one() == VERSION
     assert len(connected) == 3  # an older one: it was looked at, brought up to date, and read
     for transaction in (database.reading, database.writing):
         connected.clear()
@@ -407,12 +409,12 @@ def test_rows_written_many_at_a_time_are_all_there(url, rows):
     names = [f"it's {i}" for i in range(rows)]
     with database.writing() as connection:
         connection.execute(
-            store.batch.insert().values(
+            schema.batch.insert().values(
                 id=1, kind="people", digest="", rows=rows, stored=rows, created="", software=NAME
             )
         )
         columns = {"id": np.arange(rows), "name": names, "batch": [1] * rows}
-        store.append(connection, store.person, columns)
+        bulk.append(connection, schema.person, columns)
     with database.reading() as connection:
         assert store.names_of(connection) == names
     assert check(database).wrong == ()
@@ -422,15 +424,15 @@ def test_who_is_on_a_list_is_found_by_its_index(url):
     """Else every command would go through everybody of every plan ever made."""
     database = Store(url)
     initialise(database, NAME, seed=0)
-    r = store.plan_row
-    query = sa.select(r.c.person, r.c.plan).where(store.IS_LISTED)
+    r = schema.plan_row
+    query = sa.select(r.c.person, r.c.plan).where(schema.IS_LISTED)
     explain = "EXPLAIN QUERY PLAN " if database.embedded else "EXPLAIN "
     with database.reading() as connection:
         if not database.embedded:  # a table without rows is read at once
             connection.execute(sa.text("SET enable_seqscan = off"))
         literal = query.compile(connection.engine, compile_kwargs={"literal_binds": True})
         steps = connection.execute(sa.text(explain + str(literal))).all()
-    assert store.listed_rows.name in str(steps)
+    assert schema.listed_rows.name in str(steps)
 
 
 def test_an_old_plan_that_was_altered_is_seen_after_the_migration(old):
@@ -443,7 +445,7 @@ def test_migration_from_version_1(old):
     """Version 1 had no reservations."""
     with Store(old).engine.connect() as connection, connection.begin():
         connection.execute(sa.text("ALTER TABLE person_fact DROP COLUMN reserved"))
-        connection.execute(store.meta.update().values(version=1))
+        connection.execute(schema.meta.update().values(version=1))
     database = Store(old)
     assert check(database).wrong == ()
     import_people(database, b"id,reserved\np2,7\n", NAME)

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 from softfair import terminal
 from softfair.errors import InvalidInput, StoreError, Unsure
 from softfair.estimate import Histories, read_histories
-from softfair.programme import formats, store, tables, tracks
+from softfair.programme import formats, schema, store, tables, tracks
 from softfair.programme.audit import logged
 from softfair.programme.audit.logged import log_table
 from softfair.programme.checks import check
@@ -55,8 +55,8 @@ def in_force(connection):
     """(person, round) -> (state, contact), by a loop over everything that was ever entered."""
     retracts = dict(
         connection.execute(
-            sa.select(store.batch.c.id, store.batch.c.retracts).where(
-                store.batch.c.retracts.is_not(None)
+            sa.select(schema.batch.c.id, schema.batch.c.retracts).where(
+                schema.batch.c.retracts.is_not(None)
             )
         ).all()
     )
@@ -64,7 +64,7 @@ def in_force(connection):
     for number in sorted(retracts, reverse=True):
         if number not in gone:
             gone.add(retracts[number])
-    o = store.observation
+    o = schema.observation
     known = {}
     for row in connection.execute(sa.select(o).order_by(o.c.batch)):
         if row.batch not in gone:
@@ -156,7 +156,7 @@ class Programme(RuleBasedStateMachine):
     @rule(data=st.data())
     def second_thoughts(self, data):
         with self.database.reading() as connection:
-            batches = set(connection.execute(sa.select(store.batch.c.id)).scalars())
+            batches = set(connection.execute(sa.select(schema.batch.c.id)).scalars())
             free = sorted(batches - retracted_batches(connection) - {1})  # the people stay
         if free:
             retract(self.database, NAME, data.draw(st.sampled_from(free)), "a slip")
@@ -232,7 +232,7 @@ def test_what_an_insider_writes_is_told(filled):
     """Also where the whole log is left as it was."""
     honest = history_of(filled)
     assert check(filled).wrong == ()
-    t = store.track
+    t = schema.track
     with filled.engine.begin() as connection:
         row = connection.execute(sa.select(t).where(t.c.round == 2)).one()
         bent = bytes([1 - row.state[0]]) + bytes(row.state[1:])
@@ -261,7 +261,7 @@ def test_what_an_insider_writes_is_told(filled):
 )
 def test_a_garbled_track_is_told(filled, change):
     with filled.engine.begin() as connection:
-        t = store.track
+        t = schema.track
         connection.execute(t.update().where(t.c.round == 2).values(**change))
     assert any(fault.startswith("track: ") for fault in check(filled).wrong)
 
@@ -269,14 +269,14 @@ def test_a_garbled_track_is_told(filled, change):
 def test_a_programme_from_before_there_were_tracks(filled):
     known = history_of(filled)
     with filled.engine.begin() as connection:
-        for later in (store.track, store.listed_rows, store.model_part):
+        for later in (schema.track, schema.listed_rows, schema.model_part):
             later.drop(connection)
-        connection.execute(store.meta.update().values(version=6))
+        connection.execute(schema.meta.update().values(version=6))
     assert history_of(filled) == known
     assert check(filled).wrong == ()
     import_history(filled, b"id,round,state\nb,3,0\nc,5,1\n", NAME)
     with filled.reading() as connection:
-        kept = connection.execute(sa.select(store.track.c.round)).scalars()
+        kept = connection.execute(sa.select(schema.track.c.round)).scalars()
         assert sorted(kept) == [1, 2, 3, 5]
         assert as_entries(load_history(connection)) == in_force(connection)
 

@@ -18,7 +18,7 @@ from scipy.stats import chi2
 
 from softfair import Cohort
 from softfair.errors import Infeasible, InvalidInput
-from softfair.programme import store
+from softfair.programme import schema, store
 from softfair.programme.audit import audit
 from softfair.programme.checks import check
 from softfair.programme.outlook import Keeping, Shares, SiteCohort
@@ -314,7 +314,7 @@ def test_without_the_guard_a_programme_breaks_it_and_the_check_tells(light, monk
 def test_an_altered_division_is_found(light):
     share_programme.founded(light, promise=Promise.parse(BOTH))
     make_plan(light, NAME)
-    p = store.plan
+    p = schema.plan
     with light.writing() as connection:
         outlook = json.loads(connection.execute(p.select()).one().outlook)
         outlook["divided"][0][0][0] += 9

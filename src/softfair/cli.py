@@ -482,11 +482,12 @@ def _show(table: pd.DataFrame, as_json: bool, as_csv: bool, title: str) -> None:
         print(table.to_csv(index=False), end="")
         return
     if as_json:
+        from .for_json import for_json
+
+        if "c" in table:
+            table = table.assign(c=table["c"].map(for_json))
         text = table.to_json(orient="records", double_precision=10)
         records = json.loads(text) if text else []
-        for record, c in zip(records, table.get("c", [0.0] * len(table)), strict=True):
-            if math.isinf(c):
-                record["c"] = "inf"  # JSON has no infinity
         print(json.dumps(records, indent=1))
         return
     from .terminal import Table, show

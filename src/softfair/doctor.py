@@ -92,7 +92,8 @@ def _output() -> Finding:
 
 
 def _database(db: str) -> Finding:
-    from .programme.store import VERSION, Store
+    from .programme.schema import VERSION
+    from .programme.store import Store
 
     try:
         store = Store(db)

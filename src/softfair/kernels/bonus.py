@@ -26,7 +26,7 @@ from numba import njit
 
 from .elementary import COMPILE
 from .lanes import LANES, lanes
-from .recursion import _hard, _priced, at_once
+from .recursion import at_once, respond_hard, respond_priced
 
 __all__ = [
     "count_figures",
@@ -102,7 +102,7 @@ def helps_two(low, high, arms, P, reward, start, rho, theta, bonus, c, gamma, x,
         V0[:], V1[:], h0[:], h1[:], z0[:], z1[:] = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for t in range(len(theta) - 1, -1, -1):
             _values_back(
-                _priced, c, theta[t], rho[t], gamma,
+                respond_priced, c, theta[t], rho[t], gamma,
                 p00, p01, d0, d1, r0, dr, e0, e1, b, V0, V1, pi0, pi1,
             )  # fmt: skip
             _helps_back(c, gamma, p00, p01, d0, d1, h0, h1, z0, z1, pi0, pi1)
@@ -139,12 +139,12 @@ def sweep_two(low, high, arms, P, reward, start, rho, theta, bonus, c, gamma, ha
         for t in range(T - 1, -1, -1):
             if hard:
                 _values_back(
-                    _hard, c, theta[t], rho[t], gamma,
+                    respond_hard, c, theta[t], rho[t], gamma,
                     p00, p01, d0, d1, r0, dr, e0, e1, b, V0, V1, pi[t, 0], pi[t, 1],
                 )  # fmt: skip
             else:
                 _values_back(
-                    _priced, c, theta[t], rho[t], gamma,
+                    respond_priced, c, theta[t], rho[t], gamma,
                     p00, p01, d0, d1, r0, dr, e0, e1, b, V0, V1, pi[t, 0], pi[t, 1],
                 )  # fmt: skip
             _helps_back(c, gamma, p00, p01, d0, d1, h0, h1, z0, z1, pi[t, 0], pi[t, 1])
@@ -185,7 +185,7 @@ def score_rows_two(low, high, arms, P, reward, theta, bonus, c, gamma, first_ste
                     rows[t - first_step, arms[first + j], 0] = d0[j] * reach + (e0[j] + b[j])
                     rows[t - first_step, arms[first + j], 1] = d1[j] * reach + (e1[j] + b[j])
             _values_back(
-                _priced, c, theta[t], 1.0, gamma,
+                respond_priced, c, theta[t], 1.0, gamma,
                 p00, p01, d0, d1, r0, dr, e0, e1, b, V0, V1, pi0, pi1,
             )  # fmt: skip
 
@@ -208,7 +208,7 @@ def _back(P, i, reward, rho, theta, b, c, gamma, hard, V, h, z, now, pi):
             z0 += P[i, 0, s, s2] * z[s2]
             z1 += P[i, 1, s, s2] * z[s2]
         gain = q1 - q0 + (rho * at_once(reward, row, s) + b)
-        pi[s], extra = _hard(c, gain, theta) if hard else _priced(c, gain, theta)
+        pi[s], extra = respond_hard(c, gain, theta) if hard else respond_priced(c, gain, theta)
         level = 1.0 + gamma * (h1 - h0)
         now[0, s] = q0 + extra
         now[1, s] = gamma * h0 + pi[s] * level

@@ -28,6 +28,8 @@ from .rules import RuleCode
 __all__ = [
     "PART",
     "at_once",
+    "respond_hard",
+    "respond_priced",
     "responses_two",
     "score_rows",
     "score_rows_two",
@@ -49,7 +51,7 @@ def _sigmoid(x):
 
 
 @njit(**INSIDE)
-def _priced(c, gain, theta):
+def respond_priced(c, gain, theta):
     """(pi, extra) of PRICED."""
     x = c * gain - theta
     u = exp_upto_(-abs(x))
@@ -59,21 +61,21 @@ def _priced(c, gain, theta):
 
 
 @njit(**INSIDE)
-def _joint(c, gain, theta):
+def respond_joint(c, gain, theta):
     """(pi, extra) of JOINT."""
     pi = _sigmoid(c * gain - theta)
     return pi, pi * gain
 
 
 @njit(**INSIDE)
-def _successive(c, gain, theta):
+def respond_successive(c, gain, theta):
     """(pi, extra) of SUCCESSIVE."""
     pi = rise_(exp_(c * gain - theta))
     return pi, pi * gain
 
 
 @njit(**INSIDE)
-def _hard(c, gain, theta):
+def respond_hard(c, gain, theta):
     """(pi, extra) of HARD."""
     x = c * gain - theta
     return (1.0 if x > 0.0 else 0.0), (x if x > 0.0 else 0.0)
@@ -83,12 +85,12 @@ def _hard(c, gain, theta):
 def _respond(rule, c, gain, theta):
     """(pi, extra) of one state."""
     if rule == RuleCode.PRICED:
-        return _priced(c, gain, theta)
+        return respond_priced(c, gain, theta)
     if rule == RuleCode.JOINT:
-        return _joint(c, gain, theta)
+        return respond_joint(c, gain, theta)
     if rule == RuleCode.SUCCESSIVE:
-        return _successive(c, gain, theta)
-    return _hard(c, gain, theta)
+        return respond_successive(c, gain, theta)
+    return respond_hard(c, gain, theta)
 
 
 @njit(**INSIDE)
@@ -118,18 +120,35 @@ def _step_back_by_rule(rule, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1
     """`_step_back_two` by the function that belongs to the rule."""
     if rule == RuleCode.PRICED:
         _step_back_two(
-            _priced, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1
+            respond_priced, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1
         )
     elif rule == RuleCode.JOINT:
         _step_back_two(
-            _joint, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1
+            respond_joint, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1
         )
     elif rule == RuleCode.SUCCESSIVE:
         _step_back_two(
-            _successive, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1
+            respond_successive,
+            c,
+            theta,
+            gamma,
+            p00,
+            p01,
+            p10,
+            p11,
+            r0,
+            dr,
+            e0,
+            e1,
+            V0,
+            V1,
+            pi0,
+            pi1,
         )
     else:
-        _step_back_two(_hard, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1)
+        _step_back_two(
+            respond_hard, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1
+        )
 
 
 @njit(inline="always")

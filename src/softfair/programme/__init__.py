@@ -5,7 +5,10 @@ The modules from bottom to top; each imports only those above it in this list:
     words         how figures are written in sentences
     bulk          many rows at a time, by the fastest way of each driver
     chain         the log of all tables, and the head that stands for it
-    store         the tables of the database, and how they are read and written
+    schema        the tables of the database
+    addresses     what the address of a database may be
+    connecting    how a driver connects, waits for its turn, and says what is wrong
+    store         transactions of the database, and who signs what is written
     entries       one entry of a file: from text to a number
     tracks        the history in force, kept round by round
     retractions   imports and records that are no longer in force

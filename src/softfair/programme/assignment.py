@@ -29,9 +29,10 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from . import store
+from . import schema, store
+from .bulk import append, fetch
 from .luck import numbered, numbers
-from .store import Connection, append, fetch
+from .store import Connection
 
 __all__ = ["Arm", "Design", "Trial", "assigned", "load_trial", "replays", "store_trial"]
 
@@ -232,7 +233,7 @@ def store_trial(connection: Connection, trial: Trial) -> int:
     """Write a trial and its assignment; its number."""
     content = io.BytesIO()
     np.savez_compressed(content, X=trial.X.astype(np.float32))
-    row = store.trial.insert().values(
+    row = schema.trial.insert().values(
         created=trial.created,
         software=trial.software,
         setting=trial.setting,
@@ -248,19 +249,19 @@ def store_trial(connection: Connection, trial: Trial) -> int:
     number = int(key[0])
     columns = {"person": trial.person, "unit": trial.unit, "arm": trial.arm}
     whole = {"trial": np.full(len(trial.person), number), **columns}
-    append(connection, store.assignment, whole, "trial")
-    store.sign(connection, store.trial, number)
+    append(connection, schema.assignment, whole, "trial")
+    store.sign(connection, schema.trial, number)
     return number
 
 
 def load_trial(connection: Connection) -> Trial | None:
     """The trial of a programme, if it has one."""
-    row = connection.execute(sa.select(store.trial).order_by(store.trial.c.id).limit(1)).first()
+    row = connection.execute(sa.select(schema.trial).order_by(schema.trial.c.id).limit(1)).first()
     if row is None:
         return None
     with np.load(io.BytesIO(row.content)) as stored:
         X = stored["X"].astype(np.float64)
-    a = store.assignment
+    a = schema.assignment
     query = sa.select(a.c.person, a.c.unit, a.c.arm).where(a.c.trial == row.id)
     table = fetch(connection, query, np.int64)
     person, unit, arm = table[np.argsort(table[:, 0])].T

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from ..errors import InvalidInput
 from ..progress import track
-from . import store
+from . import schema
 from .bulk import CHUNK, insert, is_large
 from .store import Connection, Store
 
@@ -94,8 +94,8 @@ def _copy(source: Store, target: Store) -> int:
     """Copy every row within one transaction of each; how many there were."""
     total = 0
     with source.reading() as reading, target.creating() as writing:
-        for table in track(store.whole_tables(), "copying"):
-            if table is store.meta:  # the target has its own
+        for table in track(schema.whole_tables(), "copying"):
+            if table is schema.meta:  # the target has its own
                 continue
             names = [column.name for column in table.c]
             at_once = 1 if is_large(table) else CHUNK

@@ -21,8 +21,8 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
-from . import store
-from .bulk import taken
+from . import schema, store
+from .bulk import UNKNOWN, append, taken
 from .columns import ReadAs
 from .dates import Calendar, calendar_from, days_of
 from .entries import (
@@ -38,7 +38,7 @@ from .entries import (
 from .reading import Table
 from .settings import Settings
 from .snapshot import People
-from .store import UNKNOWN, Connection, append, sign
+from .store import Connection, sign
 from .tracks import (
     ABSENT,
     PEOPLE_AT_ONCE,
@@ -136,7 +136,7 @@ class Content:
 
     def earlier(self, connection: Connection) -> Earlier | None:
         """The last batch in force of the same content, if any."""
-        b = store.batch
+        b = schema.batch
         same = sa.select(b).where(b.c.digest.startswith(self.digest)).order_by(b.c.id.desc())
         gone = retracted_batches(connection)
         row = next((row for row in connection.execute(same) if row.id not in gone), None)
@@ -159,13 +159,13 @@ class Content:
         digest = self.digest
         times = connection.execute(
             sa.select(sa.func.count())
-            .select_from(store.batch)
-            .where(store.batch.c.digest.startswith(digest))
+            .select_from(schema.batch)
+            .where(schema.batch.c.digest.startswith(digest))
         ).scalar_one()
         if times:  # the same content is taken again, on purpose; stored digests are unique
             digest += f"+{times}"
         result = connection.execute(
-            store.batch.insert().values(
+            schema.batch.insert().values(
                 created=store.now(),
                 software=software,
                 kind=self.kind,
@@ -180,7 +180,7 @@ class Content:
             )
         )
         number = int(result.inserted_primary_key[0])  # type: ignore[index]
-        sign(connection, store.batch, number)
+        sign(connection, schema.batch, number)
         return number
 
 
@@ -496,7 +496,7 @@ class News:
         if values is not None:
             columns["value"] = values
         follow(connection, rows)
-        append(connection, store.observation, columns, "history")
+        append(connection, schema.observation, columns, "history")
 
     def _rows(self) -> tuple[Observations, Floats | None]:
         """All entries, in small numbers as there may be millions, and their values [stored]."""

@@ -9,15 +9,16 @@ import numpy as np
 import sqlalchemy as sa
 
 from ..errors import InvalidInput
-from . import store
+from . import schema, store
 from .batches import spelling
+from .bulk import UNKNOWN
 from .calls import calls_of
 from .journal import Act, journal
 from .models import load_model
 from .plans import Plan, explain, load_plan, place_in_reserve
 from .settings import Settings
 from .snapshot import load_details, take_snapshot
-from .store import UNKNOWN, Connection, Store, plan_in_force
+from .store import Connection, Store, plan_in_force
 
 __all__ = ["Biography", "Estimate", "InPlan", "Seen", "biography", "sources"]
 
@@ -141,7 +142,7 @@ def sources(database: Store, name: str) -> list[Act]:
     """
     with database.reading() as connection:
         i = _find(store.names_of(connection), name)
-        o, f, p = store.observation, store.person_fact, store.person
+        o, f, p = schema.observation, schema.person_fact, schema.person
         queries = (
             sa.select(o.c.batch).where(o.c.person == i),
             sa.select(f.c.batch).where(f.c.person == i),
@@ -163,7 +164,7 @@ def _find(names: list[str], name: str) -> int:
 
 
 def _estimates(connection: Connection, settings: Settings, i: int) -> tuple[Estimate, ...]:
-    number = connection.execute(sa.select(sa.func.max(store.model.c.id))).scalar()
+    number = connection.execute(sa.select(sa.func.max(schema.model.c.id))).scalar()
     if number is None:
         return ()
     model = load_model(connection, number)

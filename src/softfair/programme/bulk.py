@@ -17,6 +17,7 @@ from ..errors import StoreError
 from ..progress import track
 
 __all__ = [
+    "MANY",
     "UNKNOWN",
     "append",
     "appended",
@@ -32,6 +33,7 @@ __all__ = [
 Connection = sa.Connection
 Number = TypeVar("Number", np.int64, np.float64)
 
+MANY = 1_000_000  # from this many rows on, work takes seconds and is announced
 UNKNOWN = -1  # NULL in an array: a state or contact that was not observed, a round that is not set
 # Rows whose first number has the same quotient by this are fetched from PostgreSQL as one value:
 # with keys of person * 2**31 + round, those of 1024 people.

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import sqlalchemy as sa
 
-from . import store
+from . import schema, store
 from .store import Connection
 
 __all__ = ["Call", "Why", "calls_of", "write_calls"]
@@ -39,7 +39,7 @@ class Call:
 
 def calls_of(connection: Connection, plan: int) -> dict[int, Call]:
     """The calls of a plan that are in force, by person."""
-    t = store.call
+    t = schema.call
     query = sa.select(t.c.person, t.c.calls, t.c.why, t.c.reason).where(t.c.plan == plan)
     return {
         row.person: Call(row.person, bool(row.calls), _why(row.why), row.reason)
@@ -54,7 +54,7 @@ def _why(text: str) -> Why:
 
 def write_calls(connection: Connection, plan: int, calls: Sequence[Call], software: str) -> None:
     """Add calls to those of a plan."""
-    t = store.call
+    t = schema.call
     for one in calls:
         row = t.insert().values(
             created=store.now(),

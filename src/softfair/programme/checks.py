@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from . import chain, store, tracks
+from . import chain, schema, tracks
 from .chain import Checkpoint
 from .luck import QUICKNET, Chain, seed_hash
 from .notes import signed
@@ -85,20 +85,20 @@ def check_in(
     connection: Connection, against: Checkpoint | None = None, beacons: Chain = QUICKNET
 ) -> Check:
     """As `check`, within a transaction."""
-    entries, origin = chain.entries_of(connection, store.tables), origin_of(connection)
+    entries, origin = chain.entries_of(connection, schema.tables), origin_of(connection)
     rows: dict[int, Rows] = {}  # of each plan, so that millions of rows are read once
     reserves: dict[int, Reserve] = {}
     counted = tracks.Recount(connection)
 
     def watch(table: sa.Table, columns: dict[str, Any]) -> None:
-        if table is store.plan_row:
+        if table is schema.plan_row:
             rows.update(rows_by_plan(columns))
-        elif table is store.reserve:
+        elif table is schema.reserve:
             reserves.update(reserves_by_plan(columns))
-        elif table is store.observation:
+        elif table is schema.observation:
             counted.lay(columns)
 
-    faults = tuple(chain.faults_of(connection, store.tables, entries, watch))
+    faults = tuple(chain.faults_of(connection, schema.tables, entries, watch))
     faults += tuple(counted.faults(connection))
     since = () if against is None else tuple(chain.compare(entries, against, origin))
     return Check(
@@ -115,13 +115,13 @@ def check_in(
 def head(database: Store) -> str:
     """The checkpoint of a programme's log now, signed if there is a key."""
     with database.reading() as connection:
-        entries = chain.entries_of(connection, store.tables)
+        entries = chain.entries_of(connection, schema.tables)
         return signed(str(chain.checkpoint_of(entries, origin_of(connection))))
 
 
 def origin_of(connection: Connection) -> str:
     """Whose log it is: the hash of the programme's seed."""
-    s = store.setting
+    s = schema.setting
     content = connection.execute(sa.select(s.c.content).order_by(s.c.id).limit(1)).scalar()
     try:
         return f"softfair/{seed_hash(Settings.from_json(content or '').seed)}"

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 import sqlalchemy as sa
 
 from ..errors import InvalidInput
-from . import store
+from . import schema
 from .dates import ORDERS, PLAIN
 from .store import Connection, Store
 from .tracks import retracted_batches
@@ -133,7 +133,7 @@ def remembered(database: Store | Connection, kind: str) -> ReadAs:
     if isinstance(database, Store):
         with database.reading() as connection:
             return remembered(connection, kind)
-    b = store.batch
+    b = schema.batch
     query = sa.select(b.c.id, b.c.read_as).where(b.c.kind == kind).order_by(b.c.id)
     gone, known = retracted_batches(database), ReadAs()
     for number, read_as in database.execute(query):

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInput
 from .assignment import Arm, Trial
+from .bulk import UNKNOWN
 from .models import Model
 from .snapshot import Snapshot
-from .store import UNKNOWN
 
 __all__ = [
     "WAITING",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
-from .store import UNKNOWN
+from .bulk import UNKNOWN
 
 __all__ = [
     "CLEARED",

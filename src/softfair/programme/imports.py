@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput, Unsure
-from . import store
+from . import schema
 from .batches import (
     Content,
     Imported,
@@ -25,6 +25,7 @@ from .batches import (
     round_column,
     state_column,
 )
+from .bulk import UNKNOWN, append
 from .columns import ReadAs, folded, remembered
 from .dates import Calendar
 from .entries import CLEARED, flag, group, identifier, numbers_of
@@ -32,7 +33,7 @@ from .groups import settle_twins
 from .reading import FACTS, Source, Table, read_table
 from .settings import Settings, change_settings, current_settings
 from .snapshot import People, load_details, load_people, take_snapshot
-from .store import UNKNOWN, Connection, Store, append
+from .store import Connection, Store
 from .tracks import different
 
 __all__ = ["import_history", "import_people"]
@@ -234,7 +235,7 @@ class _Merged:
         rows = np.flatnonzero(self.changed)
         append(
             connection,
-            store.person_fact,
+            schema.person_fact,
             {
                 "person": self.person[rows],
                 "batch": [batch] * len(rows),
@@ -451,7 +452,7 @@ def _with_calendar(
     """The settings with the calendar that the days of a file give to a programme without one."""
     if calendar is None or settings.calendar is not None:
         return settings
-    seen = connection.execute(sa.select(store.observation.c.round).limit(1)).first()
+    seen = connection.execute(sa.select(schema.observation.c.round).limit(1)).first()
     if seen is not None:
         raise InvalidInput(
             f"{table.where} has dates, and the rounds of this programme are numbers so far; "
@@ -477,7 +478,7 @@ def _refuse_far(connection: Connection, table: Table, rounds: Ints) -> None:
 
 def _distinct_rounds(connection: Connection, rounds: Ints) -> Ints:
     """The last round that is known, or round 0, and those of a file that come after it."""
-    last = connection.execute(sa.select(sa.func.max(store.observation.c.round))).scalar() or 0
+    last = connection.execute(sa.select(sa.func.max(schema.observation.c.round))).scalar() or 0
     return different(np.append(rounds[rounds > last], np.int32(last)))
 
 
@@ -496,7 +497,7 @@ def _ask_about_rounds(
                 f"or later, {far - last} rounds after round {last}, the one before them "
                 f"(the first is line {table.lines[rows[0]]}); mend them"
             )
-    planned = connection.execute(sa.select(sa.func.max(store.plan.c.round))).scalar()
+    planned = connection.execute(sa.select(sa.func.max(schema.plan.c.round))).scalar()
     if planned is not None and (early := (contacted >= 0) & (rounds > planned)).any():
         now = take_snapshot(connection)
         at = now.next_round()
@@ -514,7 +515,7 @@ def _add_people(connection: Connection, added: Mapping[str, int], batch: int) ->
     if added:
         append(
             connection,
-            store.person,
+            schema.person,
             {"id": list(added.values()), "name": list(added), "batch": [batch] * len(added)},
         )
 
@@ -524,4 +525,4 @@ def _name_again(connection: Connection, matches: Matches, batch: int) -> None:
     if len(matches.again):
         many = len(matches.again)
         columns = {"batch": [batch] * many, "groups": ["{}"] * many, "opted_out": [0] * many}
-        append(connection, store.person_fact, {"person": matches.again, **columns})
+        append(connection, schema.person_fact, {"person": matches.again, **columns})

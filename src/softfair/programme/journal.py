@@ -7,7 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from . import store
+from ..for_json import for_json
+from . import schema
 from .settings import Settings, Target, Tried
 from .store import Connection, Store
 from .tracks import retracted_batches
@@ -31,7 +32,7 @@ class Act:
 
 
 def _signatures(connection: Connection) -> dict[tuple[str, int], str]:
-    s = store.signature
+    s = schema.signature
     return {(row.kind, row.number): row.who for row in connection.execute(sa.select(s))}
 
 
@@ -40,7 +41,7 @@ def journal(database: Store) -> list[Act]:
 
     Nobody who is helped is named in it.
     """
-    b, p, m, s = store.batch, store.plan, store.model, store.setting
+    b, p, m, s = schema.batch, schema.plan, schema.model, schema.setting
     with database.reading() as connection:
         who, gone = _signatures(connection), retracted_batches(connection)
         acts = []
@@ -65,14 +66,14 @@ def journal(database: Store) -> list[Act]:
             note = f"version {row.version}: {row.reason}" if row.version > 1 else ""
             name = who.get(("plan", row.id), "")
             acts.append(Act(row.created, name, "plan", row.id, None, None, None, row.round, note))
-        t = store.trial
+        t = schema.trial
         trials = sa.select(t.c.id, t.c.created, t.c.first, t.c.last).order_by(t.c.id)
         for row in connection.execute(trials):
             note = f"arms assigned, rounds {row.first} to {row.last}"
             name = who.get(("trial", row.id), "")
             acts.append(Act(row.created, name, "trial", row.id, None, None, None, row.first, note))
         acts += _calls(connection, who)
-        a = store.account
+        a = schema.account
         for row in connection.execute(sa.select(a).order_by(a.c.id)):
             note = f"{row.name}: {row.role or 'closed'}"
             sizes = (None, None, None, None, note)
@@ -82,7 +83,7 @@ def journal(database: Store) -> list[Act]:
 
 def _calls(connection: Connection, who: dict[tuple[str, int], str]) -> list[Act]:
     """Calls from the reserve."""
-    t, p = store.call, store.plan
+    t, p = schema.call, schema.plan
     query = sa.select(t, p.c.round).join(p, p.c.id == t.c.plan).order_by(t.c.id)
     acts = []
     for row in connection.execute(query):
@@ -105,7 +106,7 @@ class SettingsChange:
 
 def settings_history(database: Store) -> list[SettingsChange]:
     """Every change of the settings, from the first to the last."""
-    s = store.setting
+    s = schema.setting
     with database.reading() as connection:
         who, before, told = _signatures(connection), Settings(), []
         for row in connection.execute(sa.select(s).order_by(s.c.id)):
@@ -124,4 +125,4 @@ def _shown(value: Any) -> Any:
     """A setting as JSON has it."""
     if isinstance(value, (Target, Tried)):
         return str(value)
-    return "inf" if value == float("inf") else value
+    return for_json(value) if isinstance(value, float) else value

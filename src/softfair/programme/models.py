@@ -17,11 +17,11 @@ from .. import estimate
 from ..errors import InvalidInput
 from ..estimate.columns import LEAST_WITH_VALUE, MOST_NUMBERS
 from ..progress import say
-from . import store
-from .bulk import large_rows
+from . import schema, store
+from .bulk import MANY, large_rows
 from .settings import NOT_TRIED, Tried, change_settings
 from .snapshot import Snapshot, take_snapshot
-from .store import MANY, Connection, Store, names_of
+from .store import Connection, Store, names_of
 from .tracks import PEOPLE_AT_ONCE, History
 
 __all__ = [
@@ -214,7 +214,7 @@ def fit_in(connection: Connection, now: Snapshot, software: str) -> tuple[Model,
         },
         sort_keys=True,
     )
-    m = store.model
+    m = schema.model
     same = sa.select(m.c.id).where(m.c.batch == now.batch, m.c.settings == asked)
     number = connection.execute(same.order_by(m.c.id.desc()).limit(1)).scalar()
     if number is not None:
@@ -238,7 +238,7 @@ def fit_in(connection: Connection, now: Snapshot, software: str) -> tuple[Model,
     assert key is not None
     number = int(key[0])
     for place, part in enumerate(parts[1:], 1):
-        rest = store.model_part.insert().values(model=number, number=place, content=part)
+        rest = schema.model_part.insert().values(model=number, number=place, content=part)
         connection.execute(rest)
     store.sign(connection, m, number)
     return Model(
@@ -370,7 +370,7 @@ def _digest(content: Iterable[bytes | memoryview], asked: str) -> str:
 
 def _parts(connection: Connection, number: int) -> Iterator[bytes]:
     """The content of a model, part by part."""
-    m, p = store.model, store.model_part
+    m, p = schema.model, schema.model_part
     first = sa.select(m.c.content).where(m.c.id == number)
     rest = sa.select(p.c.content).where(p.c.model == number).order_by(p.c.number)
     for query in (first, rest):
@@ -379,7 +379,7 @@ def _parts(connection: Connection, number: int) -> Iterator[bytes]:
 
 def is_intact(connection: Connection, number: int) -> bool:
     """Whether a model is there, with the content and settings that its digest was made of."""
-    m = store.model
+    m = schema.model
     row = connection.execute(sa.select(m.c.settings, m.c.digest).where(m.c.id == number)).first()
     return row is not None and _digest(_parts(connection, number), row.settings) == row.digest
 
@@ -393,7 +393,7 @@ def latest_model(database: Store) -> tuple[Model, list[str]]:
         If there is no model yet.
     """
     with database.reading() as connection:
-        number = connection.execute(sa.select(sa.func.max(store.model.c.id))).scalar()
+        number = connection.execute(sa.select(sa.func.max(schema.model.c.id))).scalar()
         if number is None:
             raise InvalidInput("there is no model yet; make one with: softfair fit")
         return load_model(connection, number), names_of(connection)
@@ -401,7 +401,7 @@ def latest_model(database: Store) -> tuple[Model, list[str]]:
 
 def load_model(connection: Connection, number: int) -> Model:
     """The model with a number."""
-    m = store.model
+    m = schema.model
     columns = (m.c.id, m.c.created, m.c.batch, m.c.summary, m.c.settings)
     row = connection.execute(sa.select(*columns).where(m.c.id == number)).one()
     content = io.BytesIO()

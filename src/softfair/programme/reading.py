@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from ..errors import BadRows, Fault, InvalidInput
 from ..progress import say
-from .bulk import taken
+from .bulk import MANY, taken
 from .columns import ReadAs, folded, match_columns
 from .entries import UNPRINTABLE, number_reader
 from .formats import read_format
-from .store import MANY
 
 __all__ = ["FACTS", "WRONG", "Source", "Table", "Upload", "read_table"]
 

@@ -26,13 +26,14 @@ from .batches import (
     round_column,
     state_column,
 )
+from .bulk import UNKNOWN
 from .columns import ReadAs, remembered
 from .entries import identifier
 from .imports import FAR
 from .reading import Source, Table, read_table
 from .settings import change_settings
 from .snapshot import Snapshot, take_snapshot
-from .store import UNKNOWN, Connection, Store
+from .store import Connection, Store
 
 __all__ = ["WORKSHEET", "close_round", "record"]
 

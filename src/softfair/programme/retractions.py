@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from ..errors import InvalidInput
-from . import store
+from . import schema, store
 from .store import Store
 from .tracks import recount, retracted_batches
 
@@ -59,7 +59,7 @@ def retract(database: Store, software: str, number: int, reason: str) -> Retract
         raise InvalidInput(
             "a batch is retracted for a reason; say it, such as --reason 'wrong week'"
         )
-    b = store.batch
+    b = schema.batch
     with database.writing() as connection:
         row = connection.execute(sa.select(b).where(b.c.id == number)).first()
         if row is None:

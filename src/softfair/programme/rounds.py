@@ -14,9 +14,11 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from . import store
+from . import schema
+from .bulk import fetch
 from .calls import calls_of
-from .store import IS_LISTED, Connection, fetch
+from .schema import IS_LISTED
+from .store import Connection
 from .tracks import History, retracted_batches
 
 __all__ = ["Rounds", "load_rounds"]
@@ -73,7 +75,7 @@ class Rounds:
 
 def load_rounds(connection: Connection) -> Rounds:
     """The planned rounds with the lists in force, and those that a record closed."""
-    b, p, r = store.batch, store.plan, store.plan_row
+    b, p, r = schema.batch, schema.plan, schema.plan_row
     closing = sa.select(b.c.id, b.c.round).where(b.c.closes == 1, b.c.round.is_not(None))
     gone = retracted_batches(connection)
     closed = frozenset(int(at) for number, at in connection.execute(closing) if number not in gone)

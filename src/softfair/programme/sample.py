@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..cohort import Cohort
 from ..datasets import cpap
 from ..errors import InvalidInput
-from . import store
+from . import schema
 from .plans import load_plan
 from .rounds import load_rounds
 from .snapshot import load_people
@@ -96,11 +96,11 @@ def outcome_file(database: Store, round: int | None = None) -> bytes:
                 "this is not the sample programme, so nothing can be made up for it; "
                 "give a file of what happened"
             )
-        query = sa.select(store.plan.c.id).order_by(
-            store.plan.c.round.desc(), store.plan.c.version.desc()
+        query = sa.select(schema.plan.c.id).order_by(
+            schema.plan.c.round.desc(), schema.plan.c.version.desc()
         )
         if round is not None:
-            query = query.where(store.plan.c.round == round)
+            query = query.where(schema.plan.c.round == round)
         number = connection.execute(query.limit(1)).scalar()
         if number is None:
             raise InvalidInput("no such round has been planned; make a list with: softfair plan")

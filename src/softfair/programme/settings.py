@@ -14,13 +14,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from ..errors import InvalidInput
+from ..for_json import for_json
 from ..policies.evenhanded import EvenHanded, check_aim
 from ..solvers.realised import GOALS
-from . import store
+from . import schema, store
 from .dates import Calendar, length_of
 from .luck import SEED_BITS
 from .promises import NO_PROMISE, Promise
-from .store import Connection, Store, c_from_json, c_to_json, sign
+from .store import Connection, Store, sign
 from .tracks import retracted_batches
 
 __all__ = [
@@ -391,7 +392,7 @@ class Settings:
 
     def to_json(self) -> str:
         """As they are stored; infinite c is the text "inf"."""
-        told = {**asdict(self), "c": c_to_json(self.c)}
+        told = {**asdict(self), "c": for_json(self.c)}
         if self.memory == NOT_TRIED:
             del told["memory"]
         return json.dumps(told, sort_keys=True)
@@ -400,7 +401,7 @@ class Settings:
     def from_json(cls, text: str) -> Settings:
         """The inverse of `to_json`."""
         stored: dict[str, Any] = json.loads(text)
-        stored["c"] = c_from_json(stored["c"])
+        stored["c"] = float(stored["c"])
         stored["states"] = tuple(stored["states"])
         stored["protected"] = tuple(stored.get("protected", ()))
         stored["target"] = stored["target"] and Target(**stored["target"])
@@ -448,7 +449,7 @@ def initialise(database: Store, software: str, **changes: Any) -> tuple[Settings
     first = None if database.exists() else _first_settings(changes)
     with database.creating() as connection:
         row = connection.execute(
-            sa.select(store.setting).order_by(store.setting.c.id.desc()).limit(1)
+            sa.select(schema.setting).order_by(schema.setting.c.id.desc()).limit(1)
         ).first()
         before = None if row is None else Settings.from_json(row.content)
         if before is None:
@@ -464,12 +465,12 @@ def initialise(database: Store, software: str, **changes: Any) -> tuple[Settings
 def change_settings(connection: Connection, settings: Settings, software: str) -> None:
     """Put settings in force, within a writing transaction."""
     key = connection.execute(
-        store.setting.insert().values(
+        schema.setting.insert().values(
             created=store.now(), software=software, content=settings.to_json()
         )
     ).inserted_primary_key
     assert key is not None
-    sign(connection, store.setting, int(key[0]))
+    sign(connection, schema.setting, int(key[0]))
 
 
 def _first_settings(changes: Mapping[str, Any]) -> Settings:
@@ -485,7 +486,7 @@ def _refuse_what_is_set_once(connection: Connection, before: Settings, after: Se
         )
     days_before, days = before.calendar, after.calendar
     if days_before is not None and days != days_before:
-        b = store.batch
+        b = schema.batch
         dated = sa.select(b.c.id).where(b.c.read_as.contains('"dates"'))
         used = set(connection.execute(dated).scalars()) - retracted_batches(connection)
         if used:
@@ -494,7 +495,9 @@ def _refuse_what_is_set_once(connection: Connection, before: Settings, after: Se
                 f"{days_before.first}; retract those first (softfair log shows them)"
             )
     if after.states != before.states:
-        files = connection.execute(sa.select(sa.func.count()).select_from(store.batch)).scalar_one()
+        files = connection.execute(
+            sa.select(sa.func.count()).select_from(schema.batch)
+        ).scalar_one()
         if files:
             raise InvalidInput(
                 f"the states are {', '.join(before.states)} in what was imported ({files} files); "
@@ -505,6 +508,6 @@ def _refuse_what_is_set_once(connection: Connection, before: Settings, after: Se
 def current_settings(connection: Connection) -> tuple[int, Settings]:
     """The number of the settings in force, and the settings."""
     row = connection.execute(
-        sa.select(store.setting).order_by(store.setting.c.id.desc()).limit(1)
+        sa.select(schema.setting).order_by(schema.setting.c.id.desc()).limit(1)
     ).one()
     return row.id, Settings.from_json(row.content)

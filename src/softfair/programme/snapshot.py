@@ -16,13 +16,13 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
-from . import store
+from . import schema
 from .assignment import Trial, load_trial
-from .bulk import CHUNK
+from .bulk import CHUNK, UNKNOWN
 from .entries import STRIDE, numbers_of
 from .rounds import Rounds, load_rounds
 from .settings import Settings, current_settings
-from .store import UNKNOWN, Connection, Store, names_of
+from .store import Connection, Store, names_of
 from .tracks import ABSENT, AsOf, History, load_history, retracted_batches
 
 __all__ = [
@@ -229,7 +229,7 @@ def take_snapshot(connection: Connection) -> Snapshot:
     """
     number, settings = current_settings(connection)
     batch = connection.execute(
-        sa.select(sa.func.coalesce(sa.func.max(store.batch.c.id), 0))
+        sa.select(sa.func.coalesce(sa.func.max(schema.batch.c.id), 0))
     ).scalar_one()
     people = load_people(connection)
     if not people.n:
@@ -272,7 +272,7 @@ def load_people(connection: Connection, at: AsOf | None = None) -> People:
         Of an earlier moment. Default: now.
     """
     names, gone = names_of(connection), retracted_batches(connection, at and at.upto)
-    f, p = store.person_fact, store.person
+    f, p = schema.person_fact, schema.person
     groups, texts = ["{}"] * len(names), dict[str, str]()  # many people have the same groups
     facts_of = ("enrolled", "departed", "opted_out", "reserved", "absent_from", "absent_to")
     numbers = [f.c[name] for name in facts_of]
@@ -309,7 +309,7 @@ def load_people(connection: Connection, at: AsOf | None = None) -> People:
 
 def load_details(connection: Connection) -> dict[int, dict[str, str]]:
     """What worksheets may show of each person, such as a telephone number."""
-    f, gone = store.person_fact, retracted_batches(connection)
+    f, gone = schema.person_fact, retracted_batches(connection)
     query = sa.select(f.c.person, f.c.details).order_by(f.c.batch)
     if gone:
         query = query.where(f.c.batch.not_in(list(gone)))

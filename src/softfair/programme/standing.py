@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .assignment import Trial
+from .bulk import UNKNOWN
 from .settings import Settings
 from .snapshot import Snapshot, take_snapshot
-from .store import UNKNOWN, Store, plan_in_force
+from .store import Store, plan_in_force
 from .tracks import FOREVER
 
 __all__ = ["LastRound", "OpenRound", "Standing", "standing"]

@@ -10,11 +10,12 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..errors import Unsure
-from . import store
+from . import schema, store
 from .batches import News, news_of
+from .bulk import UNKNOWN, fetch
 from .entries import threshold_rule
 from .settings import Settings, change_settings, current_settings
-from .store import UNKNOWN, Connection, Store, fetch, sign
+from .store import Connection, Store, sign
 from .tracks import retracted_batches
 
 __all__ = ["Rethreshold", "change_threshold"]
@@ -77,7 +78,7 @@ def change_threshold(
 def _store(
     connection: Connection, news: News, settings: Settings, threshold: str, software: str
 ) -> int:
-    b = store.batch
+    b = schema.batch
     last = connection.execute(sa.select(sa.func.max(b.c.id))).scalar()
     key = connection.execute(
         b.insert().values(
@@ -99,7 +100,7 @@ def _store(
 
 def _values(connection: Connection) -> tuple[Ints, Ints, NDArray[np.float64]]:
     """Person, round and value [m] of the states in force that were made of a value."""
-    o, gone = store.observation, retracted_batches(connection)
+    o, gone = schema.observation, retracted_batches(connection)
     value = sa.func.coalesce(o.c.value, NO_VALUE)
     query = sa.select(o.c.person, o.c.round, o.c.batch, value).where(o.c.state.is_not(None))
     if gone:

@@ -25,9 +25,10 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..progress import say
-from . import store
+from . import schema
+from .bulk import MANY, UNKNOWN, fetch
 from .entries import STRIDE
-from .store import MANY, UNKNOWN, Connection, fetch
+from .store import Connection
 
 __all__ = [
     "ABSENT",
@@ -249,7 +250,7 @@ class Tracks:
 
 def retracted_batches(connection: Connection, upto: int | None = None) -> frozenset[int]:
     """Numbers of the batches that are not in force, or were not when ``upto`` was the last one."""
-    b = store.batch
+    b = schema.batch
     query = sa.select(b.c.id, b.c.retracts).where(b.c.retracts.is_not(None))
     if upto is not None:
         query = query.where(b.c.id <= upto)
@@ -273,7 +274,7 @@ def load_history(connection: Connection, first: int = 0, last: int = FOREVER) ->
     """
     if not _are_kept(connection):
         return counted_anew(connection, first, last)
-    t, tracks = store.track, Tracks(_people(connection))
+    t, tracks = schema.track, Tracks(_people(connection))
     query = sa.select(t).where(t.c.round.between(first, last))
     for at, state, contacted in connection.execute(query):
         told = np.frombuffer(contacted, "<i1")
@@ -302,7 +303,7 @@ def counted_anew(
     at
         Of an earlier moment. Default: now.
     """
-    o = store.observation
+    o = schema.observation
     if (many := connection.execute(sa.select(sa.func.count()).select_from(o)).scalar_one()) > MANY:
         say(f"reading {many:,} entries of history ...")
     # Two numbers a row, not five: most of the time goes into making Python's numbers.
@@ -362,7 +363,7 @@ def follow(connection: Connection, rows: Observations) -> None:
 
 def recount(connection: Connection, batches: Sequence[int]) -> None:
     """Bring tracks up to date after batches came into force or out of it."""
-    o = store.observation
+    o = schema.observation
     query = sa.select(o.c.round).where(o.c.batch.in_(list(batches))).distinct()
     touched = np.array(sorted(connection.execute(query).scalars()), dtype=np.int64)
     if not len(touched) or not _are_kept(connection):
@@ -384,7 +385,7 @@ class Recount:
             self._lay({name: column[some] for name, column in columns.items()})
 
     def _lay(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        o, absent = store.observation, columns["absent"].astype(np.int64)
+        o, absent = schema.observation, columns["absent"].astype(np.int64)
         person, rounds = columns["person"].astype(np.int64), columns["round"].astype(np.int64)
         known = (person >= 0) & (person < self._tracks.n) & (rounds >= 0)
         known &= ~np.isin(columns["batch"], self._gone)
@@ -430,13 +431,13 @@ def different(rounds: Ints) -> Ints:
 
 
 def _people(connection: Connection) -> int:
-    p = store.person
+    p = schema.person
     return int(connection.execute(sa.select(sa.func.count()).select_from(p)).scalar_one())
 
 
 def _are_kept(connection: Connection) -> bool:
     """Whether there are tracks, or nothing that they could be of."""
-    t, o = store.track, store.observation
+    t, o = schema.track, schema.observation
     if connection.execute(sa.select(t.c.round).limit(1)).first() is not None:
         return True
     return connection.execute(sa.select(o.c.round).limit(1)).first() is None
@@ -444,7 +445,7 @@ def _are_kept(connection: Connection) -> bool:
 
 def _write(connection: Connection, history: History, touched: Ints | None = None) -> None:
     """Replace the tracks of some rounds; default all of the history."""
-    t = store.track
+    t = schema.track
     rounds = history.rounds if touched is None else touched
     connection.execute(
         t.delete().where(t.c.round == sa.bindparam("at")), [{"at": int(r)} for r in rounds]

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from ..errors import InvalidInput
 from ..estimate.columns import design_of
 from ..progress import track
-from . import store
+from . import schema, store
 from .assignment import Arm, Design, Trial, assigned, load_trial, store_trial, units_of_arms
 from .effects import LEVEL, Means
 from .luck import TRIAL, Luck, Source
-from .plans.making import open_commitment_in
+from .plans.commitments import open_commitment_in
 from .settings import Settings
 from .snapshot import History, People, Snapshot, load_details, take_snapshot
 from .store import Connection, Store
@@ -242,7 +242,7 @@ def _refuse_another(connection: Connection) -> None:
 
 
 def _refuse_planned(connection: Connection, first: int) -> None:
-    p = store.plan
+    p = schema.plan
     planned = connection.execute(sa.select(p.c.round).where(p.c.round >= first)).scalars().first()
     if planned is None and open_commitment_in(connection, first) is not None:
         planned = first

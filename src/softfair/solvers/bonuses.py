@@ -22,7 +22,7 @@ from ..cohort import Cohort
 from ..kernels import bonus as kernels
 from ..kernels.recursion import PART
 from ..kernels.threads import map_parts
-from .budget import GENTLER, SAMPLE, Steps, _broyden, _inverse_jacobian, most_gain, sample_of
+from .budget import GENTLER, SAMPLE, Steps, broyden, inverse_jacobian, most_gain, sample_of
 from .welfare import TINY, Min, SmoothWelfare, Welfare
 
 __all__ = ["Bonuses", "LevelBonuses", "Problem", "Solution", "over", "solve"]
@@ -399,7 +399,7 @@ def solve(
     rough = _solve_directly(sample, max(tolerance, 1e-6), begin, None)
     share, at = sample.cohort.n / problem.cohort.n, rough.theta[problem.steps.open]
     F, _ = rough.bonuses.residual(at)
-    inverse, _ = _inverse_jacobian(rough.bonuses.residual, None, at, F)
+    inverse, _ = inverse_jacobian(rough.bonuses.residual, None, at, F)
     if inverse is None:
         inverse = rough.bonuses.inverse_jacobian(at)
     # The first attempt is the patient one: no second attempt is made over all arms.
@@ -442,7 +442,7 @@ def _search(bonuses: Bonuses, theta: Floats, inverse: Floats | None, tolerance: 
     if inverse is None:
         theta = bonuses.start(theta)
         inverse = bonuses.inverse_jacobian(theta)
-    solution = _broyden(bonuses.residual, None, theta, inverse, tolerance)
+    solution = broyden(bonuses.residual, None, theta, inverse, tolerance)
     bonuses.residual(solution.theta)  # the last step that was tried may have been refused
     theta, residual = bonuses.every(solution.theta), max(solution.residual, bonuses.gap)
     return Solution(bonuses, theta, residual, bonuses.passes)

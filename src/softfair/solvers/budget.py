@@ -36,6 +36,7 @@ from .checkpoint import Passes
 
 __all__ = [
     "ALWAYS",
+    "GENTLER",
     "NEVER",
     "SAMPLE",
     "Balance",
@@ -43,7 +44,9 @@ __all__ = [
     "Steps",
     "Sweep",
     "balance",
+    "broyden",
     "in_arms",
+    "inverse_jacobian",
     "most_gain",
     "reward_range",
     "sample_of",
@@ -443,23 +446,23 @@ def balance(
     flat = np.array([-math.log(some / (n - some)) for some in allowed])
     rough = tolerance if whole else max(tolerance, 1e-6)
     search = (_residual(over_sample, steps, share), responses(sample))
-    best = _broyden(*search, flat, None, rough)
+    best = broyden(*search, flat, None, rough)
     passes = best.passes * share
     if best.residual > rough and c > 0 and gentler:  # approach it through gentler multipliers
         softer = (gamma, c / GENTLER, rule, 1e-4, one_pass, gentler - 1)
         easier = balance(sample, steps.k * share, horizon, *softer)
-        again = _broyden(*search, easier.theta[open_] * GENTLER, None, rough)
+        again = broyden(*search, easier.theta[open_] * GENTLER, None, rough)
         passes += (easier.passes + again.passes) * share
         if again.residual < best.residual:
             best = again
     if not whole:
-        inverse, worth = _inverse_jacobian(*search, best.theta, best.F)
+        inverse, worth = inverse_jacobian(*search, best.theta, best.F)
         # A pass that does more than `sweep` has the arms in memory, and keeps nothing on disk.
         setting = (steps.k.tolist(), horizon, gamma, c, int(rule), tolerance)
         passes_done = Passes.of(cohort, setting) if one_pass is None else Passes(None)
         start = best.inverse if inverse is None else inverse
         F = _residual(lambda theta: passes_done(theta, lambda: over_all(theta)), steps, 1.0)
-        best = _broyden(F, responses(cohort, crew), best.theta, start, tolerance)
+        best = broyden(F, responses(cohort, crew), best.theta, start, tolerance)
         passes_done.forget()
         passes += worth * share + best.passes
     return Balance(steps.every(best.theta, c), best.residual, math.ceil(passes))
@@ -491,7 +494,7 @@ def _closed_form(
     return by_theta
 
 
-def _broyden(
+def broyden(
     f: Residual,
     responses: Responses | None,
     theta: Floats,
@@ -527,7 +530,7 @@ def _broyden(
             continue
         if measured:  # no descent even along the step of the true Jacobian
             break
-        fresh, worth = _inverse_jacobian(f, responses, theta, F)
+        fresh, worth = inverse_jacobian(f, responses, theta, F)
         passes += worth
         if fresh is None:
             break
@@ -535,7 +538,7 @@ def _broyden(
     return _Search(theta, F, inverse, passes)
 
 
-def _inverse_jacobian(
+def inverse_jacobian(
     f: Residual, responses: Responses | None, theta: Floats, F: Floats
 ) -> tuple[Floats | None, int]:
     """Inverse of -dF/dtheta, or None if it is singular, and the passes that it took.

@@ -19,7 +19,7 @@ from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 
-from ..programme import store
+from ..programme import schema, store
 from ..programme.settings import current_settings
 from ..programme.store import Connection, Store
 from .accounts import ADMIN, OFFICER, VIEWER, WORKER, Account, account_of_token, visitor_in
@@ -195,7 +195,7 @@ class Attempts:
 
     def refused(self, address: str, name: str) -> bool:
         """Whether there were too many failed attempts."""
-        a, since = store.attempt, datetime.now(UTC) - timedelta(seconds=self.seconds)
+        a, since = schema.attempt, datetime.now(UTC) - timedelta(seconds=self.seconds)
         with self.database.reading() as connection:
             told = self._told(connection, address, name)
             late = sa.select(a).where(a.c.created >= since.isoformat(timespec="seconds"))
@@ -207,7 +207,7 @@ class Attempts:
         """Note a failed attempt."""
         with self.database.writing() as connection:
             told = self._told(connection, address, name)
-            connection.execute(store.attempt.insert().values(created=store.now(), **told))
+            connection.execute(schema.attempt.insert().values(created=store.now(), **told))
 
     def _told(self, connection: Connection, address: str, name: str) -> dict[str, str]:
         """Keyed hashes of an address and a name; they say nothing to anybody without the seed."""

@@ -19,7 +19,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ..errors import InvalidInput
-from ..programme import store
+from ..programme import schema, store
 from ..programme.entries import UNPRINTABLE
 from ..programme.store import Connection, Store
 
@@ -102,7 +102,7 @@ def accounts(database: Store) -> list[Account]:
 
 def _open(connection: Connection) -> dict[str, Account]:
     """Name -> account, of those that are open."""
-    rows = connection.execute(sa.select(store.account).order_by(store.account.c.id))
+    rows = connection.execute(sa.select(schema.account).order_by(schema.account.c.id))
     last = {row.name: _from_row(row) for row in rows}
     return {name: account for name, account in last.items() if account.role != CLOSED}
 
@@ -190,7 +190,7 @@ def _append(
         "scope": None if scope is None else json.dumps(scope, ensure_ascii=False),
         "secret": secret,
     }
-    key = connection.execute(store.account.insert().values(**values)).inserted_primary_key
+    key = connection.execute(schema.account.insert().values(**values)).inserted_primary_key
     assert key is not None
     return Account(int(key[0]), name, role, scope, secret)
 
@@ -313,20 +313,20 @@ def visitor_in(connection: Connection, key: str) -> Account | None:
 
 def _note(connection: Connection, account: Account, kind: str, key: str) -> str:
     values = {"created": store.now(), "account": account.id, "kind": kind, "digest": _digest(key)}
-    connection.execute(store.visit.insert().values(**values))
+    connection.execute(schema.visit.insert().values(**values))
     return key
 
 
 def _found(connection: Connection, key: str, kind: str, lasts: timedelta) -> Account | None:
     """The account of a key of this kind that has not ended, as it is in force now."""
-    v = store.visit
+    v = schema.visit
     rows = connection.execute(sa.select(v).where(v.c.digest == _digest(key))).all()
     if len(rows) != 1 or rows[0].kind != kind:
         return None
     begun = datetime.fromisoformat(rows[0].created)
     if datetime.now(UTC) - begun > lasts:
         return None
-    a = store.account
+    a = schema.account
     name = connection.execute(sa.select(a.c.name).where(a.c.id == rows[0].account)).scalar_one()
     account = _open(connection).get(name)
     # A new password, role or scope makes a new row: it ends the visits before.

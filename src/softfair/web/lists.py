@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidInput
+from ..programme.bulk import UNKNOWN
 from ..programme.changes import Since, since_plan
 from ..programme.plans import Plan, explain, plan_of
 from ..programme.settings import Settings
 from ..programme.snapshot import Snapshot, load_details, take_snapshot
-from ..programme.store import UNKNOWN, Store
+from ..programme.store import Store
 
 __all__ = ["Choice", "Listed", "RoundList", "Row", "round_list"]
 

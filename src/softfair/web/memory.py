@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from ..programme import store
+from ..programme import schema
 from ..programme.store import Connection, Store
 from .work import StillWorking, Task
 
@@ -112,8 +112,8 @@ class Memory:
 
 # How far the tables go that a programme is made of.
 _GROWING = (
-    *(store.setting, store.batch, store.model, store.plan),
-    *(store.call, store.commitment, store.trial),
+    *(schema.setting, schema.batch, schema.model, schema.plan),
+    *(schema.call, schema.commitment, schema.trial),
 )
 _HIGHEST = sa.select(*(sa.select(sa.func.max(one.c.id)).scalar_subquery() for one in _GROWING))
 

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Infeasible, NotConverged, SoftFairError
+from ..for_json import for_json
 from ..metrics import action_entropy
 from ..policies import Whittle
 from ..programme.commands.shared import software
@@ -33,7 +34,7 @@ from ..programme.outlook import ROUNDING, Prospects, SiteCohort, choose_c, weigh
 from ..programme.plans import promising, to_be_planned
 from ..programme.promises import NO_PROMISE, Promise
 from ..programme.settings import Evenness, Settings, Target
-from ..programme.store import Store, c_to_json
+from ..programme.store import Store
 from ..progress import track
 from ..simulation import simulate
 from ..solvers import upper_bound
@@ -84,7 +85,7 @@ class Point:
     def to_json(self) -> dict[str, Any]:
         """As it is sent to a browser."""
         endless = None if math.isinf(self.wait) else self.wait
-        return {**vars(self), "c": c_to_json(self.c), "wait": endless}
+        return {**vars(self), "c": for_json(self.c), "wait": endless}
 
 
 class Tradeoff:

@@ -17,12 +17,13 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from .. import store
+from .. import schema
+from ..bulk import fetch
 from ..chain import Entry
 from ..luck import Luck, Source
 from ..plans.counterfactual import list_without
 from ..plans.replaying import UNREADABLE
-from ..store import Connection, fetch, names_of
+from ..store import Connection, names_of
 
 __all__ = ["DeedRow", "Exchange", "deeds_of"]
 
@@ -120,7 +121,7 @@ def deeds_of(connection: Connection, entries: Sequence[Entry]) -> tuple[DeedRow,
     entries : sequence of Entry
         The log, which says who wrote each batch.
     """
-    p = store.plan
+    p = schema.plan
     columns = (p.c.id, p.c.round, p.c.version, p.c.batch, p.c.luck)
     plans: dict[int, list[Any]] = {}
     for row in connection.execute(sa.select(*columns).order_by(p.c.round, p.c.version)).all():
@@ -142,7 +143,7 @@ def deeds_of(connection: Connection, entries: Sequence[Entry]) -> tuple[DeedRow,
 
 def _leaving(connection: Connection) -> Ints:
     """Facts of those who ever left or opted out [rows, 4]: person, batch, opted out, from when."""
-    f = store.person_fact
+    f = schema.person_fact
     never = sa.literal(NEVER)
     gone = sa.select(f.c.person).where((f.c.opted_out == 1) | f.c.departed.is_not(None))
     columns = (f.c.person, f.c.batch, f.c.opted_out, sa.func.coalesce(f.c.departed, never))
@@ -187,7 +188,7 @@ def _deed(
     first, last = versions[0], versions[-1]
     lucks = [_luck(row.luck) for row in versions]
     drawn = {luck.commitment for luck in lucks if luck is not None}
-    t, b = store.commitment, store.batch
+    t, b = schema.commitment, schema.batch
     committed = connection.execute(sa.select(t.c.id).where(t.c.round == last.round)).scalars()
     before = connection.execute(
         sa.select(sa.func.max(b.c.id)).where(b.c.kind == "record", b.c.round < last.round)
@@ -217,7 +218,7 @@ def _luck(text: str | None) -> Luck | None:
 
 
 def _listed(connection: Connection, plan: int) -> set[int]:
-    r = store.plan_row
+    r = schema.plan_row
     rows = sa.select(r.c.person).where(r.c.plan == plan, r.c.listed == 1)
     return set(connection.execute(rows).scalars())
 
@@ -226,7 +227,7 @@ def _changes(connection: Connection, before: int | None, upto: int) -> tuple[int
     """People and observations changed by batches after one and up to another; these batches."""
     if before is None or before >= upto:  # nothing was recorded before: this is the set-up
         return 0, 0, []
-    f, o = store.person_fact, store.observation
+    f, o = schema.person_fact, schema.observation
     earlier = f.alias()
     facts = sa.select(f.c.person, f.c.batch).where(
         f.c.batch > before,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ...errors import StoreError
 from ...progress import track
-from .. import chain, store
+from .. import chain, schema
 from ..assignment import Trial, load_trial
 from ..calls import Why, calls_of
 from ..checks import Check, check_in
@@ -450,7 +450,7 @@ def _evidence(connection: Connection, check: Check, horizon: int) -> Evidence:
         planned,
         predictions(planned, model_of, settings.S),
         check,
-        deeds_of(connection, chain.entries_of(connection, store.tables)),
+        deeds_of(connection, chain.entries_of(connection, schema.tables)),
         load_trial(connection),
         horizon,
         models,
@@ -460,7 +460,7 @@ def _evidence(connection: Connection, check: Check, horizon: int) -> Evidence:
 
 def _goes_by(connection: Connection, planned: Sequence[Planned]) -> str:
     """What the last plan's chances go by beside the state, as far as it can be read."""
-    m = store.model
+    m = schema.model
     query = sa.select(m.c.settings).where(m.c.id == planned[-1].model) if planned else None
     text = None if query is None else connection.execute(query).scalar()
     try:
@@ -471,7 +471,7 @@ def _goes_by(connection: Connection, planned: Sequence[Planned]) -> str:
 
 def _readable_settings(connection: Connection) -> Settings:
     """The latest settings that can be read; the check tells of those that cannot."""
-    s = store.setting
+    s = schema.setting
     for content in connection.execute(sa.select(s.c.content).order_by(s.c.id.desc())).scalars():
         try:
             return Settings.from_json(content)
@@ -519,7 +519,7 @@ def plans_in_force(connection: Connection, people: People, history: History) -> 
     Planned
         In the order of rounds; each is read when it is asked for.
     """
-    p = store.plan
+    p = schema.plan
     latest = (
         sa.select(p.c.round, sa.func.max(p.c.version).label("version"))
         .group_by(p.c.round)

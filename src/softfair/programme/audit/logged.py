@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ...errors import InvalidInput
-from .. import store
+from .. import schema
 from ..dates import Calendar
 from ..eligibility import Site, Status
 from ..settings import current_settings
@@ -56,7 +56,7 @@ def log_table(database: Store) -> Pieces:
     """
     with database.reading() as connection:
         _, settings = current_settings(connection)
-        if connection.execute(sa.select(store.plan.c.id).limit(1)).first() is None:
+        if connection.execute(sa.select(schema.plan.c.id).limit(1)).first() is None:
             raise InvalidInput(
                 "no round is planned yet, so there is nothing to write; softfair plan"
             )

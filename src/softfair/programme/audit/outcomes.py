@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ...for_json import WITHOUT_PREFIX
 from .evidence import CELLS, History, Predictions
-from .plain import WITHOUT_PREFIX
 from .spread import Span
 from .statistics import count_p, z_score
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from ...for_json import for_json
 from .deeds import DeedRow
 from .groups import GroupRow
 from .lists import FairnessRow, ListsRow, ListsTest, RoundRow
 from .memory import MemoryRow
 from .off_policy import OffPolicyRow
 from .outcomes import CalibrationRow, DriftRow, EngagementRow
-from .plain import plain
 from .several import SeveralRow
 from .spread import Histograms, Span, Spread
 from .trial import TrialResult
@@ -123,5 +123,5 @@ class Audit:
         dict
             A table is a list of rows, a row a dict. What is not known is None, infinity is "inf".
         """
-        parts = {part.name: plain(getattr(self, part.name)) for part in fields(self)}
+        parts = {part.name: for_json(getattr(self, part.name)) for part in fields(self)}
         return {**parts, "days": {str(at): day for at, day in self.days.items()}}

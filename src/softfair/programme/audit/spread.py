@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import metrics
+from ...for_json import ONLY_IF_GIVEN
 from ..tracks import FOREVER
 from .evidence import History, People, Planned, draws, per_person
-from .plain import ONLY_IF_GIVEN
 from .statistics import Tally
 
 __all__ = ["Histograms", "Span", "Spread", "Waiting", "Waits", "spread_of"]

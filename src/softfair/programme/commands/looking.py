@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...for_json import for_json
 from ...terminal import Table, say, show
 from .shared import Database, Json, commands, examples, open_store
 
@@ -23,12 +24,7 @@ def _print(*lines: str) -> None:
 
 def to_json(value: Any) -> str:
     """A value as JSON text; infinite numbers are "inf"."""
-    from ..store import c_to_json
-
-    def plain(entry: Any) -> Any:
-        return c_to_json(entry) if isinstance(entry, float) else str(entry)
-
-    return json.dumps(value, indent=1, default=plain).replace("Infinity", '"inf"')
+    return json.dumps(for_json(value), indent=1, default=str)
 
 
 @commands.command(epilog=examples("softfair status", "softfair status --json"))

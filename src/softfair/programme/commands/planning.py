@@ -245,7 +245,7 @@ def commitment_json(committed: Commitment) -> dict[str, Any]:
 
 def plan_json(plan: Plan, checkpoint: str, since: Since | None = None) -> dict[str, Any]:
     """A plan as it is printed and exported in JSON, all but its people, with the log's head."""
-    from ..store import c_to_json
+    from ...for_json import for_json
 
     return {
         "round": plan.round,
@@ -253,7 +253,7 @@ def plan_json(plan: Plan, checkpoint: str, since: Since | None = None) -> dict[s
         "created": plan.created,
         "software": plan.software,
         "model": plan.model,
-        "c": c_to_json(plan.c),
+        "c": for_json(plan.c),
         "horizon": plan.horizon,
         "seed": plan.seed,
         "luck": luck_sentence(plan),

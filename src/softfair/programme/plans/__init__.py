@@ -19,22 +19,21 @@ alone.
     drawing      from scores and a key to chances and a list
     keeping      what a promise asks of the draws, and whether it can be kept
     sharing      the same of a wait beside shares of groups
-    making       a plan in one step, or in two: a commitment, then the draw
+    commitments  plans whose luck is still open
+    asking       what is asked of a plan, and whether it can be planned now
+    preparing    a plan without its luck
+    making       a plan in one step: its draw, and the order of its reserve
+    committing   a plan in two steps: a commitment, then the draw
     replaying    every draw again, from what is stored
     explaining   a sentence for each person
     counterfactual   the list without some changes shortly before it
 """
 
+from .commitments import Commitment, open_commitment
+from .committing import commit_plan, draw_plan
 from .explaining import explain, place_in_reserve
-from .making import (
-    Commitment,
-    commit_plan,
-    draw_plan,
-    make_plan,
-    open_commitment,
-    promising,
-    to_be_planned,
-)
+from .making import make_plan
+from .preparing import promising, to_be_planned
 from .replaying import Verdict, verify
 from .stored import Header, Plan, Rows, load_plan, plan_of, plan_rows
 

@@ -14,7 +14,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from .. import store
+from .. import schema
 from ..assignment import load_trial
 from ..eligibility import eligibility_of
 from ..models import load_model
@@ -25,7 +25,7 @@ from ..store import Connection, names_of
 from ..tracks import AsOf, counted_anew
 from .drawing import drawn_by_luck
 from .keeping import Kept, belonging_of, left_off, terms_of
-from .making import cohorts_of, undrawn
+from .preparing import cohorts_of, undrawn
 from .stored import Header, load_header, plan_rows
 
 __all__ = ["list_without"]
@@ -63,7 +63,7 @@ def list_without(connection: Connection, number: int, before: int) -> Ints | Non
 
 def _drawn(connection: Connection, header: Header, at: AsOf) -> Ints:
     """Whom a plan's draws list from what was known at a moment."""
-    query = sa.select(store.setting.c.content).where(store.setting.c.id == header.setting)
+    query = sa.select(schema.setting.c.content).where(schema.setting.c.id == header.setting)
     content = connection.execute(query).scalar_one()
     now = Snapshot(
         header.setting,

@@ -39,11 +39,12 @@ from numpy.typing import NDArray
 from ...errors import Infeasible, InvalidInput
 from ...policies.promised import places_for_deadlines
 from ...quotas import Quota, relaxed
-from .. import store
+from .. import schema
+from ..bulk import fetch
 from ..eligibility import WAITING, Eligibility, Site, Status, sites_of
 from ..promises import LONGEST, Promise, rounded_down
 from ..snapshot import People, Snapshot
-from ..store import Connection, fetch
+from ..store import Connection
 from .drawing import FREE, Cell, Terms
 from .sharing import Sharing
 
@@ -268,7 +269,7 @@ def left_off_lists(clocks: Iterable[NDArray[np.int8]], n: int) -> Ints:
 
 def left_off(connection: Connection, promise: Promise, at: int, n: int) -> Ints:
     """Lists in a row before a round's that each of n people was left off, as lists are in force."""
-    p, r = store.plan, store.plan_row
+    p, r = schema.plan, schema.plan_row
     newest = sa.select(p.c.round, sa.func.max(p.c.version)).group_by(p.c.round)
     plans = connection.execute(
         sa.select(p.c.id, p.c.sites)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...errors import InvalidInput
 from ...progress import track
-from .. import store
+from .. import schema
 from ..assignment import Trial, load_trial, replays
 from ..eligibility import Status, sites_of
 from ..luck import QUICKNET, TRIAL, Chain, Luck, Source
@@ -23,16 +23,10 @@ from ..settings import Settings
 from ..snapshot import load_people
 from ..store import Connection, Store, names_of
 from ..tracks import AsOf
+from .commitments import OPEN_HEADER, OPEN_ROWS, frozen_rows, load_commitment
 from .drawing import chances, drawn_by_luck, drawn_by_position, seed_by_position
 from .keeping import Kept, belonging_of, clock_of, left_off_lists, terms_of
-from .making import (
-    OPEN_HEADER,
-    OPEN_ROWS,
-    frozen_rows,
-    load_commitment,
-    luck_of_rows,
-    reserve_of,
-)
+from .making import luck_of_rows, reserve_of
 from .stored import Header, Reserve, Rows, digest_of, load_header, plan_reserve, plan_rows
 
 __all__ = ["Verdict", "trial_faults", "verify"]
@@ -81,8 +75,8 @@ def verify_in(
     verdicts: list[Verdict] = []
     intact: dict[int, bool] = {}
     before, names = "", names_of(connection)
-    last = connection.execute(sa.select(sa.func.max(store.person.c.id))).scalar()
-    p, trial = store.plan, _readable_trial(connection)
+    last = connection.execute(sa.select(sa.func.max(schema.person.c.id))).scalar()
+    p, trial = schema.plan, _readable_trial(connection)
     clocks: dict[int, NDArray[np.int8]] = {}  # by round, of the lists in force so far
     plans = connection.execute(sa.select(p.c.id, p.c.round, p.c.version).order_by(p.c.id)).all()
     for number, at, version in track(plans, "replaying draws"):
@@ -120,7 +114,7 @@ def verify_in(
 
 def _settings(connection: Connection, number: int) -> Settings | None:
     """The settings with a number; None: somebody removed or garbled them."""
-    s = store.setting
+    s = schema.setting
     content = connection.execute(sa.select(s.c.content).where(s.c.id == number)).scalar()
     try:
         return None if content is None else Settings.from_json(content)
@@ -210,7 +204,7 @@ def _readable_trial(connection: Connection) -> Trial | None:
 
 def trial_faults(connection: Connection) -> tuple[str, ...] | None:
     """What in the assignment of a trial does not follow from its key; None: there is no trial."""
-    if connection.execute(sa.select(store.trial.c.id).limit(1)).scalar() is None:
+    if connection.execute(sa.select(schema.trial.c.id).limit(1)).scalar() is None:
         return None
     trial = _readable_trial(connection)
     if trial is None:

@@ -13,12 +13,14 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ...errors import InvalidInput
-from .. import store
+from .. import schema, store
+from ..bulk import append, fetch
 from ..eligibility import Site, Status, sites_of
 from ..luck import Luck
 from ..models import Model, load_model
 from ..outlook import Outlook
-from ..store import Connection, Multiplier, Store, append, fetch, names_of, plan_in_force
+from ..schema import Multiplier
+from ..store import Connection, Store, names_of, plan_in_force
 from .keeping import Kept
 from .weighing import unpacked
 
@@ -151,17 +153,17 @@ def store_plan(
     model: Model,
 ) -> Plan:
     """Write a plan and return it as a later command would read it."""
-    p = store.plan
+    p = schema.plan
     before = connection.execute(sa.select(p.c.digest).order_by(p.c.id.desc()).limit(1)).scalar()
     digest = digest_of(before or "", header, rows, names)
     key = connection.execute(p.insert().values(**asdict(header), digest=digest))
     assert key.inserted_primary_key is not None
     number = int(key.inserted_primary_key[0])
     columns = {"plan": np.full(len(rows.person), number), **vars(rows)}
-    append(connection, store.plan_row, columns, "plan")
+    append(connection, schema.plan_row, columns, "plan")
     order = {"plan": np.full(len(reserve.person), number), **vars(reserve)}
-    append(connection, store.reserve, order, "plan")
-    store.sign(connection, store.plan, number)
+    append(connection, schema.reserve, order, "plan")
+    store.sign(connection, schema.plan, number)
     return _assembled(number, digest, header, rows, reserve, names, model)
 
 
@@ -226,7 +228,7 @@ def plan_of(database: Store, round: int | None = None) -> Plan:
         If there is no such plan.
     """
     with database.reading() as connection:
-        last = sa.select(sa.func.max(store.plan.c.round))
+        last = sa.select(sa.func.max(schema.plan.c.round))
         at = connection.execute(last).scalar() if round is None else round
         number = plan_in_force(connection, at)
         if number is None:
@@ -249,7 +251,7 @@ def load_plan(connection: Connection, number: int) -> Plan:
 
 def plan_reserve(connection: Connection, number: int) -> Reserve:
     """The order in which the people of the plan with a number are called."""
-    t = store.reserve
+    t = schema.reserve
     query = sa.select(t.c.person, t.c.place, t.c.chance).where(t.c.plan == number)
     table = fetch(connection, query, np.float64)
     table = table[np.argsort(table[:, 0])]
@@ -258,14 +260,14 @@ def plan_reserve(connection: Connection, number: int) -> Reserve:
 
 def load_header(connection: Connection, number: int) -> tuple[Header, str]:
     """The header of a plan, and its digest."""
-    row = connection.execute(sa.select(store.plan).where(store.plan.c.id == number)).one()
+    row = connection.execute(sa.select(schema.plan).where(schema.plan.c.id == number)).one()
     columns = {column.name: getattr(row, column.name) for column in fields(Header)}
     return Header(**columns), row.digest
 
 
 def plan_rows(connection: Connection, number: int) -> Rows:
     """The rows of the plan with a number."""
-    r = store.plan_row
+    r = schema.plan_row
     columns = [r.c[column.name] for column in fields(Rows)]
     table = fetch(connection, sa.select(*columns).where(r.c.plan == number), np.float64)
     table = table[np.argsort(table[:, 0])]  # by person, the first column
@@ -303,7 +305,7 @@ def _typed(columns: Mapping[str, Floats]) -> Rows:
     """Rows from columns of float64."""
     typed: dict[str, NDArray[Any]] = {
         name: values.astype(
-            np.float64 if store.plan_row.c[name].type.python_type is float else np.int64
+            np.float64 if schema.plan_row.c[name].type.python_type is float else np.int64
         )
         for name, values in columns.items()
     }

@@ -10,17 +10,18 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from .. import store
+from .. import schema
+from ..bulk import fetch
 from ..outlook import Reach, Worth
 from ..snapshot import Snapshot
-from ..store import Connection, fetch
+from ..store import Connection
 
 __all__ = ["packed", "reach_of", "unpacked"]
 
 
 def reach_of(connection: Connection, now: Snapshot, at: int) -> Reach:
     """How many of those whom plans of earlier rounds listed are recorded as contacted, or not."""
-    p, r = store.plan, store.plan_row
+    p, r = schema.plan, schema.plan_row
     versions = sa.select(p.c.round, sa.func.max(p.c.version)).group_by(p.c.round)
     query = (
         sa.select(p.c.round, r.c.person)

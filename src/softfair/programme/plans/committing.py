@@ -1,0 +1,210 @@
+"""A plan in two steps: a commitment, and later the draw, with luck that nobody had before."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from ...errors import InvalidInput
+from .. import schema, store
+from ..eligibility import Status
+from ..luck import QUICKNET, Beacon, Chain, Luck, Source
+from ..models import load_model
+from ..promises import Promise
+from ..settings import Evenness, Target, current_settings
+from ..snapshot import take_snapshot
+from ..store import Connection, Store, plan_in_force
+from .asking import Wish, asked_for
+from .commitments import (
+    Commitment,
+    frozen_rows,
+    last_committed,
+    open_commitment_in,
+    store_commitment,
+)
+from .keeping import Kept, left_off
+from .making import draw_and_store
+from .preparing import last_version, prepared
+from .stored import Plan
+
+__all__ = ["commit_plan", "draw_plan"]
+
+
+def commit_plan(
+    database: Store,
+    software: str,
+    round: int | None = None,
+    replan: str | None = None,
+    target: Target | None = None,
+    evenness: Evenness | None = None,
+    sure: bool = False,
+    chain: Chain = QUICKNET,
+    promise: Promise | None = None,
+) -> tuple[Commitment, bool]:
+    """Freeze the plan of a round, all but its luck.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    software
+        Name and version that the commitment is stamped with.
+    round
+        Which round. Default: the first whose contacts are not known yet.
+    replan
+        The reason to commit a round anew that is planned or committed already.
+    target
+        What c is chosen for, instead of the target or c in the settings.
+    evenness
+        The policy of this plan, instead of that in the settings.
+    sure
+        Commit though nothing can be learnt from the history, or a round after the next one.
+    chain
+        The chain of beacons of which one round may be the luck.
+    promise
+        What its draws keep, instead of the promise in the settings.
+
+    Returns
+    -------
+    tuple of Commitment and bool
+        The commitment, and whether it was made now.
+
+    Raises
+    ------
+    InvalidInput
+        As `make_plan`, and if the round is planned already.
+    Infeasible
+        If no plan meets the target.
+    Unsure
+        As `make_plan`.
+    """
+    with database.writing() as connection:
+        wish = Wish(round, replan, target, evenness, sure, promise)
+        now, at = asked_for(connection, wish)
+        if isinstance(now, Plan):
+            raise InvalidInput(
+                f"round {at} is planned already; commit it anew with --replan REASON"
+            )
+        earlier = open_commitment_in(connection, at)
+        if earlier is not None and replan is None:
+            return earlier, False
+        header, rows, _ = prepared(connection, now, at, software, replan)
+        beacon = chain.round_after(header["created"])
+        return store_commitment(connection, header, rows, beacon), True
+
+
+def draw_plan(
+    database: Store,
+    luck: str | Beacon,
+    source: Source = Source.TEXT,
+    round: int | None = None,
+    chain: Chain = QUICKNET,
+) -> Plan:
+    """Draw the list of a committed plan with luck from outside.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    luck
+        What was seen or said after the commitment, or a round of the chain of beacons.
+    source
+        Whether a text was seen in public or is a second person's word.
+    round
+        Which round. Default: that of the last commitment.
+    chain
+        The chain of beacons that is trusted.
+
+    Raises
+    ------
+    InvalidInput
+        If nothing is committed, if the round is over, or if the luck cannot be used: a beacon that
+        is forged or of another round than the commitment's, or luck that was used before.
+    """
+    with database.writing() as connection:
+        commitment = _to_bedraw_and_store(connection, round)
+        if isinstance(luck, Beacon):
+            _refuse_beacon(luck, commitment, chain)
+            used_luck = Luck(Source.BEACON, beacon=luck, commitment=commitment.id)
+        else:
+            used_luck = Luck.said(luck, source, commitment.id)
+        _refuse_used(connection, used_luck)
+        fields = commitment.parts()
+        _refuse_other_lists(connection, commitment, fields)
+        fields |= {"version": last_version(connection, commitment.round) + 1}
+        fields |= {"created": store.now()}
+        _, settings = current_settings(connection)
+        model = load_model(connection, fields["model"])
+        return draw_and_store(
+            connection, fields, frozen_rows(commitment), settings, model, used_luck
+        )
+
+
+def _to_bedraw_and_store(connection: Connection, round: int | None) -> Commitment:
+    """The open commitment of a round (default: the last one)."""
+    at = last_committed(connection) if round is None else round
+    commitment = open_commitment_in(connection, at)
+    if commitment is None:
+        raise InvalidInput(
+            f"{'no round' if at is None else f'round {at} does not wait for luck: no plan of it'} "
+            "is committed and still to be drawn; "
+            "luck comes after a commitment: softfair plan --commit"
+        )
+    now = take_snapshot(connection)
+    if commitment.round in now.over():
+        raise InvalidInput(
+            f"round {commitment.round} is over, its contacts are recorded; "
+            f"commit round {now.next_round()}"
+        )
+    if plan_in_force(connection, commitment.round) is not None and not commitment.parts()["reason"]:
+        raise InvalidInput(
+            f"round {commitment.round} was planned after it was committed; "
+            "commit it anew with --commit --replan REASON"
+        )
+    return commitment
+
+
+def _refuse_beacon(beacon: Beacon, commitment: Commitment, chain: Chain) -> None:
+    """Raise unless a beacon is genuine and the one that the commitment announced."""
+    if beacon.round != commitment.beacon:
+        early = beacon.round < commitment.beacon
+        raise InvalidInput(
+            f"the beacon is of round {beacon.round}, too {'early' if early else 'late'}: the "
+            f"commitment announced round {commitment.beacon} of {chain.name}; give that one"
+        )
+    if not beacon.is_genuine(chain):
+        raise InvalidInput(
+            f"the signature of round {beacon.round} is not of {chain.name}; the beacon is forged "
+            "or damaged: fetch it again"
+        )
+
+
+def _refuse_other_lists(
+    connection: Connection, commitment: Commitment, parts: dict[str, Any]
+) -> None:
+    """Raise if a promised wait was counted from other lists than those that are in force now."""
+    kept, status = Kept.from_json(json.loads(parts["outlook"])), frozen_rows(commitment).status
+    if kept is None or not kept.promise.wait:
+        return
+    drawn = status == Status.IN_DRAW
+    off = left_off(connection, kept.promise, commitment.round, len(status))
+    if not np.array_equal(kept.due[drawn], kept.promise.wait - off[drawn]):
+        raise InvalidInput(
+            f"an earlier list was made anew since round {commitment.round} was committed, and its "
+            "promise counts lists; commit it anew with --commit --replan REASON"
+        )
+
+
+def _refuse_used(connection: Connection, given: Luck) -> None:
+    """Raise if the same luck was used before."""
+    p = schema.plan
+    rows = connection.execute(sa.select(p.c.round, p.c.luck).where(p.c.luck.is_not(None))).all()
+    for row in rows:
+        if Luck.from_json(row.luck).outside == given.outside:
+            raise InvalidInput(
+                f"the same luck was used for round {row.round}; "
+                "give what came after this commitment, with its date"
+            )
