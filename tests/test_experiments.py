@@ -7,6 +7,7 @@ import json
 import platform
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,7 @@ def test_an_interrupted_run_resumes(
 def test_meanwhile_is_called_once_whether_there_is_work_or_not(tmp_path: Path) -> None:
     calls: list[str] = []
     for word in ("run", "loaded"):
-        run(NEARLY, tmp_path, runs=1, meanwhile=lambda word=word: calls.append(word))  # type: ignore[misc]
+        run(NEARLY, tmp_path, runs=1, meanwhile=partial(calls.append, word))
     assert calls == ["run", "loaded"]
 
 

@@ -19,7 +19,8 @@ DOCS = ROOT / "docs"
 COMMANDS = list(typer.main.get_command(app).commands)
 # What a browser fetches by itself: no link that a reader may follow.
 FETCHED = re.compile(
-    r"""<(?:script|img|iframe|source|audio|video)\b[^>]*\bsrc\s*=\s*["']?((?:https?:)?//[^"'\s>]+)"""
+    r"""<(?:script|img|iframe|source|audio|video)\b[^>]*"""
+    r"""\bsrc\s*=\s*["']?((?:https?:)?//[^"'\s>]+)"""
     r"""|<link\b[^>]*\bhref\s*=\s*["']?((?:https?:)?//[^"'\s>]+)"""
     r"""|url\(\s*["']?((?:https?:)?//[^"')]+)|@import\s+["']((?:https?:)?//[^"']+)"""
     r"""|\bimport\(?\s*["']((?:https?:)?//[^"']+)|\bfetch\(\s*["']((?:https?:)?//[^"']+)"""

@@ -169,8 +169,14 @@ def _curve(
     )
     if rough:
         settled = [i for i, summary in enumerate(summaries) if summary.settled]
-        filled = {"color": colour, "marker": marker, "markersize": 5, "linestyle": ""}
-        ax.plot([xs[i] for i in settled], [means[i] for i in settled], **filled)  # type: ignore[arg-type]
+        ax.plot(
+            [xs[i] for i in settled],
+            [means[i] for i in settled],
+            color=colour,
+            marker=marker,
+            markersize=5,
+            linestyle="",
+        )
 
 
 def _whiskers(ax: Axes, xs: Sequence[float], summaries: Sequence[Summary], policy: str) -> None:

@@ -301,7 +301,9 @@ def _compile_side_by_side() -> None:
     if get_threads() < 2:
         return
     second, cohort = _SecondCompiler(), datasets.synthetic(4)
-    with event.install_listener("numba:compile", second):  # type: ignore[no-untyped-call,unused-ignore]
+    # Some versions of numba have types, others have none.
+    listening: Any = event.install_listener
+    with listening("numba:compile", second):
         for policy in (SoftFair(), ThresholdWhittle()):
             fitted = policy.fit(cohort, k=1, horizon=2)
             simulate(fitted, runs=1)

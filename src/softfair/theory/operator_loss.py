@@ -38,6 +38,11 @@ PAIRS = ((3, 2), (4, 2))
 DOUBLINGS = tuple(0.05 * 2.0**j for j in range(11))  # multipliers from .05 to 51.2
 
 
+def _throughout(soft: SoftValue, c: float) -> Callable[[Floats, int], Floats]:
+    """The soft value of the same multiplier at every decision."""
+    return lambda Q, t: soft(Q, c)
+
+
 def _each_loss(
     form: Bound, soft: SoftValue, count: int, seed: int
 ) -> list[tuple[int, int, float, Floats, Floats, Floats, Describe]]:
@@ -52,7 +57,7 @@ def _each_loss(
         joint, T = Joint.of(p, k), form.horizon or long_enough(gamma, n)
         Q = joint.backward(T, gamma, highest)[0][0]
         for c in form.cs(n, k):
-            Q_soft = joint.backward(T, gamma, lambda at, t, c=c: soft(at, c))[0]  # type: ignore[misc]
+            Q_soft = joint.backward(T, gamma, _throughout(soft, c))[0]
             largest = np.ptp(Q_soft, axis=2).max(axis=(0, 2))  # [B]
             meets = largest <= (1.0 if form.small else np.inf)
             setting: Describe = partial(
@@ -141,9 +146,9 @@ def search_rises_with_c(
     for n, k in ((3, 1), (4, 2)):
         p = problems(count, n, seed)
         joint = Joint.of(p, k)
-        V = np.array(
-            [joint.backward(horizon, gamma, lambda Q, t, c=c: soft(Q, c))[1][0] for c in cs]  # type: ignore[misc]
-        )  # [C, B, N]
+        V = np.array(  # [C, B, N]
+            [joint.backward(horizon, gamma, _throughout(soft, c))[1][0] for c in cs]
+        )
         for j, pair in enumerate(pairwise(cs)):
             tightest.add(
                 V[j],
@@ -192,7 +197,7 @@ def search_regularised(
         p = problems(count, n, seed)
         joint, earned = Joint.of(p, k), []
         for c in cs:
-            Q, _ = joint.backward(horizon, gamma, lambda Q, t, c=c: regularised_value(Q, c))  # type: ignore[misc]
+            Q, _ = joint.backward(horizon, gamma, _throughout(regularised_value, c))
             weight = np.exp(c * (Q - Q.max(axis=2, keepdims=True)))  # [T, B, A, N]
             earned.append(joint.value_of(weight / weight.sum(axis=2, keepdims=True), gamma))
         for j, pair in enumerate(pairwise(cs)):

@@ -99,7 +99,8 @@ class Around:
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         text = f"The file is too large; at most {self.largest // 2**20} MiB are taken.\n"
-        await Response(text, 413, media_type="text/plain")(scope, receive, send)  # type: ignore[arg-type]
+        refusal = Response(text, 413, media_type="text/plain")
+        await refusal(scope, receive, send)  # type: ignore[arg-type]
 
 
 def application(
