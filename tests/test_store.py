@@ -622,6 +622,6 @@ def test_nothing_in_the_package_deletes():
     sources = "\n".join(files.values())
     assert re.findall(removes, sources) == []
     assert re.findall(removes, derived) == [".delete("]
-    assert re.findall(r"\bt = store\.(\w+)", derived[derived.index("def _write(") :]) == ["track"]
+    assert re.findall(r"\bt = schema\.(\w+)", derived[derived.index("def _write(") :]) == ["track"]
     assert ".update()" not in derived
     assert len(re.findall(r"\.update\(\)", sources)) == 1  # the version of the schema
