@@ -7,13 +7,15 @@ import sys
 from datetime import date
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import shell
 
 from softfair.programme import sample
-from softfair.programme.commands.fitting import _said_of_columns
+from softfair.programme.commands.fitting import _said, _said_of_columns
 from softfair.programme.commands.looking import to_json
-from softfair.programme.models import Summary
+from softfair.programme.models import Model, Summary
+from softfair.programme.settings import Settings
 
 
 def run(*words, **options):
@@ -261,6 +263,27 @@ def test_whether_a_column_goes_with_more_or_less_is_told_by_the_sign_of_its_inte
         "a higher age goes with less chance that a contact helps (90% interval)",
         "site n goes with less chance of good next without a contact (90% interval)",
         "nothing can be told by sex",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("interval", "told"),
+    [
+        ([0.12, 0.04, 0.2], "a contact changes the chance of good next by +0.12 on average"),
+        ([-0.12, -0.2, -0.04], "a contact changes the chance of good next by -0.12 on average"),
+        ([0.04, -0.04, 0.12], "no effect of a contact on the chance of good next can be told yet"),
+        ([0.04, 0.0, 0.12], "no effect of a contact on the chance of good next can be told yet"),
+    ],
+)
+def test_an_effect_is_told_where_its_interval_leaves_out_zero(interval, told):
+    summary = Summary.from_json(json.dumps({"monotone_bound": 0, "effect": [interval, interval]}))
+    P = np.full((3, 2, 2, 2), 0.5)
+    nothing = np.zeros((3, 2, 2), int)
+    model = Model(1, "", 0, summary, P, P, P, nothing, np.zeros(3, bool))
+    lines = [line for line in _said(model, Settings()) if "effect" in line or "changes" in line]
+    _, low, high = interval
+    assert lines == [
+        f"{s}: {told} (90% interval {low:+.2f} to {high:+.2f})" for s in ("bad", "good")
     ]
 
 

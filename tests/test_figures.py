@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from softfair.figures import (
     label_points,
     new_figure,
 )
+from softfair.programme.audit.pictures import pictures
 from softfair.programme.telling import draw_columns
 
 
@@ -224,3 +226,22 @@ def test_columns_are_drawn_with_what_they_tell_for_sure_in_colour():
 def test_no_columns_to_draw():
     with pytest.raises(InvalidInput, match="uses no columns"):
         draw_columns([], "good", 0.9)
+
+
+def test_lists_are_drawn_against_what_was_stated():
+    """Two groups of people: on the line is what was stated, and the line covers all of it."""
+    rows = [
+        SimpleNamespace(expected=10.0, in_draw=100, low=5.0, high=16.0, listed=12),
+        SimpleNamespace(expected=40.0, in_draw=50, low=34.0, high=45.0, listed=37),
+    ]
+    (made,) = pictures(SimpleNamespace(lists=rows), "lists")
+    (ax,) = made.figure.axes
+    line = ax.lines[0]
+    (points,) = (one for one in ax.lines if one.get_label() == "listed")
+    np.testing.assert_allclose(line.get_xdata(), [0, 84])  # a twentieth beyond 40 of 50
+    np.testing.assert_allclose(line.get_ydata(), [0, 84])
+    np.testing.assert_allclose(points.get_xdata(), [10, 80])
+    np.testing.assert_allclose(points.get_ydata(), [12, 74])
+    (ranges,) = ax.collections
+    ends = [segment[:, 1].tolist() for segment in ranges.get_segments()]
+    np.testing.assert_allclose(ends, [[5, 16], [68, 90]])
