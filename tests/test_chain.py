@@ -22,7 +22,7 @@ from softfair.programme.plans import commit_plan, draw_plan, make_plan
 from softfair.programme.records import record
 from softfair.programme.settings import initialise
 from softfair.programme.store import Store
-from softfair.programme.trials import assign
+from softfair.programme.trials import Wish, assign
 from softfair.web.access import Attempts
 from softfair.web.accounts import begin_visit, new_account
 
@@ -47,7 +47,7 @@ def _filled(database):
     seen = "".join(f"p{i},{r},{(i + r) % 2},{i % 2}\n" for i in range(6) for r in range(1, 6))
     import_history(database, f"id,round,state,contacted\n{seen}p0,6,,1\n".encode(), NAME)
     Attempts(database).fail("192.0.2.7", "mira")
-    assign(database, NAME, ("softfair", "lottery"), (0.5, 0.5), rounds=1)
+    assign(database, NAME, Wish(("softfair", "lottery"), (0.5, 0.5), rounds=1))
     commit_plan(database, NAME, round=7)
     call_reserves(database, draw_plan(database, "dice 1 2 3"), NAME, 1, "a helper more")
     record(database, b"id,contacted,state\np1,1,1\n", NAME, round=7, close=True)

@@ -676,7 +676,7 @@ def test_what_does_not_go_with_a_promise_is_refused_by_name(light):
 
 def test_a_trial_has_no_promise(light):
     founded(light, n=12, promise=Promise(chance=0.01))
-    trials.assign(light, NAME, ["softfair", "lottery"], (0.5, 0.5))
+    trials.assign(light, NAME, trials.Wish(["softfair", "lottery"], (0.5, 0.5)))
     with pytest.raises(InvalidInput, match="cannot be kept in a trial"):
         make_plan(light, NAME)
     make_plan(light, NAME, promise=NO_PROMISE)

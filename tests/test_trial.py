@@ -39,6 +39,7 @@ from softfair.programme.settings import Settings, initialise
 from softfair.programme.snapshot import Snapshot, take_snapshot
 from softfair.programme.standing import standing
 from softfair.programme.tracks import ABSENT
+from softfair.programme.trials import Wish
 
 NAME = village.NAME
 THREE = ("softfair", "lottery", "usual")
@@ -146,11 +147,11 @@ def test_the_most_balanced_of_the_tries_is_taken():
     m = 20
     names, X = [f"u{i}" for i in range(m)], rng.normal(size=(m, 2))
     counts = np.array([10, 6, 4])
-    arm, tries, chosen = assigned(KEY, names, X, counts)
+    arm, chosen = assigned(KEY, names, X, counts)
     assert np.bincount(arm).tolist() == counts.tolist()
     inverse = np.linalg.inv(np.cov(X.T, bias=True))
     apart = []
-    for number in range(tries):
+    for number in range(tries_of(counts)):
         order = np.argsort(numbered(numbers(KEY, names), number))
         one = np.empty(m, int)
         one[order] = np.repeat([0, 1, 2], counts)
@@ -166,9 +167,9 @@ def test_the_most_balanced_of_the_tries_is_taken():
 def test_the_order_of_a_file_has_no_effect():
     rng = np.random.default_rng(5)
     names, X = [f"u{i}" for i in range(40)], rng.normal(size=(40, 3))
-    arm, *_ = assigned(KEY, names, X, np.array([20, 20]))
+    arm, _ = assigned(KEY, names, X, np.array([20, 20]))
     mixed = rng.permutation(40)
-    again, *_ = assigned(KEY, [names[i] for i in mixed], X[mixed], np.array([20, 20]))
+    again, _ = assigned(KEY, [names[i] for i in mixed], X[mixed], np.array([20, 20]))
     assert np.array_equal(arm[mixed], again)
 
 
@@ -185,9 +186,9 @@ def test_everybody_has_the_same_chance_of_each_arm():
     X = np.array([[9.0], [0], [1], [2], [3], [4], [5], [6]])
     names = [f"u{i}" for i in range(8)]
     first = np.zeros(8)
+    assert tries_of(np.array([4, 4])) == 3
     for key in range(4000):
-        arm, tries, _ = assigned(f"{key:064x}", names, X, np.array([4, 4]))
-        assert tries == 3
+        arm, _ = assigned(f"{key:064x}", names, X, np.array([4, 4]))
         first += arm == 0
     assert (np.abs(first / 4000 - 0.5) < 5 * 0.5 / 4000**0.5).all()
 
@@ -215,7 +216,9 @@ def after(plan, contacted=True):
 
 @pytest.mark.slow
 def test_a_trial_from_its_assignment_to_its_effect(programme):
-    made = trials.assign(programme, NAME, THREE, (0.5, 0.25, 0.25), balance=["village"], rounds=2)
+    made = trials.assign(
+        programme, NAME, Wish(THREE, (0.5, 0.25, 0.25), balance=["village"], rounds=2)
+    )
     assert np.bincount(made.arm).tolist() == [20, 10, 10]
     assert (made.first, made.last) == (13, 14)
     assert standing(programme).trial == (
@@ -259,8 +262,8 @@ def test_a_trial_from_its_assignment_to_its_effect(programme):
 
 def test_the_same_arms_on_every_database(programme):
     """They follow from the seed, the round and the names alone, and from what was known."""
-    made = trials.assign(programme, NAME, THREE, THIRDS)
-    assert (made.design.tries, made.design.chosen) == (1000, 14)
+    made = trials.assign(programme, NAME, Wish(THREE, THIRDS))
+    assert (made.design.tries, made.chosen) == (1000, 14)
     with programme.reading() as connection:
         again = load_trial(connection)
     for part in ("person", "unit", "arm", "X"):
@@ -286,7 +289,7 @@ def test_an_arm_that_was_altered_is_found(tmp_path, statement, said):
     initialise(database, NAME, capacity=8, seed=2**90)
     imports.import_people(database, village.people_file(), NAME)
     imports.import_history(database, village.history_file(), NAME)
-    trials.assign(database, NAME, THREE, THIRDS)
+    trials.assign(database, NAME, Wish(THREE, THIRDS))
     with database.engine.begin() as connection:
         connection.execute(sa.text(statement))
     found = check(database)
@@ -295,7 +298,7 @@ def test_an_arm_that_was_altered_is_found(tmp_path, statement, said):
 
 
 def test_a_plan_that_puts_somebody_into_another_arm_is_found(programme):
-    trials.assign(programme, NAME, THREE[:2], (0.5, 0.5))
+    trials.assign(programme, NAME, Wish(THREE[:2], (0.5, 0.5)))
     plan, _ = make_plan(programme, NAME)
     other = int(1 - plan.site[3])
     with programme.engine.begin() as connection:
@@ -305,7 +308,7 @@ def test_a_plan_that_puts_somebody_into_another_arm_is_found(programme):
 
 
 def test_a_committed_plan_within_a_trial(programme):
-    trials.assign(programme, NAME, THREE, THIRDS)
+    trials.assign(programme, NAME, Wish(THREE, THIRDS))
     commit_plan(programme, NAME)
     plan = draw_plan(programme, "dice 3 1 4")
     assert {one.arm for one in plan.sites} == {"softfair", "lottery"}
@@ -318,7 +321,7 @@ def test_whole_sites_with_capacities_of_their_own(programme):
     imports.import_people(programme, more.encode(), NAME)
     capacity = {f"town{j}": 1 + j % 2 for j in range(10)}
     initialise(programme, NAME, capacity=capacity, by="village")
-    made = trials.assign(programme, NAME, THREE[::2], (0.5, 0.5), sites="village")
+    made = trials.assign(programme, NAME, Wish(THREE[::2], (0.5, 0.5), sites="village"))
     assert np.bincount(made.unit_arms).tolist() == [5, 5]
     plan, _ = make_plan(programme, NAME)
     served = {made.design.values[g] for g in np.flatnonzero(made.unit_arms == 0)}
@@ -367,7 +370,7 @@ def test_arms_have_their_part_of_the_capacity(capacity, people):
 
 def test_who_has_no_site_has_no_place_in_any_arm(shared):
     """Two sites with two arms that are drawn each: places 0 to 3; the usual arm has none."""
-    rehearsed = trials.assign(shared.rehearsal(), NAME, THREE, THIRDS)
+    rehearsed = trials.assign(shared.rehearsal(), NAME, Wish(THREE, THIRDS))
     with shared.reading() as connection:
         now = replace(take_snapshot(connection), trial=rehearsed)
     site = np.arange(now.people.n) % 3 - 1
@@ -384,7 +387,7 @@ def test_who_has_no_site_has_no_place_in_any_arm(shared):
 def test_a_holiday_and_half_a_week(shared):
     """Capacities of single rounds are divided as the others are."""
     initialise(shared, NAME, exceptions={14: "50%", 15: "0"})
-    rehearsed = trials.assign(shared.rehearsal(), NAME, THREE[::2], (0.5, 0.5))
+    rehearsed = trials.assign(shared.rehearsal(), NAME, Wish(THREE[::2], (0.5, 0.5)))
     with shared.reading() as connection:
         now = replace(take_snapshot(connection), trial=rehearsed)
     places = {at: eligibility_of(now, at).sites for at in (13, 14, 15)}
@@ -601,9 +604,9 @@ def test_the_least_effect_is_told_with_the_power_that_is_said():
     ],
 )
 def test_what_cannot_be_a_trial(shared, asked, said):
-    plan = {"arms": ["softfair", "usual"], "shares": (0.5, 0.5), **asked}
+    wish = Wish(**{"arms": ["softfair", "usual"], "shares": (0.5, 0.5), **asked})
     with pytest.raises(InvalidInput, match=said):
-        trials.assign(shared, NAME, **plan)
+        trials.assign(shared, NAME, wish)
     assert trials.trial_of(shared) is None
 
 
@@ -651,30 +654,30 @@ def test_a_trial_without_a_history(database):
     initialise(database, NAME, capacity=8, seed=1)
     imports.import_people(database, village.people_file(), NAME)
     with pytest.raises(InvalidInput, match="known of 0 rounds, so the power"):
-        trials.assign(database, NAME, THREE, THIRDS)
+        trials.assign(database, NAME, Wish(THREE, THIRDS))
 
 
 def test_a_trial_is_assigned_once_and_before_the_list(programme):
     before = programme.rehearsal()
-    tried_out = trials.assign(before, NAME, THREE, THIRDS)
+    tried_out = trials.assign(before, NAME, Wish(THREE, THIRDS))
     assert trials.trial_of(programme) is None  # the power is told, nobody is assigned
-    made = trials.assign(programme, NAME, THREE, THIRDS)
+    made = trials.assign(programme, NAME, Wish(THREE, THIRDS))
     assert np.array_equal(made.arm, tried_out.arm)
     with pytest.raises(InvalidInput, match=r"has a trial already.*assigned once"):
-        trials.assign(programme, NAME, THREE, THIRDS)
+        trials.assign(programme, NAME, Wish(THREE, THIRDS))
 
 
 def test_a_round_that_is_planned_is_no_round_of_a_trial(programme):
     make_plan(programme, NAME)
     with pytest.raises(InvalidInput, match="round 13 is planned or committed already"):
-        trials.assign(programme, NAME, THREE, THIRDS)
+        trials.assign(programme, NAME, Wish(THREE, THIRDS))
 
 
 def test_a_programme_that_ends(shared):
     initialise(shared, NAME, ends=15)
     with pytest.raises(InvalidInput, match="would end with round 17, the programme ends with"):
-        trials.assign(shared, NAME, THREE, THIRDS, rounds=5)
-    assert trials.assign(shared.rehearsal(), NAME, THREE, THIRDS).last == 15
+        trials.assign(shared, NAME, Wish(THREE, THIRDS, rounds=5))
+    assert trials.assign(shared.rehearsal(), NAME, Wish(THREE, THIRDS)).last == 15
     initialise(shared, NAME, ends=None)
 
 

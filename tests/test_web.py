@@ -31,7 +31,7 @@ from softfair.programme.checks import check
 from softfair.programme.journal import journal
 from softfair.programme.plans import open_commitment, plan_of
 from softfair.programme.store import Store
-from softfair.programme.trials import assign
+from softfair.programme.trials import Wish, assign
 from softfair.web import accounts, deeds
 from softfair.web import api as api_pages
 from softfair.web.access import COOKIE, Attempts, Guard, Visitor
@@ -468,7 +468,7 @@ def test_the_audit_of_one_round(officer):
 def test_arms_of_a_trial_are_shown(officer, programme):
     assert "Trial:" not in officer.get("/").text
     officer.post(f"/round/{AT}/close")
-    trial = assign(programme, village.NAME, ("softfair", "lottery"), (0.5, 0.5))
+    trial = assign(programme, village.NAME, Wish(("softfair", "lottery"), (0.5, 0.5)))
     assert f"Trial: rounds {AT + 1} to" in officer.get("/").text
     for arm, name in ((0, "softfair"), (1, "lottery")):
         who = trial.person[trial.arm == arm][0]

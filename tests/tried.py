@@ -19,8 +19,16 @@ from typing import NamedTuple
 import numpy as np
 from worlds import cpap_people
 
-from softfair.programme.assignment import Arm, Design, Trial, assigned, units_of_arms
+from softfair.programme.assignment import (
+    Arm,
+    Design,
+    Trial,
+    assigned,
+    tries_of,
+    units_of_arms,
+)
 from softfair.programme.audit.trial import TrialResult, trial_result
+from softfair.programme.luck import Luck, Source
 from softfair.programme.settings import Settings
 from softfair.programme.snapshot import People, Snapshot
 from softfair.programme.tracks import History
@@ -164,12 +172,26 @@ def assigned_trial(world: World, site: np.ndarray, before: History, first: int, 
     X, columns = _known(now, first, units, ())
     counts = units_of_arms(len(units.names), world.shares)
     key = f"{seed:064x}"
-    arm, tries, chosen = assigned(key, units.names, X, counts)
+    arm, chosen = assigned(key, units.names, X, counts)
     values = tuple(units.names) if world.sites else ()
-    design = Design(ARMS, world.shares, sites, values, columns, tries, chosen)
+    design = Design(ARMS, world.shares, sites, values, columns, tries_of(counts))
     last = first + ROUNDS - 1
     return Trial(
-        1, "", "", 1, first, last, key, design, {}, X, everybody, units.unit, arm[units.unit]
+        id=1,
+        created="",
+        software="",
+        setting=1,
+        first=first,
+        last=last,
+        luck=Luck(Source.PROGRAMME),
+        key=key,
+        chosen=chosen,
+        design=design,
+        power={},
+        X=X,
+        person=everybody,
+        unit=units.unit,
+        arm=arm[units.unit],
     )
 
 

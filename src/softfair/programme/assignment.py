@@ -20,7 +20,7 @@ import io
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -31,10 +31,25 @@ from numpy.typing import NDArray
 
 from . import schema, store
 from .bulk import append, fetch
-from .luck import numbered, numbers
+from .commitments import OF_TRIAL, Commitment, luck_of_trial, names_digest
+from .luck import Luck, numbered, numbers
 from .store import Connection
 
-__all__ = ["Arm", "Design", "Trial", "assigned", "load_trial", "replays", "store_trial"]
+__all__ = [
+    "Arm",
+    "Design",
+    "Draft",
+    "Trial",
+    "assigned",
+    "draft_of",
+    "frozen",
+    "is_frozen_in",
+    "load_trial",
+    "replays",
+    "store_trial",
+    "tries_of",
+    "units_of_arms",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -56,42 +71,58 @@ class Arm(StrEnum):
 
 @dataclass(frozen=True)
 class Design:
-    """What was asked of a trial, and what of it was drawn."""
+    """What is asked of a trial."""
 
     arms: tuple[Arm, ...]
     shares: tuple[float, ...]  # of the units; they sum to 1
     sites: str | None  # the column whose values are assigned as a whole; None: people are
     values: tuple[str, ...]  # of that column, a unit each; empty: people are assigned
     columns: tuple[str, ...]  # what X is about, a name for each of its columns
-    tries: int
-    chosen: int  # the try that was taken
+    tries: int  # of which the most balanced is taken
 
     @classmethod
-    def from_json(cls, text: str) -> Design:
-        """As it was stored."""
-        parts: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in json.loads(text).items()
-        }
-        return cls(**{**parts, "arms": tuple(Arm(name) for name in parts["arms"])})
+    def from_parts(cls, parts: dict[str, Any]) -> Design:
+        """As it was stored in JSON."""
+        values = {field.name: parts[field.name] for field in fields(cls)}
+        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return cls(**{**values, **lists, "arms": tuple(Arm(name) for name in parts["arms"])})
 
 
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """A trial, and who is in which arm."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Draft:
+    """A trial all but its luck."""
 
-    id: int
-    created: str
     software: str
     setting: int  # the settings whose seed its luck follows from
     first: int  # its first and last round
     last: int
-    key: str  # of its luck, hexadecimal
     design: Design
-    power: dict[str, Any]  # what was told beforehand: see `trials.Power`
+    power: dict[str, Any]  # what is told beforehand: see `trials.Power`
     X: Floats  # [m, q] of the units, before the trial
-    person: Ints  # [p] who was assigned, in the order of their number
+    person: Ints  # [p] who is assigned, in the order of their number
     unit: Ints  # [p]
+
+    @property
+    def counts(self) -> Ints:
+        """How many units each arm has [A]."""
+        return units_of_arms(len(self.X), self.design.shares)
+
+    def unit_names(self, names: Sequence[str]) -> list[str]:
+        """[m] what the luck of every unit follows from; ``names`` are those of all people."""
+        if self.design.sites is not None:
+            return list(self.design.values)
+        return [names[i] for i in self.person]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trial(Draft):
+    """A trial, and who is in which arm."""
+
+    id: int
+    created: str
+    luck: Luck
+    key: str  # that follows from its luck, hexadecimal
+    chosen: int  # the try that was taken
     arm: Ints  # [p] place in the design's arms
 
     def runs_in(self, round: int) -> bool:
@@ -108,12 +139,6 @@ class Trial:
         arms = np.zeros(len(self.X), np.int64)
         arms[self.unit] = self.arm
         return arms
-
-    def unit_names(self, names: Sequence[str]) -> list[str]:
-        """[m] what the luck of every unit follows from; ``names`` are those of all people."""
-        if self.design.sites is not None:
-            return list(self.design.values)
-        return [names[i] for i in self.person]
 
     def arms_of(self, names: Sequence[str], sites: Sequence[str]) -> Ints:
         """The arm of everybody [n], also of those who came later.
@@ -175,7 +200,7 @@ def imbalance(Z: Floats, order: Ints, counts: Ints) -> float:
     return float(np.sum(sums**2 / counts[:, None]))
 
 
-def assigned(key: str, units: Sequence[str], X: Floats, counts: Ints) -> tuple[Ints, int, int]:
+def assigned(key: str, units: Sequence[str], X: Floats, counts: Ints) -> tuple[Ints, int]:
     """The most balanced of many assignments that follow from a key.
 
     Parameters
@@ -191,13 +216,13 @@ def assigned(key: str, units: Sequence[str], X: Floats, counts: Ints) -> tuple[I
 
     Returns
     -------
-    tuple of numpy.ndarray, int and int
-        The arm of each unit [m], how many assignments were drawn, and which of them it is.
+    tuple of numpy.ndarray and int
+        The arm of each unit [m], and which of the assignments that were drawn it is.
     """
     luck = numbers(key, list(units))
     apart = _apart(luck, X, counts)
     chosen = int(np.argmin(apart))
-    return _arms(luck, counts, chosen), len(apart), chosen
+    return _arms(luck, counts, chosen), chosen
 
 
 def _apart(luck: NDArray[np.uint64], X: Floats, counts: Ints) -> Floats:
@@ -219,20 +244,47 @@ def replays(trial: Trial, names: Sequence[str]) -> bool:
 
     Of two tries that are equally balanced up to rounding either may have been taken.
     """
-    design, counts = trial.design, units_of_arms(len(trial.X), trial.design.shares)
     luck = numbers(trial.key, trial.unit_names(names))
-    apart = _apart(luck, trial.X, counts)
-    if design.tries != len(apart) or not 0 <= design.chosen < len(apart):
+    apart = _apart(luck, trial.X, trial.counts)
+    if trial.design.tries != len(apart) or not 0 <= trial.chosen < len(apart):
         return False
-    arms = _arms(luck, counts, design.chosen)
-    balanced = apart[design.chosen] <= apart.min() * (1 + ALIKE)
+    arms = _arms(luck, trial.counts, trial.chosen)
+    balanced = apart[trial.chosen] <= apart.min() * (1 + ALIKE)
     return bool(balanced) and np.array_equal(arms[trial.unit], trial.arm)
+
+
+def frozen(draft: Draft, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """What is committed of a draft: what JSON holds, and arrays; ``names`` are of all people."""
+    values = {field.name: getattr(draft, field.name) for field in fields(Draft)}
+    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    parts = {name: value for name, value in values.items() if name not in arrays}
+    people = names_digest(names[i] for i in draft.person.tolist())
+    parts |= {"design": asdict(draft.design), "people": people}
+    return parts, {**arrays, "X": draft.X.astype(np.float32)}
+
+
+def draft_of(commitment: Commitment) -> Draft:
+    """The trial that is frozen in a commitment."""
+    parts, arrays = commitment.parts()[OF_TRIAL], commitment.arrays()
+    whole = {**parts, **arrays, "X": arrays["X"].astype(np.float64)}
+    whole["design"] = Design.from_parts(parts["design"])
+    return Draft(**{field.name: whole[field.name] for field in fields(Draft)})
+
+
+def is_frozen_in(commitment: Commitment, draft: Draft, names: Sequence[str]) -> bool:
+    """Whether a commitment is of this trial; ``names`` are of all people."""
+    now, arrays = frozen(draft, names)
+    before, stored = commitment.parts()[OF_TRIAL], commitment.arrays()
+    return all(
+        before[name] == value for name, value in json.loads(json.dumps(now)).items()
+    ) and all(np.array_equal(stored[name], values) for name, values in arrays.items())
 
 
 def store_trial(connection: Connection, trial: Trial) -> int:
     """Write a trial and its assignment; its number."""
     content = io.BytesIO()
     np.savez_compressed(content, X=trial.X.astype(np.float32))
+    design = {**asdict(trial.design), "chosen": trial.chosen, "luck": trial.luck.to_json()}
     row = schema.trial.insert().values(
         created=trial.created,
         software=trial.software,
@@ -240,7 +292,7 @@ def store_trial(connection: Connection, trial: Trial) -> int:
         first=trial.first,
         last=trial.last,
         seed=trial.key,
-        design=json.dumps(asdict(trial.design), sort_keys=True),
+        design=json.dumps(design, sort_keys=True),
         power=json.dumps(trial.power, sort_keys=True),
         content=content.getvalue(),
     )
@@ -265,18 +317,21 @@ def load_trial(connection: Connection) -> Trial | None:
     query = sa.select(a.c.person, a.c.unit, a.c.arm).where(a.c.trial == row.id)
     table = fetch(connection, query, np.int64)
     person, unit, arm = table[np.argsort(table[:, 0])].T
+    luck, design = luck_of_trial(row.design), json.loads(row.design)
     return Trial(
-        row.id,
-        row.created,
-        row.software,
-        row.setting,
-        row.first,
-        row.last,
-        row.seed,
-        Design.from_json(row.design),
-        json.loads(row.power),
-        X,
-        person,
-        unit,
-        arm,
+        id=row.id,
+        created=row.created,
+        software=row.software,
+        setting=row.setting,
+        first=row.first,
+        last=row.last,
+        luck=luck,
+        key=row.seed,
+        chosen=design["chosen"],
+        design=Design.from_parts(design),
+        power=json.loads(row.power),
+        X=X,
+        person=person,
+        unit=unit,
+        arm=arm,
     )

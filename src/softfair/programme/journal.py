@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from ..for_json import for_json
 from . import schema
+from .commitments import IS_OF_TRIAL, code_of, luck_of_trial
 from .settings import Settings, Target, Tried
 from .store import Connection, Store
 from .tracks import retracted_batches
@@ -67,18 +68,32 @@ def journal(database: Store) -> list[Act]:
             name = who.get(("plan", row.id), "")
             acts.append(Act(row.created, name, "plan", row.id, None, None, None, row.round, note))
         t = schema.trial
-        trials = sa.select(t.c.id, t.c.created, t.c.first, t.c.last).order_by(t.c.id)
-        for row in connection.execute(trials):
-            note = f"arms assigned, rounds {row.first} to {row.last}"
+        trials = sa.select(t.c.id, t.c.created, t.c.first, t.c.last, t.c.design)
+        for row in connection.execute(trials.order_by(t.c.id)):
+            luck = luck_of_trial(row.design).sentence("assigned").removesuffix(".")
+            note = f"rounds {row.first} to {row.last}, arms {luck}"
             name = who.get(("trial", row.id), "")
             acts.append(Act(row.created, name, "trial", row.id, None, None, None, row.first, note))
-        acts += _calls(connection, who)
+        acts += [*_commitments(connection, who), *_calls(connection, who)]
         a = schema.account
         for row in connection.execute(sa.select(a).order_by(a.c.id)):
             note = f"{row.name}: {row.role or 'closed'}"
             sizes = (None, None, None, None, note)
             acts.append(Act(row.created, row.made_by, "account", row.id, *sizes))
     return sorted(acts, key=lambda act: act.created)
+
+
+def _commitments(connection: Connection, who: dict[tuple[str, int], str]) -> list[Act]:
+    """What was settled before its luck was known."""
+    t = schema.commitment
+    columns = (t.c.id, t.c.created, t.c.round, t.c.digest, IS_OF_TRIAL.label("of_trial"))
+    acts = []
+    for row in connection.execute(sa.select(*columns).order_by(t.c.id)):
+        of = "a trial" if row.of_trial else "the plan"
+        note = f"{of}, all but its luck: code {code_of(row.digest)}"
+        name = who.get(("commitment", row.id), "")
+        acts.append(Act(row.created, name, "commit", row.id, None, None, None, row.round, note))
+    return acts
 
 
 def _calls(connection: Connection, who: dict[tuple[str, int], str]) -> list[Act]:

@@ -246,16 +246,20 @@ class Luck:
             )
         return cls(source, words, commitment=commitment)
 
-    def __str__(self) -> str:
+    def sentence(self, done: str) -> str:
+        """Where the luck came from; ``done`` is what was done with it, such as Drawn."""
         if self.source is Source.PROGRAMME:
             return (
-                "Drawn with the programme's own luck: who holds the database could have known it."
+                f"{done} with the programme's own luck: who holds the database could have known it."
             )
         if self.beacon is not None:
-            return f"Drawn with public luck: {self.beacon.chain}, round {self.beacon.round}."
+            return f"{done} with public luck: {self.beacon.chain}, round {self.beacon.round}."
         if self.source is Source.WORD:
-            return "Drawn with a second person's word, given after the commitment."
-        return f"Drawn with public luck: {self.text}."
+            return f"{done} with a second person's word, given after the commitment."
+        return f"{done} with public luck: {self.text}."
+
+    def __str__(self) -> str:
+        return self.sentence("Drawn")
 
 
 def coins(key: str, site: str) -> Iterator[float]:

@@ -8,8 +8,10 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
-from .assignment import Trial
+from .assignment import Trial, draft_of
 from .bulk import UNKNOWN
+from .commitments import Commitment
+from .plans.commitments import waiting_trial_in
 from .settings import Settings
 from .snapshot import Snapshot, take_snapshot
 from .store import Store, plan_in_force
@@ -57,7 +59,7 @@ class Standing:
     due: tuple[str, ...]  # what to do, in the order to do it
     waiting: tuple[tuple[str, int | None], ...]  # who waits longest: name, rounds (None: always)
     last: LastRound | None
-    trial: str | None = None  # its rounds and arms, in a sentence; None: there is none
+    trial: str | None = None  # its rounds, arms and luck, in a sentence; None: there is none
 
     def today(self, day: date) -> int | None:
         """The round that a day is in; None without a calendar."""
@@ -78,6 +80,7 @@ def standing(database: Store, named: int = NAMED) -> Standing:
     with database.reading() as connection:
         now = take_snapshot(connection)
         number = plan_in_force(connection, now.next_round())
+        committed = waiting_trial_in(connection, now)
         over = [at for at in now.over() if at in now.rounds.lists]
         last = None
         if over:
@@ -95,10 +98,10 @@ def standing(database: Store, named: int = NAMED) -> Standing:
         next_round=at,
         planned=number is not None,
         open=opened,
-        due=tuple(_due(now, at, number is not None, opened)),
+        due=tuple(_due(now, at, number is not None, opened, committed is not None)),
         waiting=_waiting(now, at, ~gone & (people.enrolled <= at), named),
         last=last,
-        trial=None if now.trial is None else _said(now.trial, at),
+        trial=_said(now.trial, at) if now.trial is not None else _waiting_said(committed),
     )
 
 
@@ -108,7 +111,21 @@ def _said(trial: Trial, at: int) -> str:
     arms = ", ".join(f"{arm} {n}" for arm, n in zip(trial.design.arms, many, strict=True))
     by = "" if trial.design.sites is None else f", by {trial.design.sites}"
     over = ", over" * (at > trial.last)
-    return f"Trial: rounds {trial.first} to {trial.last}{over}; people: {arms}{by}."
+    return (
+        f"Trial: rounds {trial.first} to {trial.last}{over}; people: {arms}{by}. "
+        f"{trial.luck.sentence('Assigned')}"
+    )
+
+
+def _waiting_said(committed: Commitment | None) -> str | None:
+    """A trial that waits for its luck, in a sentence."""
+    if committed is None:
+        return None
+    draft = draft_of(committed)
+    return (
+        f"Trial: rounds {draft.first} to {draft.last}, of {', '.join(draft.design.arms)}; it is "
+        f"committed, with the code {committed.code}, and waits for its luck."
+    )
 
 
 def _open(now: Snapshot, at: int) -> OpenRound:
@@ -131,7 +148,9 @@ def _last(now: Snapshot, at: int, listed: Ints) -> LastRound:
     )
 
 
-def _due(now: Snapshot, at: int, planned: bool, opened: tuple[OpenRound, ...]) -> list[str]:
+def _due(
+    now: Snapshot, at: int, planned: bool, opened: tuple[OpenRound, ...], waits: bool
+) -> list[str]:
     """What to do next, as commands with a word why."""
     due = []
     for one in opened:
@@ -143,6 +162,8 @@ def _due(now: Snapshot, at: int, planned: bool, opened: tuple[OpenRound, ...]) -
         due.append("softfair import people FILE: nobody is in the programme")
     elif (reason := now.nothing_learnt()) is not None:
         due.append(f"softfair import history FILE: {reason}")
+    elif waits:
+        due.append("softfair trial --luck TEXT: the trial that is committed waits for its luck")
     elif not planned:
         due.append(f"softfair plan: {now.settings.called(at)} has no list yet")
     return due

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import sqlalchemy as sa
@@ -25,15 +25,50 @@ from ..errors import InvalidInput
 from ..estimate.columns import design_of
 from ..progress import track
 from . import schema, store
-from .assignment import Arm, Design, Trial, assigned, load_trial, store_trial, units_of_arms
+from .assignment import (
+    Arm,
+    Design,
+    Draft,
+    Trial,
+    assigned,
+    draft_of,
+    frozen,
+    is_frozen_in,
+    load_trial,
+    store_trial,
+    tries_of,
+    units_of_arms,
+)
+from .commitments import (
+    OF_TRIAL,
+    Commitment,
+    last_trial_committed,
+    load_commitment,
+    luck_after,
+    store_commitment,
+)
 from .effects import LEVEL, Means
-from .luck import TRIAL, Luck, Source
-from .plans.commitments import open_commitment_in
-from .settings import Settings
+from .luck import QUICKNET, TRIAL, Beacon, Chain, Luck, Source
+from .plans.commitments import open_commitment_in, waiting_trial_in
+from .settings import Settings, current_settings
 from .snapshot import History, People, Snapshot, load_details, take_snapshot
-from .store import Connection, Store
+from .store import Connection, Store, names_of
 
-__all__ = ["Least", "Power", "assign", "outcomes", "pairs_of", "shares_said", "trial_of"]
+__all__ = [
+    "Least",
+    "Power",
+    "Wish",
+    "assign",
+    "code_before",
+    "commit_trial",
+    "draft_trial",
+    "draw_trial",
+    "outcomes",
+    "pairs_of",
+    "shares_said",
+    "trial_of",
+    "waiting_trial",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -83,16 +118,17 @@ class Power:
         """As it is stored with a trial."""
         return cls(**{**parts, "least": tuple(Least(**one) for one in parts["least"])})
 
-    def sentences(self, trial: Trial) -> list[str]:
+    def sentences(self, trial: Draft) -> list[str]:
         """What was told beforehand, in words."""
         least = ", ".join(
-            f"{100 * one.effect:.1f} points ({one.arm} against {one.against})" for one in self.least
+            f"{one.arm} against {one.against} {100 * one.effect:.1f}" for one in self.least
         )
         length = trial.last - trial.first + 1
         other = f" The trial has {length} rounds." * (length != self.rounds)
         return [
-            f"Power {LIKELY:.0%}, all comparisons together at {1 - LEVEL:.0%}: the least effect "
-            f"that would be told is {least} of the mean outcome.",
+            f"Power: an effect of so many points of a hundred in the mean outcome is told with a "
+            f"chance of {LIKELY:.0%}: {least}. Where there is none at all, one is told with a "
+            f"chance of {1 - LEVEL:.0%}.",
             f"That is by simulation: the last {self.rounds} rounds of the history, taken as a "
             f"trial of {self.people} people, arms drawn {REPEATS} times, effects adjusted for "
             f"{self.numbers} numbers known before. It assumes that people vary as they did then, "
@@ -136,33 +172,66 @@ def pairs_of(arms: Sequence[Arm]) -> list[tuple[int, int]]:
     return list(combinations(ranked, 2))
 
 
-def assign(
-    database: Store,
-    software: str,
-    arms: Sequence[str],
-    shares: Sequence[float],
-    sites: str | None = None,
-    balance: Sequence[str] = (),
-    rounds: int | None = None,
-) -> Trial:
-    """Assign everybody who is in the programme to the arms of a trial, once.
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of a trial.
+
+    Attributes
+    ----------
+    arms : sequence of str
+        Names of `Arm`.
+    shares : sequence of float
+        Of the people or sites, for each arm; positive, and 1 in all.
+    sites : str, optional
+        A group column whose values are assigned as a whole. Default: people are assigned.
+    balance : sequence of str
+        Columns in which the arms are to be alike, besides what was seen of people before.
+    rounds : int, optional
+        How many rounds it lasts. Default: the rounds that a plan looks ahead.
+    """
+
+    arms: Sequence[str]
+    shares: Sequence[float]
+    sites: str | None = None
+    balance: Sequence[str] = ()
+    rounds: int | None = None
+
+
+def draft_trial(database: Store, software: str, wish: Wish) -> Draft:
+    """A trial as it would be assigned now, all but its luck; nothing is written.
 
     Parameters
     ----------
     database
-        The programme; with a rehearsal of it nothing is assigned, and the power is known.
+        The programme.
     software
         Name and version that the trial is stamped with.
-    arms
-        Names of `Arm`.
-    shares
-        Of the people or sites, for each arm; positive, and 1 in all.
-    sites
-        A group column whose values are assigned as a whole. Default: people are assigned.
-    balance
-        Columns in which the arms are to be alike, besides what was seen of people before.
-    rounds
-        How many rounds it lasts. Default: the rounds that a plan looks ahead.
+    wish
+        What is asked of it.
+
+    Raises
+    ------
+    InvalidInput
+        If there is a trial already, if it could not begin or tell anything, or if arms, shares or
+        columns are wrong.
+    """
+    with database.reading() as connection:
+        return _drafted(connection, take_snapshot(connection), software, wish)
+
+
+def assign(database: Store, software: str, wish: Wish) -> Trial:
+    """Assign everybody who is in the programme to the arms of a trial, once.
+
+    The luck is the programme's own; luck from outside comes after a commitment (`commit_trial`).
+
+    Parameters
+    ----------
+    database
+        The programme.
+    software
+        Name and version that the trial is stamped with.
+    wish
+        What is asked of it.
 
     Returns
     -------
@@ -172,53 +241,198 @@ def assign(
     Raises
     ------
     InvalidInput
-        If there is a trial already, if it could not begin or tell anything, or if arms, shares or
-        columns are wrong.
+        As `draft_trial`, and if a trial is committed.
     """
-    chosen = _arms_said(arms)
     with database.writing() as connection:
-        _refuse_another(connection)
         now = take_snapshot(connection)
-        first = now.next_round()
-        last = _last(now.settings, first, rounds)
-        _refuse_planned(connection, first)
-        _refuse_personal(connection, now.people, [*balance, *([] if sites is None else [sites])])
-        units = _units(now, first, sites)
-        counts = _counts(units, chosen, shares)
-        X, columns = _known(now, first, units, balance)
-        power = _power(now, first, last, units, chosen, counts, balance)
-        key = Luck(Source.PROGRAMME).key(now.settings.seed, first, TRIAL)
-        arm, tries, number = assigned(key, units.names, X, counts)
-        trial = Trial(
-            id=0,
-            created=store.now(),
-            software=software,
-            setting=now.setting,
-            first=first,
-            last=last,
-            key=key,
-            design=Design(
-                arms=chosen,
-                shares=tuple(shares),
-                sites=sites,
-                values=() if sites is None else tuple(units.names),
-                columns=columns,
-                tries=tries,
-                chosen=number,
-            ),
-            power=asdict(power),
-            X=X,
-            person=units.person,
-            unit=units.unit,
-            arm=arm[units.unit],
+        committed = waiting_trial_in(connection, now)
+        if committed is not None:
+            raise InvalidInput(
+                f"a trial is committed, with the code {committed.code}; assign people with luck "
+                "from outside: softfair trial --luck TEXT, or --beacon FILE"
+            )
+        draft = _drafted(connection, now, software, wish)
+        return _assigned(connection, draft, now.settings, Luck(Source.PROGRAMME))
+
+
+def commit_trial(
+    database: Store, software: str, wish: Wish, anew: str | None = None, chain: Chain = QUICKNET
+) -> tuple[Commitment, bool]:
+    """Freeze a trial, all but its luck.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    software
+        Name and version that the commitment is stamped with.
+    wish
+        What is asked of the trial.
+    anew
+        The reason to commit another trial than the one that waits for its luck.
+    chain
+        The chain of beacons of which one round may be the luck.
+
+    Returns
+    -------
+    tuple of Commitment and bool
+        The commitment, and whether it was made now.
+
+    Raises
+    ------
+    InvalidInput
+        As `draft_trial`, and if another trial is committed and no reason is given.
+    """
+    with database.writing() as connection:
+        now = take_snapshot(connection)
+        earlier = waiting_trial_in(connection, now)
+        draft, names = _drafted(connection, now, software, wish), names_of(connection)
+        if anew is None and earlier is not None:
+            same = replace(draft, software=draft_of(earlier).software)
+            if is_frozen_in(earlier, same, names):
+                return earlier, False
+            raise InvalidInput(
+                f"another trial is committed, with the code {earlier.code}: its arms, rounds, "
+                "columns or settings differ, or its people, or what is known of them; assign that "
+                "one with --luck TEXT or --beacon FILE, or commit this one: --commit --anew REASON"
+            )
+        _check_anew(anew, earlier)
+        parts, arrays = frozen(draft, names)
+        header = {OF_TRIAL: {**parts, "anew": anew}}
+        return store_commitment(connection, draft.first, header, arrays, chain), True
+
+
+def draw_trial(
+    database: Store, luck: str | Beacon, source: Source = Source.TEXT, chain: Chain = QUICKNET
+) -> Trial:
+    """Assign people to the arms of a committed trial with luck from outside.
+
+    Parameters
+    ----------
+    database
+        The programme.
+    luck
+        What was seen or said after the commitment, or a round of the chain of beacons.
+    source
+        Whether a text was seen in public or is a second person's word.
+    chain
+        The chain of beacons that is trusted.
+
+    Returns
+    -------
+    Trial
+        Who is in which arm.
+
+    Raises
+    ------
+    InvalidInput
+        If no trial is committed, if its first round is planned or over by now, or if the luck
+        cannot be used: a beacon that is forged or of another round than the commitment's, or luck
+        that was used before.
+    """
+    with database.writing() as connection:
+        _refuse_another(load_trial(connection))
+        last = last_trial_committed(connection)
+        committed = (
+            None if last is None else waiting_trial_in(connection, take_snapshot(connection))
         )
-        return replace(trial, id=store_trial(connection, trial))
+        if committed is None:
+            _refuse_luck(last)
+        given = luck_after(connection, committed, luck, source, chain)
+        _, settings = current_settings(connection)
+        return _assigned(connection, draft_of(committed), settings, given)
+
+
+def _refuse_luck(last: Commitment | None) -> NoReturn:
+    """Refuse luck that no trial waits for; the last one that was committed may have lapsed."""
+    wanted = "luck comes after a commitment: softfair trial --arms softfair,lottery,usual --commit"
+    if last is None:
+        raise InvalidInput(f"no trial is committed; {wanted}")
+    raise InvalidInput(
+        f"the trial with the code {last.code} can begin no more: its first round, {last.round}, is "
+        f"over, planned or committed; commit another, {wanted}"
+    )
+
+
+def _check_anew(reason: str | None, earlier: Commitment | None) -> None:
+    if reason is None:
+        return
+    if earlier is None:
+        raise InvalidInput("no trial waits for its luck; leave --anew out")
+    if not reason.strip():
+        raise InvalidInput(
+            "a trial is committed anew for a reason; say it, such as --anew 'shares were mistyped'"
+        )
+
+
+def _drafted(connection: Connection, now: Snapshot, software: str, wish: Wish) -> Draft:
+    """A trial all but its luck."""
+    arms, sites, balance = _arms_said(wish.arms), wish.sites, wish.balance
+    _refuse_another(now.trial)
+    first = now.next_round()
+    last = _last(now.settings, first, wish.rounds)
+    _refuse_planned(connection, first)
+    _refuse_personal(connection, now.people, [*balance, *([] if sites is None else [sites])])
+    units = _units(now, first, sites)
+    counts = _counts(units, arms, wish.shares)
+    X, columns = _known(now, first, units, balance)
+    design = Design(
+        arms=arms,
+        shares=tuple(wish.shares),
+        sites=sites,
+        values=() if sites is None else tuple(units.names),
+        columns=columns,
+        tries=tries_of(counts),
+    )
+    return Draft(
+        software=software,
+        setting=now.setting,
+        first=first,
+        last=last,
+        design=design,
+        power=asdict(_power(now, first, last, units, arms, counts, balance)),
+        X=X,
+        person=units.person,
+        unit=units.unit,
+    )
+
+
+def _assigned(connection: Connection, draft: Draft, settings: Settings, luck: Luck) -> Trial:
+    """Assign people by luck, and store the trial."""
+    key = luck.key(settings.seed, draft.first, TRIAL)
+    arm, chosen = assigned(key, draft.unit_names(names_of(connection)), draft.X, draft.counts)
+    trial = Trial(
+        **vars(draft),
+        id=0,
+        created=store.now(),
+        luck=luck,
+        key=key,
+        chosen=chosen,
+        arm=arm[draft.unit],
+    )
+    return replace(trial, id=store_trial(connection, trial))
 
 
 def trial_of(database: Store) -> Trial | None:
     """The trial of a programme, if it has one."""
     with database.reading() as connection:
         return load_trial(connection)
+
+
+def waiting_trial(database: Store) -> Commitment | None:
+    """The commitment of a trial that waits for its luck, if there is one."""
+    with database.reading() as connection:
+        if last_trial_committed(connection) is None:  # then there may be no people either
+            return None
+        return waiting_trial_in(connection, take_snapshot(connection))
+
+
+def code_before(database: Store, trial: Trial) -> str | None:
+    """The code of the commitment before a trial; None: it was assigned in one step."""
+    if trial.luck.commitment is None:
+        return None
+    with database.reading() as connection:
+        return load_commitment(connection, trial.luck.commitment).code
 
 
 def _arms_said(names: Sequence[str]) -> tuple[Arm, ...]:
@@ -232,8 +446,7 @@ def _arms_said(names: Sequence[str]) -> tuple[Arm, ...]:
     return tuple(Arm(name) for name in names)
 
 
-def _refuse_another(connection: Connection) -> None:
-    before = load_trial(connection)
+def _refuse_another(before: Trial | None) -> None:
     if before is not None:
         raise InvalidInput(
             f"the programme has a trial already, assigned {before.created[:10]} for rounds "

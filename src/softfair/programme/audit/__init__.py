@@ -153,7 +153,8 @@ def _trial(evidence: Evidence) -> TrialResult | None:
     if evidence.trial is None:
         return None
     people, history, S = evidence.people, evidence.history, evidence.settings.S
-    return trial_result(evidence.trial, people, history, evidence.planned, S)
+    found = trial_result(evidence.trial, people, history, evidence.planned, S)
+    return replace(found, undrawn=evidence.undrawn)
 
 
 def _days(evidence: Evidence, others: Sequence[int | None]) -> dict[int, str]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from .. import schema
 from ..bulk import fetch
 from ..chain import Entry
+from ..commitments import IS_OF_TRIAL
 from ..luck import Luck, Source
 from ..plans.counterfactual import list_without
 from ..plans.replaying import UNREADABLE
@@ -189,7 +190,8 @@ def _deed(
     lucks = [_luck(row.luck) for row in versions]
     drawn = {luck.commitment for luck in lucks if luck is not None}
     t, b = schema.commitment, schema.batch
-    committed = connection.execute(sa.select(t.c.id).where(t.c.round == last.round)).scalars()
+    of_plans = sa.select(t.c.id).where(t.c.round == last.round, ~IS_OF_TRIAL)
+    committed = connection.execute(of_plans).scalars()
     before = connection.execute(
         sa.select(sa.func.max(b.c.id)).where(b.c.kind == "record", b.c.round < last.round)
     ).scalar()

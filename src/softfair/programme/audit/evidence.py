@@ -22,6 +22,7 @@ from .. import chain, schema
 from ..assignment import Trial, load_trial
 from ..calls import Why, calls_of
 from ..checks import Check, check_in
+from ..commitments import trials_undrawn
 from ..eligibility import WAITING, Site, Status, sites_of
 from ..models import UNIT, Model, averaged, load_model, memory_in
 from ..plans import plan_rows
@@ -390,6 +391,7 @@ class Evidence:
     check: Check  # of the same moment
     deeds: tuple[DeedRow, ...]
     trial: Trial | None = None
+    undrawn: int = 0  # commitments of a trial that were never drawn
     horizon: int = 1
     # By the round that begins a window of so many: P [n, 2, S, S] of its plan's model, by state.
     models: dict[int, Floats] = field(default_factory=dict)
@@ -443,6 +445,7 @@ def _evidence(connection: Connection, check: Check, horizon: int) -> Evidence:
         for one in begun
         if (model := model_of(one.model)) is not None
     }
+    trial = load_trial(connection)
     return Evidence(
         settings,
         people,
@@ -451,7 +454,8 @@ def _evidence(connection: Connection, check: Check, horizon: int) -> Evidence:
         predictions(planned, model_of, settings.S),
         check,
         deeds_of(connection, chain.entries_of(connection, schema.tables)),
-        load_trial(connection),
+        trial,
+        0 if trial is None else trials_undrawn(connection, trial.luck),
         horizon,
         models,
         _goes_by(connection, planned),

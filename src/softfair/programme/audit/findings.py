@@ -407,8 +407,14 @@ def trial(audit: Audit) -> Iterator[str]:
     yield (
         f"Trial of rounds {audit.at(result.first)} to {audit.at(result.last)}, {units} assigned at "
         f"random ({arms}). All count in the arm they were assigned to, whatever they got; "
-        f"{_uncounted(result)}."
+        f"{_uncounted(result)}. {result.luck}"
     )
+    if result.undrawn:
+        commitments = count(result.undrawn, "commitment")
+        yield (
+            f"{LOOK} {commitments} of a trial never drawn: luck that came after may have been seen "
+            "and passed over."
+        )
     if not result.over:
         done = max(result.seen_until - result.first + 1, 0)
         yield (

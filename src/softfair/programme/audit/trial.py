@@ -99,6 +99,10 @@ class TrialResult:
         Known before, that effects are adjusted for.
     arms, effects, missing : tuple
         The rows of each table.
+    luck : str
+        Where the luck of the assignment came from.
+    undrawn : int
+        Commitments of a trial that were never drawn.
     """
 
     first: int
@@ -111,6 +115,8 @@ class TrialResult:
     arms: tuple[ArmRow, ...]
     effects: tuple[EffectRow, ...]
     missing: tuple[MissingRow, ...]
+    luck: str
+    undrawn: int = 0
 
 
 def trial_result(
@@ -177,6 +183,7 @@ def trial_result(
         arms=tuple(rows),
         effects=effects,
         missing=_missing(trial, y) if A and seen else (),
+        luck=trial.luck.sentence("Assigned"),
     )
 
 

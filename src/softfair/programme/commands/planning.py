@@ -210,21 +210,27 @@ def _drawn_with_luck(
 
 
 def _show_commitment(committed: Commitment, new: bool, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(commitment_json(committed), indent=1))
+        return
+    again = "" if new else " (as committed before)"
+    print(f"Round {committed.round} is committed{again}. Code: {committed.code}")
+    for line in how_to_draw(committed, "the plan", "draw: softfair plan"):
+        print(f"  {line}")
+
+
+def how_to_draw(committed: Commitment, what: str, command: str) -> list[str]:
+    """What to do after a commitment of something, up to the command that draws it."""
     from datetime import UTC, datetime
 
     from ..luck import QUICKNET
 
-    if as_json:
-        print(json.dumps(commitment_json(committed), indent=1))
-        return
     moment = datetime.fromtimestamp(QUICKNET.time_of(committed.beacon), UTC)
-    again = "" if new else " (as committed before)"
-    print(f"Round {committed.round} is committed{again}. Code: {committed.code}")
-    print("  Give the code away now; nothing of the plan can change without changing it.")
-    print(
-        f"  Then draw: softfair plan --luck TEXT (what witnesses saw), or --beacon FILE "
-        f"({QUICKNET.name}, round {committed.beacon}, of {moment:%Y-%m-%d %H:%M:%S} UTC)"
-    )
+    return [
+        f"Give the code away now; nothing of {what} can change without changing it.",
+        f"Then {command} --luck TEXT (what witnesses saw), or --beacon FILE "
+        f"({QUICKNET.name}, round {committed.beacon}, of {moment:%Y-%m-%d %H:%M:%S} UTC)",
+    ]
 
 
 def commitment_json(committed: Commitment) -> dict[str, Any]:
@@ -388,6 +394,10 @@ def _site_lines(plan: Plan, settings: Settings) -> list[str]:
             + ", ".join(f"{one.name} {one.capacity}" for one in plan.sites)
             + f"; {usual} people of the usual arm are on no list" * bool(usual)
             + "."
+        )
+        lines.append(
+            "What is expected, also of the most effective plan, takes these arms to stay for all "
+            f"{plan.horizon} rounds."
         )
     elif len(plan.sites) > 1:
         lines.append(

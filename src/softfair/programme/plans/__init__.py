@@ -19,7 +19,7 @@ alone.
     drawing      from scores and a key to chances and a list
     keeping      what a promise asks of the draws, and whether it can be kept
     sharing      the same of a wait beside shares of groups
-    commitments  plans whose luck is still open
+    commitments  what is frozen of a plan, and what waits for its luck
     asking       what is asked of a plan, and whether it can be planned now
     preparing    a plan without its luck
     making       a plan in one step: its draw, and the order of its reserve
@@ -29,7 +29,8 @@ alone.
     counterfactual   the list without some changes shortly before it
 """
 
-from .commitments import Commitment, open_commitment
+from ..commitments import Commitment
+from .commitments import open_commitment
 from .committing import commit_plan, draw_plan
 from .explaining import explain, place_in_reserve
 from .making import make_plan

@@ -9,7 +9,7 @@ from ..promises import Promise
 from ..settings import SOFTFAIR, Evenness, Target
 from ..snapshot import Snapshot, take_snapshot
 from ..store import Connection, plan_in_force
-from .commitments import open_commitment_in
+from .commitments import open_commitment_in, waiting_trial_in
 from .stored import Plan, load_plan
 
 __all__ = ["Wish", "asked_for", "planned_before"]
@@ -61,6 +61,8 @@ def asked_for(connection: Connection, wish: Wish) -> tuple[Snapshot | Plan, int]
     committed = open_commitment_in(connection, at) is not None
     _check_replan(wish.replan, at, exists=number is not None or committed)
     _check_round(now, at, wish.sure)
+    if not wish.sure:
+        _doubt_trial(connection, now, at)
     if wish.target is not None or wish.evenness is not None:
         # What is asked for takes the place of the programme's own target and policy.
         even = SOFTFAIR if wish.evenness is None else wish.evenness
@@ -92,6 +94,16 @@ def _check_round(now: Snapshot, at: int, sure: bool) -> None:
         raise Unsure(
             f"nothing can be learnt yet ({reason}), so the list would be drawn by lottery; "
             "import a history first (softfair import history FILE)"
+        )
+
+
+def _doubt_trial(connection: Connection, now: Snapshot, at: int) -> None:
+    """Raise if a list would end a trial that waits for its luck before it begins."""
+    committed = waiting_trial_in(connection, now)
+    if committed is not None and at >= committed.round:
+        raise Unsure(
+            f"a trial of this round is committed, with the code {committed.code}, and a list now "
+            "would end it before it begins; assign people first: softfair trial --luck TEXT"
         )
 
 

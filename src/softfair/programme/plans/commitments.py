@@ -1,16 +1,12 @@
-"""A commitment: a plan whose luck is still open, as it is stored.
+"""What a commitment freezes of a plan, and which commitments wait for their luck.
 
-A commitment freezes who is in the draw, their states, the model, c, the capacities, the scores and
-so everybody's chance. Its code is given away before the luck of the draw is known to anyone:
-whoever has the code can tell that nothing was changed afterwards to suit the luck.
+Frozen are who is in the draw, their names, their states, the model, c, the capacities, the scores
+and so everybody's chance.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,88 +14,66 @@ import sqlalchemy as sa
 
 from ...for_json import for_json
 from .. import schema
-from ..luck import Luck
-from ..store import Connection, Store, sign
+from ..commitments import (
+    IS_OF_TRIAL,
+    Commitment,
+    last_trial_committed,
+    load_commitment,
+    names_digest,
+    store_commitment,
+)
+from ..luck import Chain, Luck
+from ..snapshot import Snapshot
+from ..store import Connection, Store, names_of
 from .stored import Rows
 
 __all__ = [
     "OPEN_HEADER",
     "OPEN_ROWS",
-    "Commitment",
+    "are_frozen_names",
+    "fixed_header",
     "frozen_rows",
     "last_committed",
-    "load_commitment",
     "open_commitment",
     "open_commitment_in",
-    "store_commitment",
+    "store_prepared",
+    "waiting_trial_in",
 ]
 
 # What a commitment leaves open.
 OPEN_HEADER = ("version", "created", "seed", "luck")
 OPEN_ROWS = ("listed",)
+PEOPLE = "people"  # in the header of a commitment: what stands for their identifiers
 
 
-@dataclass(frozen=True, eq=False)
-class Commitment:
-    """A plan whose luck is still open."""
+def fixed_header(commitment: Commitment) -> dict[str, Any]:
+    """The fields of a `Header` that are frozen."""
+    fixed = commitment.parts()
+    fixed.pop(PEOPLE, None)
+    return {**fixed, "c": float(fixed["c"])}
 
-    id: int
-    created: str
-    round: int
-    beacon: int  # the round of the beacon that may be its luck
-    header: str  # JSON: what `Header` has, except what is open
-    content: bytes  # the columns of `Rows`, except what is open, NumPy's npz
-    digest: str
 
-    @property
-    def code(self) -> str:
-        """What is given away: the first half of the digest, in groups of four."""
-        return "-".join(self.digest[i : i + 4] for i in range(0, 32, 4))
-
-    def fresh_digest(self) -> str:
-        """The digest of what is stored."""
-        digest = hashlib.sha256(
-            json.dumps([self.created, self.round, self.beacon, self.header]).encode()
-        )
-        digest.update(self.content)
-        return digest.hexdigest()
-
-    def parts(self) -> dict[str, Any]:
-        """The fields of a `Header` that are fixed."""
-        fixed: dict[str, Any] = json.loads(self.header)
-        return {**fixed, "c": float(fixed["c"])}
+def are_frozen_names(commitment: Commitment, names: Sequence[str]) -> bool:
+    """Whether people had these identifiers when a plan was committed; older ones do not say."""
+    return commitment.parts().get(PEOPLE) in (None, names_digest(names))
 
 
 def frozen_rows(commitment: Commitment) -> Rows:
-    """The rows that are fixed, with nobody on the list."""
-    with np.load(io.BytesIO(commitment.content)) as stored:
-        arrays = {name: stored[name] for name in stored.files}
+    """The rows that are frozen, with nobody on the list."""
+    arrays = commitment.arrays()
     return Rows(**arrays, listed=np.zeros(len(arrays["person"]), np.int64))
 
 
-def store_commitment(
-    connection: Connection, header: dict[str, Any], rows: Rows, beacon: int
+def store_prepared(
+    connection: Connection, header: dict[str, Any], rows: Rows, chain: Chain
 ) -> Commitment:
-    """Write a plan without its luck, which one round of the chain of beacons may be."""
+    """Commit a plan without its luck."""
     fixed = {name: value for name, value in header.items() if name not in OPEN_HEADER}
-    content = io.BytesIO()
     columns = {name: value for name, value in vars(rows).items() if name not in OPEN_ROWS}
-    np.savez_compressed(content, **columns)
-    commitment = Commitment(
-        id=0,
-        created=header["created"],
-        round=header["round"],
-        beacon=beacon,
-        header=json.dumps({**fixed, "c": for_json(fixed["c"])}, sort_keys=True),
-        content=content.getvalue(),
-        digest="",
-    )
-    commitment = replace(commitment, digest=commitment.fresh_digest())
-    values = {name: value for name, value in vars(commitment).items() if name != "id"}
-    key = connection.execute(schema.commitment.insert().values(**values)).inserted_primary_key
-    assert key is not None
-    sign(connection, schema.commitment, int(key[0]))
-    return replace(commitment, id=int(key[0]))
+    names = names_of(connection)
+    people = names_digest(names[i] for i in rows.person.tolist())
+    parts = {**fixed, "c": for_json(fixed["c"]), PEOPLE: people}
+    return store_commitment(connection, header["round"], parts, columns, chain)
 
 
 def open_commitment(database: Store, round: int | None = None) -> Commitment | None:
@@ -112,8 +86,8 @@ def open_commitment(database: Store, round: int | None = None) -> Commitment | N
 def open_commitment_in(connection: Connection, at: int | None) -> Commitment | None:
     """As `open_commitment`, of a round and within a transaction."""
     t = schema.commitment
-    latest = sa.select(t.c.id).where(t.c.round == at).order_by(t.c.id.desc()).limit(1)
-    number = connection.execute(latest).scalar()
+    of_round = sa.select(sa.func.max(t.c.id)).where(t.c.round == at, ~IS_OF_TRIAL)
+    number = connection.execute(of_round).scalar()
     if number is None:
         return None
     p = schema.plan
@@ -122,16 +96,25 @@ def open_commitment_in(connection: Connection, at: int | None) -> Commitment | N
     return None if number in drawn else load_commitment(connection, number)
 
 
-def load_commitment(connection: Connection, number: int) -> Commitment:
-    """The commitment with a number."""
-    t = schema.commitment
-    row = connection.execute(sa.select(t).where(t.c.id == number)).one()
-    return Commitment(**{column.name: getattr(row, column.name) for column in fields(Commitment)})
-
-
 def last_committed(connection: Connection) -> int | None:
-    """The round of the last commitment; None if there is none."""
+    """The round of the last commitment of a plan; None if there is none."""
     t = schema.commitment
-    last = sa.select(t.c.round).order_by(t.c.id.desc()).limit(1)
+    last = sa.select(t.c.round).where(~IS_OF_TRIAL).order_by(t.c.id.desc()).limit(1)
     at: int | None = connection.execute(last).scalar()
     return at
+
+
+def waiting_trial_in(connection: Connection, now: Snapshot) -> Commitment | None:
+    """The commitment of a trial that waits for its luck; None too if it can begin no more.
+
+    That is so when its first round is over, planned or committed, or a later one is planned.
+    """
+    if now.trial is not None:
+        return None
+    last = last_trial_committed(connection)
+    if last is None or last.round in now.over():
+        return None
+    p = schema.plan
+    planned = connection.execute(sa.select(p.c.id).where(p.c.round >= last.round).limit(1)).scalar()
+    begun = planned is not None or open_commitment_in(connection, last.round) is not None
+    return None if begun else last

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sa
 
 from ...errors import InvalidInput
-from .. import schema, store
+from .. import store
+from ..commitments import Commitment, luck_after
 from ..eligibility import Status
-from ..luck import QUICKNET, Beacon, Chain, Luck, Source
+from ..luck import QUICKNET, Beacon, Chain, Source
 from ..models import load_model
 from ..promises import Promise
 from ..settings import Evenness, Target, current_settings
@@ -19,11 +19,11 @@ from ..snapshot import take_snapshot
 from ..store import Connection, Store, plan_in_force
 from .asking import Wish, asked_for
 from .commitments import (
-    Commitment,
+    fixed_header,
     frozen_rows,
     last_committed,
     open_commitment_in,
-    store_commitment,
+    store_prepared,
 )
 from .keeping import Kept, left_off
 from .making import draw_and_store
@@ -92,8 +92,7 @@ def commit_plan(
         if earlier is not None and replan is None:
             return earlier, False
         header, rows, _ = prepared(connection, now, at, software, replan)
-        beacon = chain.round_after(header["created"])
-        return store_commitment(connection, header, rows, beacon), True
+        return store_prepared(connection, header, rows, chain), True
 
 
 def draw_plan(
@@ -125,25 +124,18 @@ def draw_plan(
         is forged or of another round than the commitment's, or luck that was used before.
     """
     with database.writing() as connection:
-        commitment = _to_bedraw_and_store(connection, round)
-        if isinstance(luck, Beacon):
-            _refuse_beacon(luck, commitment, chain)
-            used_luck = Luck(Source.BEACON, beacon=luck, commitment=commitment.id)
-        else:
-            used_luck = Luck.said(luck, source, commitment.id)
-        _refuse_used(connection, used_luck)
-        fields = commitment.parts()
+        commitment = _to_be_drawn(connection, round)
+        given = luck_after(connection, commitment, luck, source, chain)
+        fields = fixed_header(commitment)
         _refuse_other_lists(connection, commitment, fields)
         fields |= {"version": last_version(connection, commitment.round) + 1}
         fields |= {"created": store.now()}
         _, settings = current_settings(connection)
         model = load_model(connection, fields["model"])
-        return draw_and_store(
-            connection, fields, frozen_rows(commitment), settings, model, used_luck
-        )
+        return draw_and_store(connection, fields, frozen_rows(commitment), settings, model, given)
 
 
-def _to_bedraw_and_store(connection: Connection, round: int | None) -> Commitment:
+def _to_be_drawn(connection: Connection, round: int | None) -> Commitment:
     """The open commitment of a round (default: the last one)."""
     at = last_committed(connection) if round is None else round
     commitment = open_commitment_in(connection, at)
@@ -159,27 +151,13 @@ def _to_bedraw_and_store(connection: Connection, round: int | None) -> Commitmen
             f"round {commitment.round} is over, its contacts are recorded; "
             f"commit round {now.next_round()}"
         )
-    if plan_in_force(connection, commitment.round) is not None and not commitment.parts()["reason"]:
+    planned = plan_in_force(connection, commitment.round) is not None
+    if planned and not fixed_header(commitment)["reason"]:
         raise InvalidInput(
             f"round {commitment.round} was planned after it was committed; "
             "commit it anew with --commit --replan REASON"
         )
     return commitment
-
-
-def _refuse_beacon(beacon: Beacon, commitment: Commitment, chain: Chain) -> None:
-    """Raise unless a beacon is genuine and the one that the commitment announced."""
-    if beacon.round != commitment.beacon:
-        early = beacon.round < commitment.beacon
-        raise InvalidInput(
-            f"the beacon is of round {beacon.round}, too {'early' if early else 'late'}: the "
-            f"commitment announced round {commitment.beacon} of {chain.name}; give that one"
-        )
-    if not beacon.is_genuine(chain):
-        raise InvalidInput(
-            f"the signature of round {beacon.round} is not of {chain.name}; the beacon is forged "
-            "or damaged: fetch it again"
-        )
 
 
 def _refuse_other_lists(
@@ -196,15 +174,3 @@ def _refuse_other_lists(
             f"an earlier list was made anew since round {commitment.round} was committed, and its "
             "promise counts lists; commit it anew with --commit --replan REASON"
         )
-
-
-def _refuse_used(connection: Connection, given: Luck) -> None:
-    """Raise if the same luck was used before."""
-    p = schema.plan
-    rows = connection.execute(sa.select(p.c.round, p.c.luck).where(p.c.luck.is_not(None))).all()
-    for row in rows:
-        if Luck.from_json(row.luck).outside == given.outside:
-            raise InvalidInput(
-                f"the same luck was used for round {row.round}; "
-                "give what came after this commitment, with its date"
-            )

@@ -12,18 +12,18 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from ...errors import InvalidInput
 from ...progress import track
 from .. import schema
 from ..assignment import Trial, load_trial, replays
+from ..commitments import load_commitment, used_after
 from ..eligibility import Status, sites_of
-from ..luck import QUICKNET, TRIAL, Chain, Luck, Source
+from ..luck import QUICKNET, TRIAL, Chain, Luck
 from ..models import is_intact
 from ..settings import Settings
 from ..snapshot import load_people
 from ..store import Connection, Store, names_of
 from ..tracks import AsOf
-from .commitments import OPEN_HEADER, OPEN_ROWS, frozen_rows, load_commitment
+from .commitments import OPEN_HEADER, OPEN_ROWS, are_frozen_names, fixed_header, frozen_rows
 from .drawing import chances, drawn_by_luck, drawn_by_position, seed_by_position
 from .keeping import Kept, belonging_of, clock_of, left_off_lists, terms_of
 from .making import luck_of_rows, reserve_of
@@ -89,7 +89,7 @@ def verify_in(
             continue
         # People are numbered from 0 on, and the plan's are among them.
         known = last == len(names) - 1 and rows.person.max(initial=-1) < len(names)
-        wrong = _luck_faults(connection, header, rows, chain)
+        wrong = _luck_faults(connection, header, rows, names, chain)
         if not known or digest_of(before, header, rows, names) != digest:
             wrong.append("what is stored is not what was committed")
         if header.model not in intact:
@@ -122,7 +122,9 @@ def _settings(connection: Connection, number: int) -> Settings | None:
         return None
 
 
-def _luck_faults(connection: Connection, header: Header, rows: Rows, chain: Chain) -> list[str]:
+def _luck_faults(
+    connection: Connection, header: Header, rows: Rows, names: list[str], chain: Chain
+) -> list[str]:
     """What is wrong with a plan's key and with the commitment before it."""
     settings = _settings(connection, header.setting)
     luck = None
@@ -138,22 +140,25 @@ def _luck_faults(connection: Connection, header: Header, rows: Rows, chain: Chai
         return ["the seed does not follow from the programme's"]
     if luck is None or luck.commitment is None:
         return []
-    return _commitment_faults(connection, header, rows, luck, chain)
+    return _commitment_faults(connection, header, rows, names, luck, chain)
 
 
 def _commitment_faults(
-    connection: Connection, header: Header, rows: Rows, luck: Luck, chain: Chain
+    connection: Connection,
+    header: Header,
+    rows: Rows,
+    names: list[str],
+    luck: Luck,
+    chain: Chain,
 ) -> list[str]:
     """Where a plan differs from its commitment, or its luck is not what was announced."""
     assert luck.commitment is not None
     try:
         commitment = load_commitment(connection, luck.commitment)
-        parts, frozen = commitment.parts(), frozen_rows(commitment)
-    except (sa.exc.NoResultFound, ValueError, KeyError, TypeError, OSError):
+        parts, frozen = fixed_header(commitment), frozen_rows(commitment)
+        same_names = are_frozen_names(commitment, [names[i] for i in rows.person.tolist()])
+    except (sa.exc.NoResultFound, *UNREADABLE):
         return ["the commitment before it is gone or cannot be read"]
-    wrong = []
-    if commitment.fresh_digest() != commitment.digest:
-        wrong.append("the commitment before it is not what was committed")
     fixed = {
         field.name: getattr(header, field.name)
         for field in fields(Header)
@@ -164,15 +169,9 @@ def _commitment_faults(
         for field in fields(Rows)
         if field.name not in OPEN_ROWS
     )
-    if fixed != parts or not same_rows:
+    wrong = used_after(commitment, luck, chain)
+    if fixed != parts or not (same_rows and same_names):
         wrong.append(f"it is not what was committed with the code {commitment.code}")
-    if luck.beacon is not None:
-        try:
-            genuine = luck.beacon.is_genuine(chain)
-        except InvalidInput as error:
-            return [*wrong, f"its beacon was not checked: {error}"]
-        if luck.beacon.round != commitment.beacon or not genuine:
-            wrong.append("its beacon is not the one that was announced")
     return wrong
 
 
@@ -210,8 +209,7 @@ def trial_faults(connection: Connection) -> tuple[str, ...] | None:
     if trial is None:
         return ("the trial: what is stored of it cannot be read",)
     settings, wrong = _settings(connection, trial.setting), []
-    key = Luck(Source.PROGRAMME).key
-    if settings is None or trial.key != key(settings.seed, trial.first, TRIAL):
+    if settings is None or trial.key != trial.luck.key(settings.seed, trial.first, TRIAL):
         wrong.append("the trial: the seed does not follow from the programme's")
     try:
         if not replays(trial, names_of(connection)):

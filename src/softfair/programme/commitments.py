@@ -1,0 +1,230 @@
+"""Commitments: a draw that is settled in all but its luck, and luck that comes later.
+
+A commitment freezes what a draw depends on besides its luck. Its code is given away before the luck
+is known to anyone: whoever has the code can tell that nothing was changed afterwards to suit the
+luck. It is of the plan of a round (`plans.commitments` says what is frozen of it) or of a trial
+(`assignment.frozen`), whose header has one key, OF_TRIAL.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from ..errors import InvalidInput
+from . import schema
+from .luck import Beacon, Chain, Luck, Source
+from .store import Connection, now, sign
+
+__all__ = [
+    "IS_OF_TRIAL",
+    "OF_TRIAL",
+    "Commitment",
+    "code_of",
+    "last_trial_committed",
+    "load_commitment",
+    "luck_after",
+    "luck_of_trial",
+    "names_digest",
+    "store_commitment",
+    "trials_undrawn",
+    "used_after",
+]
+
+OF_TRIAL = "trial"
+# No other header begins so: keys are in the order of the alphabet, and a plan's begin with batch.
+IS_OF_TRIAL = schema.commitment.c.header.startswith(f'{{"{OF_TRIAL}": ')
+
+
+@dataclass(frozen=True, eq=False)
+class Commitment:
+    """A plan or a trial whose luck is still open."""
+
+    id: int
+    created: str
+    round: int  # of the plan, or the first of the trial
+    beacon: int  # the round of the beacon that may be its luck
+    header: str  # JSON
+    content: bytes  # arrays, NumPy's npz
+    digest: str
+
+    @property
+    def code(self) -> str:
+        """What is given away."""
+        return code_of(self.digest)
+
+    def fresh_digest(self) -> str:
+        """The digest of what is stored."""
+        digest = hashlib.sha256(
+            json.dumps([self.created, self.round, self.beacon, self.header]).encode()
+        )
+        digest.update(self.content)
+        return digest.hexdigest()
+
+    def parts(self) -> dict[str, Any]:
+        """What is frozen besides arrays."""
+        parts: dict[str, Any] = json.loads(self.header)
+        return parts
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays that are frozen."""
+        with np.load(io.BytesIO(self.content)) as stored:
+            return {name: stored[name] for name in stored.files}
+
+
+def code_of(digest: str) -> str:
+    """The code of a commitment with a digest: the first half of it, in groups of four."""
+    return "-".join(digest[i : i + 4] for i in range(0, 32, 4))
+
+
+def names_digest(names: Iterable[str]) -> str:
+    """What stands for people's identifiers, from which their luck follows, in a commitment."""
+    return hashlib.sha256("\n".join(names).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def store_commitment(
+    connection: Connection,
+    round: int,
+    parts: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    chain: Chain,
+) -> Commitment:
+    """Write a commitment, whose luck one round of a chain of beacons may be."""
+    content, created = io.BytesIO(), now()
+    np.savez_compressed(content, **dict[str, Any](arrays))
+    commitment = Commitment(
+        id=0,
+        created=created,
+        round=round,
+        beacon=chain.round_after(created),
+        header=json.dumps(parts, sort_keys=True),
+        content=content.getvalue(),
+        digest="",
+    )
+    commitment = replace(commitment, digest=commitment.fresh_digest())
+    values = {name: value for name, value in vars(commitment).items() if name != "id"}
+    key = connection.execute(schema.commitment.insert().values(**values)).inserted_primary_key
+    assert key is not None
+    sign(connection, schema.commitment, int(key[0]))
+    return replace(commitment, id=int(key[0]))
+
+
+def load_commitment(connection: Connection, number: int) -> Commitment:
+    """The commitment with a number."""
+    t = schema.commitment
+    row = connection.execute(sa.select(t).where(t.c.id == number)).one()
+    return Commitment(**{column.name: getattr(row, column.name) for column in fields(Commitment)})
+
+
+def last_trial_committed(connection: Connection) -> Commitment | None:
+    """The last commitment of a trial, whether it was drawn or not."""
+    number = connection.execute(sa.select(sa.func.max(schema.commitment.c.id)).where(IS_OF_TRIAL))
+    last = number.scalar()
+    return None if last is None else load_commitment(connection, last)
+
+
+def trials_undrawn(connection: Connection, luck: Luck) -> int:
+    """How many commitments of a trial were never drawn, where a trial has this luck."""
+    t = schema.commitment
+    others = sa.select(sa.func.count()).where(IS_OF_TRIAL, t.c.id != (luck.commitment or 0))
+    return int(connection.execute(others).scalar_one())
+
+
+def luck_of_trial(design: str) -> Luck:
+    """The luck of an assignment, as it stands in the column ``design`` of a trial.
+
+    Trials from before there was luck from outside were assigned with the programme's own.
+    """
+    text = json.loads(design).get("luck")
+    return Luck(Source.PROGRAMME) if text is None else Luck.from_json(text)
+
+
+def luck_after(
+    connection: Connection,
+    commitment: Commitment,
+    luck: str | Beacon,
+    source: Source,
+    chain: Chain,
+) -> Luck:
+    """Luck from outside, for the draw of a commitment.
+
+    Parameters
+    ----------
+    connection
+        A transaction, in which the draw is stored.
+    commitment
+        What is drawn.
+    luck
+        What was seen or said after it, or a round of the chain of beacons.
+    source
+        Whether a text was seen in public or is a second person's word.
+    chain
+        The chain of beacons that is trusted.
+
+    Raises
+    ------
+    InvalidInput
+        If a beacon is forged or of another round than the commitment's, if a text is none, or if
+        the luck was used before, for a plan or for a trial.
+    """
+    if isinstance(luck, Beacon):
+        _refuse_beacon(luck, commitment, chain)
+        given = Luck(Source.BEACON, beacon=luck, commitment=commitment.id)
+    else:
+        given = Luck.said(luck, source, commitment.id)
+    for what, used in _lucks(connection):
+        if used.outside == given.outside:
+            raise InvalidInput(
+                f"the same luck was used for {what}; "
+                "give what came after this commitment, with its date"
+            )
+    return given
+
+
+def used_after(commitment: Commitment, luck: Luck, chain: Chain) -> list[str]:
+    """What is wrong with a commitment that a draw came after, or with the luck of the draw."""
+    wrong = []
+    if commitment.fresh_digest() != commitment.digest:
+        wrong.append("the commitment before it is not what was committed")
+    if luck.beacon is not None:
+        try:
+            genuine = luck.beacon.is_genuine(chain)
+        except InvalidInput as error:
+            return [*wrong, f"its beacon was not checked: {error}"]
+        if luck.beacon.round != commitment.beacon or not genuine:
+            wrong.append("its beacon is not the one that was announced")
+    return wrong
+
+
+def _lucks(connection: Connection) -> Iterator[tuple[str, Luck]]:
+    """Luck from outside that was used, and for what."""
+    p, t = schema.plan, schema.trial
+    for row in connection.execute(sa.select(p.c.round, p.c.luck).where(p.c.luck.is_not(None))):
+        if (luck := Luck.from_json(row.luck)).source is not Source.PROGRAMME:
+            yield f"round {row.round}", luck
+    for design in connection.execute(sa.select(t.c.design)).scalars():
+        if (luck := luck_of_trial(design)).source is not Source.PROGRAMME:
+            yield "the trial", luck
+
+
+def _refuse_beacon(beacon: Beacon, commitment: Commitment, chain: Chain) -> None:
+    """Raise unless a beacon is genuine and the one that the commitment announced."""
+    if beacon.round != commitment.beacon:
+        early = beacon.round < commitment.beacon
+        raise InvalidInput(
+            f"the beacon is of round {beacon.round}, too {'early' if early else 'late'}: the "
+            f"commitment announced round {commitment.beacon} of {chain.name}; give that one"
+        )
+    if not beacon.is_genuine(chain):
+        raise InvalidInput(
+            f"the signature of round {beacon.round} is not of {chain.name}; the beacon is forged "
+            "or damaged: fetch it again"
+        )
