@@ -108,7 +108,7 @@ def check_in(
         faults=faults,
         verdicts=tuple(verify_in(connection, beacons, rows, reserves)),
         since=since,
-        trial=trial_faults(connection),
+        trial=trial_faults(connection, beacons),
     )
 
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from ...progress import track
 from .. import schema
-from ..assignment import Trial, load_trial, replays
+from ..assignment import Trial, is_frozen_in, load_trial, replays
 from ..commitments import load_commitment, used_after
 from ..eligibility import Status, sites_of
-from ..luck import QUICKNET, TRIAL, Chain, Luck
+from ..luck import QUICKNET, TRIAL, Chain, Luck, Source
 from ..models import is_intact
 from ..settings import Settings
 from ..snapshot import load_people
@@ -201,22 +201,41 @@ def _readable_trial(connection: Connection) -> Trial | None:
         return None
 
 
-def trial_faults(connection: Connection) -> tuple[str, ...] | None:
-    """What in the assignment of a trial does not follow from its key; None: there is no trial."""
+def trial_faults(connection: Connection, chain: Chain = QUICKNET) -> tuple[str, ...] | None:
+    """What in the assignment of a trial does not follow from its luck; None: there is no trial."""
     if connection.execute(sa.select(schema.trial.c.id).limit(1)).scalar() is None:
         return None
     trial = _readable_trial(connection)
     if trial is None:
         return ("the trial: what is stored of it cannot be read",)
-    settings, wrong = _settings(connection, trial.setting), []
+    settings, names, wrong = _settings(connection, trial.setting), names_of(connection), []
     if settings is None or trial.key != trial.luck.key(settings.seed, trial.first, TRIAL):
-        wrong.append("the trial: the seed does not follow from the programme's")
+        wrong.append("the seed does not follow from the programme's")
     try:
-        if not replays(trial, names_of(connection)):
-            wrong.append("the trial: the arms are not what the seed draws")
+        if not replays(trial, names):
+            wrong.append("the arms are not what the seed draws")
     except UNREADABLE:
-        wrong.append("the trial: what is stored of it cannot be read")
-    return tuple(wrong)
+        wrong.append("what is stored of it cannot be read")
+    wrong += _draft_faults(connection, trial, names, chain)
+    return tuple(f"the trial: {one}" for one in wrong)
+
+
+def _draft_faults(
+    connection: Connection, trial: Trial, names: list[str], chain: Chain
+) -> list[str]:
+    """Where a trial differs from its commitment, or its luck is not what was announced."""
+    if trial.luck.commitment is None:
+        own = trial.luck.source is Source.PROGRAMME
+        return [] if own else ["its luck is said to be from outside, and nothing was committed"]
+    try:
+        commitment = load_commitment(connection, trial.luck.commitment)
+        same = is_frozen_in(commitment, trial, names)
+    except (sa.exc.NoResultFound, *UNREADABLE):
+        return ["the commitment before it is gone or cannot be read"]
+    wrong = used_after(commitment, trial.luck, chain)
+    if not same:
+        wrong.append(f"it is not what was committed with the code {commitment.code}")
+    return wrong
 
 
 def _arm_faults(trial: Trial | None, header: Header, rows: Rows) -> list[str]:
