@@ -354,6 +354,8 @@ def test_the_command_from_power_to_luck(tmp_path):
         (("--luck", "dice", "--beacon", "x.json"), "give one of them"),
         (("--arms", "softfair,usual", "--luck", "dice"), "assigned as it is"),
         (("--arms", "softfair,usual", "--anew", "why"), "give it with --commit"),
+        (("--arms", ","), "the arms are none; give at least two"),
+        (("--arms", "Softfair,USUAL,magic"), "no arm 'magic'"),
         (("--luck", "dice"), "no trial is committed; luck comes after a commitment"),
         (("--beacon", "missing.json"), "cannot read missing.json"),
     ],
@@ -361,5 +363,6 @@ def test_the_command_from_power_to_luck(tmp_path):
 def test_what_the_command_refuses(tmp_path, words, said):
     database = Store(str(tmp_path / "a.db"))
     initialise(database, NAME, capacity=8, seed=1)
+    imports.import_people(database, village.people_file(), NAME)
     with pytest.raises(InvalidInput, match=said.replace("?", r"\?")):
         raise run(database, *words).exception

@@ -585,8 +585,9 @@ def test_the_least_effect_is_told_with_the_power_that_is_said():
     ("asked", "said"),
     [
         ({"arms": ["softfair", "magic"]}, "there is no arm 'magic'; known: softfair, lottery"),
-        ({"arms": ["softfair"]}, "at least two different"),
-        ({"arms": ["usual", "usual"]}, "at least two different"),
+        ({"arms": []}, "the arms are none; give at least two of softfair"),
+        ({"arms": ["softfair"]}, "at least two of"),
+        ({"arms": ["usual", "usual"]}, "at least two of softfair, lottery, usual, each once"),
         ({"shares": (0.5, 0.6)}, "that sum to 1"),
         ({"shares": (1.0, 0.0)}, "above 0"),
         ({"shares": (0.5, 0.25, 0.25)}, "each of the 2 arms"),
@@ -631,7 +632,7 @@ def shared(tmp_path_factory):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("0.5,0.4", "sum to 0.9"),
+        ("0.5,0.4", "sum to 90%; make it 100%, such as 60%,40%"),
         ("50,50", "above 0"),
         ("-1,2", "above 0"),
         ("half,half", "above 0"),

@@ -145,7 +145,8 @@ def shares_said(text: str | None, arms: int) -> tuple[float, ...]:
         If it is not one positive share for each arm, or they do not sum to 1.
     """
     if text is None:
-        return (1 / arms,) * arms
+        return (1 / max(arms, 1),) * arms  # that there are no arms is said elsewhere
+    example = "40%,30%,30%" if arms == 3 else "60%,40%"
     try:
         shares = tuple(
             float(part.strip().removesuffix("%")) / (100 if part.strip().endswith("%") else 1)
@@ -156,11 +157,11 @@ def shares_said(text: str | None, arms: int) -> tuple[float, ...]:
     if len(shares) != arms or not all(0 < share < 1 for share in shares):
         raise InvalidInput(
             f"the shares are {text!r}; give a share above 0 for each of the {arms} arms, such as "
-            "0.4,0.3,0.3 or 40%,30%,30%"
+            f"{example}"
         )
     if abs(sum(shares) - 1) > SUMS:
         raise InvalidInput(
-            f"the shares {text!r} sum to {sum(shares):g}; make it 1, such as 0.4,0.3,0.3"
+            f"the shares {text!r} sum to {100 * sum(shares):g}%; make it 100%, such as {example}"
         )
     return shares
 
@@ -441,7 +442,7 @@ def _arms_said(names: Sequence[str]) -> tuple[Arm, ...]:
         raise InvalidInput(f"there is no arm {unknown[0]!r}; known: {known}")
     if len(set(names)) < max(len(names), 2):
         raise InvalidInput(
-            f"the arms are {', '.join(names)}; give at least two different ones of {known}"
+            f"the arms are {', '.join(names) or 'none'}; give at least two of {known}, each once"
         )
     return tuple(Arm(name) for name in names)
 

@@ -126,7 +126,7 @@ def trial(
             "a committed trial is assigned as it is; leave out all but --luck or --beacon, or "
             "freeze what you want first, with --commit"
         )
-    names = _listed(arms)
+    names = _listed(arms.lower())
     wish = Wish(names, shares_said(share, len(names)), sites, _listed(balance or ""), rounds)
     if power:
         _show(
