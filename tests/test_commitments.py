@@ -2,14 +2,18 @@
 
 import json
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import village
 from scipy import stats
-from test_luck import SECRET, chain, signature  # noqa: F401
+from test_luck import SECRET, chain  # noqa: F401
+from test_luck import signature as signed_by
 from typer.testing import CliRunner
 
 from softfair.cli import app
@@ -145,14 +149,14 @@ def test_a_beacon_assigns_what_is_committed(tmp_path, chain):  # noqa: F811
     database = filled(Store(str(tmp_path / "a.db")))
     at = commit_trial(database, NAME, HALVES, chain=chain)[0].beacon
     refused = {
-        "too early": Beacon(chain.name, at - 1, signature(SECRET, at - 1)),
-        "too late": Beacon(chain.name, at + 1, signature(SECRET, at + 1)),
-        "forged": Beacon(chain.name, at, signature(SECRET + 1, at)),
+        "too early": Beacon(chain.name, at - 1, signed_by(SECRET, at - 1)),
+        "too late": Beacon(chain.name, at + 1, signed_by(SECRET, at + 1)),
+        "forged": Beacon(chain.name, at, signed_by(SECRET + 1, at)),
     }
     for said, beacon in refused.items():
         with pytest.raises(InvalidInput, match=said):
             draw_trial(database, beacon, chain=chain)
-    trial = draw_trial(database, Beacon(chain.name, at, signature(SECRET, at)), chain=chain)
+    trial = draw_trial(database, Beacon(chain.name, at, signed_by(SECRET, at)), chain=chain)
     assert trial.luck.beacon.round == at
     assert check(database, beacons=chain).wrong == ()
     assert any("not the one that was announced" in one for one in check(database).trial)
@@ -196,7 +200,8 @@ def test_without_a_commitment_there_is_nothing_to_commit_anew(tmp_path):
 
 def test_a_list_before_the_luck_ends_the_trial(committed):
     code = waiting_trial(committed).code
-    assert code in standing(committed).trial
+    assert code in standing(committed).waits
+    assert standing(committed).trial is None
     assert standing(committed).due == (
         "softfair trial --luck TEXT: the trial that is committed waits for its luck",
     )
@@ -204,7 +209,7 @@ def test_a_list_before_the_luck_ends_the_trial(committed):
         with pytest.raises(Unsure, match=f"a trial of this round is committed, .*{code}"):
             make(committed, NAME)
     make_plan(committed, NAME, sure=True)
-    assert standing(committed).trial is None
+    assert standing(committed).waits is None
     with pytest.raises(InvalidInput, match=f"with the code {code} can begin no more"):
         draw_trial(committed, "dice 1 2 3")
 
@@ -218,6 +223,23 @@ def test_a_round_that_is_over_ends_the_trial_too(committed):
         draw_trial(committed, "dice 1 2 3")
     second, new = commit_trial(committed, NAME, HALVES)
     assert (second.round, new) == (14, True)
+
+
+def test_a_draw_that_is_killed_leaves_the_commitment_as_it_was(committed):
+    """At its end, when every row is written."""
+    code = f"""
+import os
+from softfair.programme import chain, store, trials
+chain.seal = lambda *_: os.kill(os.getpid(), 9)
+trials.draw_trial(store.Store({committed.name!r}), "dice 1 2 3")
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert trials.trial_of(committed) is None
+    assert waiting_trial(committed) is not None
+    assert check(committed).wrong == ()
+    draw_trial(committed, "dice 1 2 3")  # luck that nothing was drawn with
+    assert check(committed).wrong == ()
 
 
 def test_who_did_it_is_in_the_journal(committed):

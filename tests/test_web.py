@@ -31,7 +31,7 @@ from softfair.programme.checks import check
 from softfair.programme.journal import journal
 from softfair.programme.plans import open_commitment, plan_of
 from softfair.programme.store import Store
-from softfair.programme.trials import Wish, assign
+from softfair.programme.trials import Wish, commit_trial, draw_trial
 from softfair.web import accounts, deeds
 from softfair.web import api as api_pages
 from softfair.web.access import COOKIE, Attempts, Guard, Visitor
@@ -468,8 +468,17 @@ def test_the_audit_of_one_round(officer):
 def test_arms_of_a_trial_are_shown(officer, programme):
     assert "Trial:" not in officer.get("/").text
     officer.post(f"/round/{AT}/close")
-    trial = assign(programme, village.NAME, Wish(("softfair", "lottery"), (0.5, 0.5)))
-    assert f"Trial: rounds {AT + 1} to" in officer.get("/").text
+    committed, _ = commit_trial(programme, village.NAME, Wish(("softfair", "lottery"), (0.5, 0.5)))
+    page = officer.get("/").text
+    assert f"with the code {committed.code}, and waits for its luck" in page
+    assert "Assign people to the arms" in page
+    assert "What it found so far" not in page
+    assert "a list now would end it before it begins" in officer.get("/plan").text
+    trial = draw_trial(programme, "dice 1 2 3")
+    page = officer.get("/").text
+    assert f"Trial: rounds {AT + 1} to" in page
+    assert "Assigned with public luck: dice 1 2 3." in page
+    assert "waits for its luck" not in page
     for arm, name in ((0, "softfair"), (1, "lottery")):
         who = trial.person[trial.arm == arm][0]
         page = officer.get(f"/person?id=v{who:02d}").text
@@ -477,7 +486,9 @@ def test_arms_of_a_trial_are_shown(officer, programme):
     assert "In a trial: places are" in officer.get("/plan").text
     officer.post("/plan", do="draw")
     officer.post(f"/round/{AT + 1}/close")
-    assert "Arms of the trial" in officer.get("/audit").text
+    page = officer.get("/audit").text
+    assert "Arms of the trial" in page
+    assert "Assigned with public luck: dice 1 2 3." in page
     assert "Arms of the trial" not in officer.get(f"/audit?round={AT + 1}").text
 
 

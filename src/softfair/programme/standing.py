@@ -60,6 +60,7 @@ class Standing:
     waiting: tuple[tuple[str, int | None], ...]  # who waits longest: name, rounds (None: always)
     last: LastRound | None
     trial: str | None = None  # its rounds, arms and luck, in a sentence; None: there is none
+    waits: str | None = None  # the same of one that is committed and not assigned yet
 
     def today(self, day: date) -> int | None:
         """The round that a day is in; None without a calendar."""
@@ -101,7 +102,8 @@ def standing(database: Store, named: int = NAMED) -> Standing:
         due=tuple(_due(now, at, number is not None, opened, committed is not None)),
         waiting=_waiting(now, at, ~gone & (people.enrolled <= at), named),
         last=last,
-        trial=_said(now.trial, at) if now.trial is not None else _waiting_said(committed),
+        trial=None if now.trial is None else _said(now.trial, at),
+        waits=None if committed is None else _waiting_said(committed),
     )
 
 
@@ -117,10 +119,8 @@ def _said(trial: Trial, at: int) -> str:
     )
 
 
-def _waiting_said(committed: Commitment | None) -> str | None:
+def _waiting_said(committed: Commitment) -> str:
     """A trial that waits for its luck, in a sentence."""
-    if committed is None:
-        return None
     draft = draft_of(committed)
     return (
         f"Trial: rounds {draft.first} to {draft.last}, of {', '.join(draft.design.arms)}; it is "

@@ -53,7 +53,7 @@ def _status_lines(standing: Standing, today: date) -> list[str]:
     if (at := standing.today(today)) is not None and at != standing.next_round:
         where = f"Today is in {settings.called(at)}"
         lines[1] += f" {where if at > 0 else f'Round 1 begins on {settings.first_day}'}."
-    lines += [standing.trial] if standing.trial else []
+    lines += [said for said in (standing.trial, standing.waits) if said]
     lines += [f"Memory: {settings.memory}."] if settings.memory.asked != "none" else []
     lines += [f"Due: {what}" for what in standing.due] or ["Due: nothing."]
     if standing.waiting:
