@@ -34,6 +34,7 @@ from softfair.programme.eligibility import TURN, Site, Status, _Cells, eligibili
 from softfair.programme.journal import journal
 from softfair.programme.luck import numbered, numbers
 from softfair.programme.plans import commit_plan, draw_plan, explain, make_plan
+from softfair.programme.power import Units, outcomes, pairs_of, power_of
 from softfair.programme.records import record
 from softfair.programme.settings import Settings, initialise
 from softfair.programme.snapshot import Snapshot, take_snapshot
@@ -423,9 +424,7 @@ def test_the_effect_is_of_all_who_were_assigned():
     departed[10:13] = trial.first + 2
     people = replace(people, departed=departed)
     found = trial_result(trial, people, history, [], 2)
-    seen = [
-        np.isnan(trials.outcomes(history, trial.first, trial.last, 92, 2)[i]) for i in range(90)
-    ]
+    seen = [np.isnan(outcomes(history, trial.first, trial.last, 92, 2)[i]) for i in range(90)]
     assert sum(row.people - row.seen for row in found.arms) == sum(seen) >= 4
     assert sum(row.left for row in found.arms) == 3
     assert found.later == 2
@@ -562,9 +561,9 @@ def test_the_least_effect_is_told_with_the_power_that_is_said():
 
     people = people_of(n, np.full(n, -1))
     now = Snapshot(1, Settings(), 1, people, history_of(weeks_of(p)))
-    units = trials.Units(np.arange(n), np.arange(n), people.names, None)
+    units = Units(np.arange(n), np.arange(n), people.names, None)
     arms, counts = (Arm.SOFTFAIR, Arm.USUAL), np.array([100, 100])
-    power = trials._power(now, weeks + 1, weeks + 10, units, arms, counts, ())
+    power = power_of(now, weeks + 1, weeks + 10, units, arms, counts, ())
     assert (power.rounds, power.people) == (10, n)
     least = power.least[0].effect
     told = 0
@@ -683,6 +682,6 @@ def test_a_programme_that_ends(shared):
 
 
 def test_pairs_put_what_does_more_first():
-    pairs = trials.pairs_of((Arm.USUAL, Arm.SOFTFAIR, Arm.LOTTERY))
+    pairs = pairs_of((Arm.USUAL, Arm.SOFTFAIR, Arm.LOTTERY))
     assert pairs == [(1, 2), (1, 0), (2, 0)]
     assert len(list(itertools.combinations(THREE, 2))) == len(pairs)

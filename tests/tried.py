@@ -29,10 +29,10 @@ from softfair.programme.assignment import (
 )
 from softfair.programme.audit.trial import TrialResult, trial_result
 from softfair.programme.luck import Luck, Source
+from softfair.programme.power import Units, known_of, pairs_of
 from softfair.programme.settings import Settings
 from softfair.programme.snapshot import People, Snapshot
 from softfair.programme.tracks import History
-from softfair.programme.trials import Units, _known, pairs_of
 
 ARMS = (Arm.SOFTFAIR, Arm.LOTTERY, Arm.USUAL)
 BEFORE, ROUNDS = 10, 8  # weeks of history, rounds of the trial
@@ -169,7 +169,7 @@ def assigned_trial(world: World, site: np.ndarray, before: History, first: int, 
     if world.sites:
         units = Units(everybody, site, [f"v{s}" for s in range(world.sites)], sites)
     now = Snapshot(1, Settings(), 1, people, before)
-    X, columns = _known(now, first, units, ())
+    X, columns = known_of(now, first, units, ())
     counts = units_of_arms(len(units.names), world.shares)
     key = f"{seed:064x}"
     arm, chosen = assigned(key, units.names, X, counts)

@@ -44,9 +44,10 @@ The modules from bottom to top; each imports only those above it in this list:
     backup        a copy of the whole programme
     sample        a made-up programme
     effects       the effect of one arm of a trial against another
+    power         what is known before a trial, and what it can tell
     notes         signed notes
     checks        every table against the log, and every draw replayed
-    trials        a trial: who is in it, what it can tell, the assignment
+    trials        a trial: who is in it, the assignment, at once or after a commitment
     audit         how a programme was run
     telling       which column about people matters for what
     commands      all of it on the command line

@@ -97,7 +97,7 @@ class Draft:
     first: int  # its first and last round
     last: int
     design: Design
-    power: dict[str, Any]  # what is told beforehand: see `trials.Power`
+    power: dict[str, Any]  # what is told beforehand: see `power.Power`
     X: Floats  # [m, q] of the units, before the trial
     person: Ints  # [p] who is assigned, in the order of their number
     unit: Ints  # [p]

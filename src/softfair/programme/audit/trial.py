@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from ..assignment import Trial
 from ..effects import LEVEL, Contrast, Means
+from ..power import outcomes, pairs_of
 from ..tracks import FOREVER
-from ..trials import outcomes, pairs_of
 from .evidence import History, People, Planned
 from .statistics import alarm_level
 

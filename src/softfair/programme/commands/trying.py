@@ -199,7 +199,7 @@ def _show(
 ) -> None:
     """What a trial is, how far it is, and what its luck is."""
     from ...terminal import say
-    from ..trials import Power
+    from ..power import Power
 
     rows, by_site = _rows(draft), draft.design.sites
     if as_json:
