@@ -352,7 +352,7 @@ def test_the_command_from_power_to_luck(tmp_path):
     code = waiting_trial(database).code
     assert said.startswith("Committed: a trial of rounds 13 to 14, people at random.")
     assert f"Code: {code}" in said
-    assert "softfair: 20 people" in said
+    assert "softfair      20  the programme's plan" in said
     assert "Then assign: softfair trial --luck TEXT" in said
     assert run(database, *arms, "--commit").output.startswith("Committed before: a trial")
     assert code in run(database).output

@@ -25,6 +25,7 @@ MEANING = {
     "lottery": "everybody in the draw has the same chance",
     "usual": "the list names nobody; what they get otherwise they go on getting",
 }
+WHAT = "what its people get"
 ARMS = "such as --arms softfair,lottery,usual"
 # Options.
 Arms = Annotated[
@@ -198,7 +199,7 @@ def _show(
     about: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """What a trial is, how far it is, and what its luck is."""
-    from ...terminal import say
+    from ...terminal import Table, say, show
     from ..power import Power
 
     rows, by_site = _rows(draft), draft.design.sites
@@ -216,13 +217,16 @@ def _show(
         return
     by = "people" if by_site is None else f"whole values of {by_site}"
     say(f"{how} a trial of rounds {draft.first} to {draft.last}, {by} at random.")
-    for row in rows:
-        units = [] if by_site is None else [f"{row['assigned']} of {len(draft.X)} sites"]
-        people = [] if row["people"] is None else [f"{row['people']} people"]
-        say(f"  {row['arm']}: {', '.join([*units, *people])}; {MEANING[row['arm']]}.")
-    say(f"  Balanced in {', '.join(draft.design.columns)} (best of {draft.design.tries} draws).")
+    told = ["arm", "people"] if by_site is None else ["arm", "assigned", "people"]
+    cells = [
+        [*("" if row[one] is None else str(row[one]) for one in told), MEANING[row["arm"]]]
+        for row in rows
+    ]
+    headings = [*("sites" if one == "assigned" else one for one in told), WHAT]
+    show(Table(headings, cells, words={"arm", WHAT}))
+    say(f"Balanced in {', '.join(draft.design.columns)} (best of {draft.design.tries} draws).")
     for sentence in [*Power.from_json(draft.power).sentences(draft), *more]:
-        say(f"  {sentence}")
+        say(sentence)
 
 
 def _rows(draft: Draft) -> list[dict[str, Any]]:
