@@ -19,7 +19,7 @@ rows about the same thing, the one with the highest batch (or version) is in for
     reserve       the order in which a plan's people are called: the list first, then who is next
     call          who was called from the reserve, or taken off a list (the latest row in force)
     signature     who made a batch, setting, model, plan, call, commitment or trial
-    commitment    a plan whose luck is still open (see `plans.commitments`)
+    commitment    a plan or a trial whose luck is still open (see `commitments`)
     trial         what was asked of a trial, what was known of its people, and its key
     assignment    the arm of each person of a trial (see `assignment`)
     account       who may use the pages and the API, and how far (latest row of a name in force)
