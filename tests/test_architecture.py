@@ -1,6 +1,7 @@
 """Imports go down only, and `import softfair` stays light."""
 
 import ast
+import functools
 import graphlib
 import subprocess
 import sys
@@ -54,6 +55,11 @@ REMEDY = f"add it to ORDER in {Path(__file__).name}"
 HEAVY = {"pandas", "matplotlib", "scipy", "numba"}
 
 
+@functools.cache
+def parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 def dotted(package: Path, file: Path) -> str:
     """The module's name: pkg/solvers/__init__.py is pkg.solvers."""
     parts = file.relative_to(package.parent).with_suffix("").parts
@@ -75,7 +81,7 @@ def imported(file: Path, module: str, modules: set[str]) -> list[tuple[int, str]
     One inside a function also ties two rooms together.
     """
     found = []
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -134,7 +140,7 @@ def borrowed(package: Path) -> list[str]:
     said = []
     for module, file in files.items():
         where = file.relative_to(package.parent).as_posix()
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        tree = parsed(file.read_text(encoding="utf-8"))
         modules = set()  # names that modules of the package have here
         for node in ast.walk(tree):
             if not isinstance(node, ast.ImportFrom):

@@ -26,7 +26,6 @@ from numba import njit
 from scipy.optimize import brentq
 from scipy.stats import chi2
 
-from softfair import sampling
 from softfair.cluster import Spread
 from softfair.errors import InvalidInput
 from softfair.kernels.convolution import successive_exact
@@ -43,7 +42,7 @@ from softfair.kernels.inclusion import joint_inclusion, successive_inclusion
 from softfair.kernels.rules import RuleCode
 from softfair.kernels.shift import guess_shift
 from softfair.kernels.threads import get_threads, set_threads
-from softfair.sampling import draw, inclusion, inclusion_of_top
+from softfair.sampling import draw, in_parts, inclusion, inclusion_of_top
 
 DESIGNS = ["successive", "joint"]
 GRID = 2.0**-38
@@ -852,8 +851,8 @@ def test_on_threads_too_the_estimate_decides(estimates, orders, monkeypatch):
         ranges.append(high - low)
         return tried[seen[-1]] * 5e-7
 
-    monkeypatch.setattr(sampling.expansion, "estimated_error", estimate)
-    done = sampling._inclusion_in_parts(Spread.of(z), k, RuleCode.SUCCESSIVE, out)
+    monkeypatch.setattr(in_parts.expansion, "estimated_error", estimate)
+    done = in_parts.inclusion_in_parts(Spread.of(z), k, RuleCode.SUCCESSIVE, out)
     assert done == (orders is not None)
     # First for weights of any range, and where that is too much for the range of these.
     assert set(ranges[::2]) == {math.inf}

@@ -1,0 +1,30 @@
+"""Policies side by side: benefit, fairness and what fairness costs, as data frames.
+
+Let R be a policy's total reward in a run, and R_none and R_oracle those of the same luck without
+intervention and with the Oracle. Benefit is 100 mean(R - R_none) / mean(R_oracle - R_none).
+``of_bound`` has the certificate less the exact value of helping nobody as its denominator: no
+policy can expect more than 100.
+
+Every figure is a mean over runs, with the 95 % interval of that mean by Student's t. Runs of
+different policies meet the same luck, so that differences between policies are paired by run.
+
+    figures    the figures of runs, each a mean with its interval
+    referee    what all policies of a comparison are measured against
+    comparing  the tables
+"""
+
+from .comparing import CURVE, compare, frontier, limit
+from .figures import CONFIDENCE, Figures, Interval, Yardsticks, figures_of, mean_interval
+
+__all__ = [
+    "CONFIDENCE",
+    "CURVE",
+    "Figures",
+    "Interval",
+    "Yardsticks",
+    "compare",
+    "figures_of",
+    "frontier",
+    "limit",
+    "mean_interval",
+]

@@ -1,0 +1,171 @@
+"""Chances by sums over all arms, shard by shard, in time O(n)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cluster import Spread
+from ..kernels import expansion, fourier
+from ..kernels.inclusion import restore_sum
+from ..kernels.order import WIDE
+from ..kernels.rules import RuleCode
+from ..kernels.shift import expected_count, guess_shift, polish, reach_for, shift
+from ..kernels.threads import map_parts
+
+__all__ = ["COARSE", "LARGE", "PART", "SAMPLE", "extent", "inclusion_in_parts", "sample_of"]
+
+# Relative error of these chances that is accepted.
+COARSE = 5e-7
+LARGE = 32768  # arms from which on the work is shared among threads
+PART = 500_000  # arms a task; fewer take less than a millisecond
+SAMPLE = 16384  # arms of the sample that gives the first guess of the shift
+
+Floats = NDArray[np.float64]
+
+
+def inclusion_in_parts(weights: Spread, k: int, code: RuleCode, out: Floats) -> bool:
+    """`inclusion` by the O(n) evaluation, shard by shard; False where it does not serve.
+
+    The first guess of the shift u comes from a sample of the arms. Infinite log-weights, NaN and
+    weights that are too far apart are left to the evaluation on one thread.
+    """
+    n = weights.n
+    sample = sample_of(weights, n // SAMPLE)
+    top = sample.max()  # approximately the maximum, which is enough
+    if not np.isfinite(top):
+        return False
+    k_sample = k * len(sample) / n
+    guess = guess_shift(sample, top, k_sample)
+    u = shift(sample, top, k_sample, int(code), guess, 1e-3 * k_sample)
+    if code is RuleCode.SUCCESSIVE:
+        sums = _successive_in_parts(weights, top, k, u, out)
+    else:
+        variance = expected_count(0, len(sample), sample, top, u, int(code))[1] * n / len(sample)
+        sums = _joint_in_parts(weights, top, k, u, fourier.joint_powers(0.9 * variance, n), out)
+    if sums is None:
+        return False
+    map_parts(restore_sum, n, PART, out, float(k), *sums)
+    return True
+
+
+def sample_of(weights: Spread, stride: int) -> Floats:
+    """The numbers of arms 0, stride, 2 stride, ... of the whole."""
+    each = [(-shard.first % stride,) for shard in weights.shards]
+    return np.concatenate(list(weights.map(_every, stride, each=each)))
+
+
+def _every(z: Floats, stride: int, first: int) -> Floats:
+    return np.ascontiguousarray(z[first::stride])
+
+
+def extent(z: Floats) -> tuple[float, float]:
+    return float(z.min()), float(z.max())
+
+
+def _successive_in_parts(
+    weights: Spread, top: float, k: int, u: float, out: Floats
+) -> tuple[float, float] | None:
+    """Fill out by the expansion; (sum p, sum p (1 - p)), or None if its error is too large.
+
+    The pass that gathers the moments also gives three derivatives of the count in u, which correct
+    u to fourth order. A second pass is needed only if the sample's u was off by more than a
+    fiftieth, or if the first order is not accurate enough.
+    """
+    order = 1
+    bracket = np.array([-np.inf, np.inf, u])
+    while True:
+        moments = weights.sum(_clock_moments, top, u, order)
+        derivatives = expansion.successive_derivatives(moments)
+        if _out_of_reach(derivatives[0], u):
+            return None
+        step, near = polish(u, *derivatives, float(k), reach_for(COARSE), bracket)
+        u += step
+        if not near:
+            order = 1
+            continue
+        expansion.move_moments(moments, step)
+        if _error_of_expansion(moments, weights, top, u) <= COARSE:
+            break
+        if order > 1:
+            return None
+        order = expansion.MOST_ORDER
+    coefficients = np.zeros_like(moments)
+    expansion.successive_coefficients(moments, expansion.SERIES, 1, order, coefficients)
+    sums = weights.fill(out, _chances, int(RuleCode.SUCCESSIVE), top, u, coefficients)
+    total, spread = np.sum(sums, axis=0)
+    return total, spread
+
+
+def _clock_moments(z: Floats, top: float, u: float, order: int) -> Floats:
+    """Moments of one shard."""
+    if order == 1:
+        parts = map_parts(expansion.first_moments, len(z), PART, z, top, u, np.empty(len(z)))
+    else:
+        parts = map_parts(expansion.successive_moments, len(z), PART, z, top, u, order)
+    return np.asarray(np.sum(parts, axis=0), dtype=np.float64)
+
+
+def _chances(
+    z: Floats, code: int, top: float, u: float, coefficients: Floats
+) -> tuple[Floats, float, float]:
+    """(p [m], sum p, sum p (1 - p)) of one shard."""
+    out = np.empty(len(z))
+    kernel = fourier.joint_map if code == RuleCode.JOINT else expansion.successive_map
+    sums = map_parts(kernel, len(z), PART, z, top, u, coefficients, out)
+    total, spread = np.sum(sums, axis=0)
+    return out, float(total), float(spread)
+
+
+def _error_of_expansion(moments: Floats, weights: Spread, top: float, u: float) -> float:
+    """The estimated error: for weights of any range, and for the range of these if that fails."""
+    error: float = expansion.estimated_error(moments, expansion.SERIES, -np.inf, np.inf)
+    if error > COARSE:
+        lows, highs = zip(*weights.map(extent), strict=True)
+        low, high = min(lows) - top + u, max(highs) - top + u
+        error = expansion.estimated_error(moments, expansion.SERIES, low, high)
+    return error
+
+
+def _joint_in_parts(
+    weights: Spread, top: float, k: int, u: float, powers: int, out: Floats
+) -> tuple[float, float] | None:
+    """Fill out by the Fourier integral; (sum p, sum p (1 - p)), or None if V is too small.
+
+    Any u serves whose expected count is within a standard deviation of k.
+    """
+    n = weights.n
+    bracket = np.array([-np.inf, np.inf, u])
+    while powers <= fourier.MOST_POWERS:
+        moments = weights.sum(_coin_moments, top, u, powers)
+        _, y1, y2, y3, y4 = moments[:5]
+        count, slope = (n + y1) / 2, (n - y2) / 4
+        bend, twist = (y3 - y1) / 4, (-0.5 * n + 2 * y2 - 1.5 * y4) / 4
+        if _out_of_reach(count, u):
+            return None
+        step, _ = polish(u, count, slope, bend, twist, float(k), reach_for(COARSE), bracket)
+        if step * step * slope >= 1:
+            u += step
+            continue
+        needed = fourier.joint_powers(slope, n)
+        if powers >= needed:
+            coefficients = np.empty(powers)
+            fourier.joint_coefficients(moments, float(k), slope, coefficients)
+            sums = weights.fill(out, _chances, int(RuleCode.JOINT), top, u, coefficients)
+            total, spread = np.sum(sums, axis=0)
+            return total, spread
+        powers = needed  # the count varies less than the sample's did
+    return None
+
+
+def _coin_moments(z: Floats, top: float, u: float, powers: int) -> Floats:
+    """Power sums of one shard."""
+    parts = map_parts(fourier.joint_moments, len(z), PART, z, top, u, powers)
+    return np.asarray(np.sum(parts, axis=0), dtype=np.float64)
+
+
+def _out_of_reach(count: float, u: float) -> bool:
+    """Whether the arms hold a NaN that the sample missed, or weights that are too far apart."""
+    return not math.isfinite(count) or abs(u) > WIDE
