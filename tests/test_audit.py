@@ -923,7 +923,7 @@ def test_what_is_said_of_people():
         "Soft fairness holds: nobody had a lower probability than someone who would gain less."
     ]
     assert told_of(fairness=(FairnessRow(4, 9, 2, 0.125), FairnessRow(5, 9, 1, 0.25))) == [
-        "Look: in 3 pairs who would gain less had the higher probability, by up to 0.25."
+        "Look: in 3 pairs the person who would gain less had the higher probability, by up to 0.25."
     ]
 
 

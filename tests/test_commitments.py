@@ -195,7 +195,7 @@ def test_without_a_commitment_there_is_nothing_to_commit_anew(tmp_path):
     make_plan(database, NAME)
     assert (made.luck, audit(database).trial.undrawn) == (Luck(Source.PROGRAMME), 0)
     said = standing(database).trial
-    assert said.endswith("programme's own luck: who holds the database could have known it.")
+    assert said.endswith("programme's own luck: whoever holds the database could have known it.")
 
 
 def test_a_list_before_the_luck_ends_the_trial(committed):

@@ -130,7 +130,8 @@ def test_the_audit_does_not_call_it_soft_fairness(planned):
     assert row.for_evenness == pytest.approx(less, abs=2)  # ties of rounding
     assert less > 0
     found = " ".join(audit(database).findings)
-    assert f"In {row.for_evenness} pairs who would gain less had the higher probability" in found
+    pairs = f"In {row.for_evenness} pairs the person who would gain less had the higher probability"
+    assert pairs in found
     assert "Soft fairness holds" not in found
     [one] = read(database).planned
     np.testing.assert_allclose(AS_DRAWN.inclusion(AS_DRAWN.scores(one), K, C), p, atol=1e-9)

@@ -328,7 +328,7 @@ def allocate(
         Path, typer.Option(help="The list: Parquet if the name ends in .parquet, otherwise CSV.")
     ],
     c: Annotated[
-        str, typer.Option(help="How strongly gain counts: 0 a lottery, inf who gains most.")
+        str, typer.Option(help="How strongly gain counts: 0 a lottery, inf those who gain most.")
     ] = "10",
     design: Annotated[str, typer.Option(help="joint or successive.")] = "joint",
     horizon: Horizon = 50,
@@ -473,7 +473,7 @@ EXPLAINED = {  # by what is shown
     "bound": "limit: the most benefit of any policy as even",
     "never_selected": "never: share of people never helped",
     "longest_wait": "wait: longest in decisions",
-    "unfair": "unfair: % of pairs where who would gain less has the better chance",
+    "unfair": "unfair: % of pairs where the one who would gain less has the better chance",
 }
 
 

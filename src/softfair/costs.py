@@ -1,6 +1,6 @@
 """Lists of arms whose help costs more or less, within a budget: everybody's chance, and the draw.
 
-A list is complete if it costs at most the budget and nobody who is left out would still fit. With
+A list is complete if it costs at most the budget and no arm that is left out would still fit. With
 log-weights y_i,
 
     Pr(list) is proportional to the product of exp(y_i - theta) over its members,

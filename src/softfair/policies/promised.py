@@ -229,7 +229,7 @@ def deadline_quotas(
     reach, places = len(coming), int(coming[0])  # beyond it, all can be helped later
     due = np.clip(left, 1, reach + 1)
     size = np.cumsum(np.bincount(due, minlength=reach + 2))[1 : reach + 1]  # |A(1)|, |A(2)|, ...
-    # Of those away, who has d left now will have d left at the next decision too.
+    # Of those away, a person who has d left now will have d left at the next decision too.
     back = np.cumsum(np.bincount(np.clip(absent, 1, reach + 1), minlength=reach + 2))[:reach]
     need = np.minimum(size + back - (np.cumsum(coming) - places), np.minimum(places, size))
     now = (due == 1) & bool(size[0] <= places)
@@ -381,7 +381,7 @@ def kept_chances(
     Returns
     -------
     ndarray [n]
-        Chances that sum to k; 1 for who is helped now whatever the others do.
+        Chances that sum to k; 1 for those helped now whatever the others do.
 
     Examples
     --------

@@ -143,8 +143,9 @@ class Trial(Draft):
     def arms_of(self, names: Sequence[str], sites: Sequence[str]) -> Ints:
         """The arm of everybody [n], also of those who came later.
 
-        Who was assigned keeps the arm, wherever they go. Who came later is in the arm of their
-        site, or, where people or unknown sites are concerned, in one by the luck of the name.
+        People who were assigned keep the arm, wherever they go. Those who came later are in the arm
+        of their site, or, where people or unknown sites are concerned, in one by the luck of the
+        name.
 
         Parameters
         ----------

@@ -418,7 +418,8 @@ def match_people(people: People, table: Table, add: bool) -> Matches:
     people
         Everybody who is known.
     table
-        With a column ``id``. Who is not known becomes a fault of it, unless they may be added.
+        With a column ``id``. An identifier that is not known becomes a fault of it, unless they may
+        be added.
     add
         Whether those who are not known get the next numbers.
     """

@@ -158,7 +158,7 @@ class _Cells:
     people: Ints  # [sites, arms] how many were assigned
     shares: tuple[float, ...]  # of the arms, for a site at which nobody was
     place: Ints  # [n] place of everybody among the sites with an arm; -1: none
-    left_alone: NDArray[np.bool_]  # [n] who is in the usual arm
+    left_alone: NDArray[np.bool_]  # [n] whether each is in the usual arm
 
     @classmethod
     def of(cls, now: Snapshot, trial: Trial, site: Ints, sites: int) -> _Cells:

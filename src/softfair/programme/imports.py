@@ -267,7 +267,7 @@ def _merge(
     known = {
         "enrolled": people.enrolled,
         "left": people.departed,
-        "opted_out": np.maximum(people.opted_out, 0),  # who has not said so has not opted out
+        "opted_out": np.maximum(people.opted_out, 0),  # unknown: no
         "reserved": people.reserved,
         "absent_from": people.absent_from,
         "absent_to": people.absent_to,

@@ -7,7 +7,7 @@ leaves the draw the others keep their luck.
 The key follows from the programme's seed, the round and, after a commitment, from luck that came
 from outside and later (`Source`):
 
-    programme   nothing else: who holds the database could have known it
+    programme   nothing else: whoever holds the database could have known it
     text        what was seen in public, such as dice before witnesses or tonight's lottery numbers
     word        what a second person said when asked
     beacon      a round of drand's public randomness, whose signature is verified here
@@ -250,7 +250,7 @@ class Luck:
         """Where the luck came from; ``done`` is what was done with it, such as Drawn."""
         if self.source is Source.PROGRAMME:
             return (
-                f"{done} with the programme's own luck: who holds the database could have known it."
+                f"{done} with the programme's own luck: whoever holds the database could have known it."
             )
         if self.beacon is not None:
             return f"{done} with public luck: {self.beacon.chain}, round {self.beacon.round}."

@@ -133,7 +133,7 @@ class Model:
 
     @property
     def unseen(self) -> NDArray[np.bool_]:
-        """[n] who has no transition of their own, and so the group's estimate."""
+        """[n] whether a person has no transition of their own, and so the group's estimate."""
         unseen: NDArray[np.bool_] = self.seen.sum(axis=(1, 2)) == 0
         return unseen
 

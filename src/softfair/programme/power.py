@@ -1,7 +1,7 @@
 """What is known of the units of a trial before it, and what the trial can tell: its power.
 
 The outcome of a person is the mean reward, s / (S - 1), of the states seen after the rounds of the
-trial (with two states the share of good rounds); who is never seen again has none.
+trial (with two states the share of good rounds); people who are never seen again have none.
 
 The power is told from the programme's own history: its last rounds are taken as if they had been
 the trial, with what was known before them. Arms are drawn many times, and each time the effect is

@@ -92,7 +92,7 @@ def record(
     sure
         Take a round that nobody planned, or the file of another round again.
     close
-        Whether this is all: who is not told of was not contacted.
+        Whether this is all: those who are not told of were not contacted.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def record(
 
 
 def close_round(database: Store, software: str, round: int | None = None) -> Imported:
-    """Close a round: who has not been told of was not contacted.
+    """Close a round: those who have not been told of were not contacted.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Whom to call or take off so that a list that changes after its draw keeps its promise.
 
 The order in which people are called was drawn with the list. Without a promise about groups it is
-all that counts. With one, nobody is called who would give a group more places than it may have, or
-whose household already has somebody on the list. Of all others, the person is called first who
-fills most of the places that groups lack; among several such people, the first in order. So a
+all that counts. With one, nobody is called whose call would give a group more places than it may
+have, or whose household already has somebody on the list. Of all others, the person is called first
+who fills most of the places that groups lack; among several such people, the first in order. So a
 person who was struck off is replaced by the next of the same groups, as long as there is one.
 """
 

@@ -252,7 +252,7 @@ reserve = sa.Table(
     sa.Column("plan", whole, primary_key=True, autoincrement=False),
     sa.Column("person", whole, primary_key=True, autoincrement=False),
     sa.Column("place", whole, nullable=False),  # at their site: 1 is called first
-    # Of being among those in reserve, given the list; 0 for who is on it.
+    # Of being among those in reserve, given the list; 0 for those on it.
     sa.Column("chance", sa.Float(53), nullable=False),
     sqlite_with_rowid=False,
 )

@@ -68,7 +68,7 @@ class People:
         return len(self.names)
 
     def absent(self, round: int) -> NDArray[np.bool_]:
-        """[n] who is away in a round."""
+        """[n] whether each is away in a round."""
         last = np.where(self.absent_to == UNKNOWN, STRIDE, self.absent_to)
         away: NDArray[np.bool_] = self.absent_from != UNKNOWN
         return away & (self.absent_from <= round) & (round <= last)
@@ -123,7 +123,7 @@ class People:
         Returns
         -------
         tuple of list and numpy.ndarray
-            The values, and for each person [n] the place of theirs; ``""`` for who has none.
+            The values, and for each person [n] the place of theirs; ``""`` for those without one.
 
         Raises
         ------

@@ -137,7 +137,7 @@ class Store:
             yield connection
 
     def _connected(self) -> Connection:
-        """A connection; a password that the server asks for is asked of who sits at a terminal."""
+        """A connection; if the server asks for a password, the person at the terminal is asked."""
         try:
             return self.engine.connect()
         except sa.exc.OperationalError as error:

@@ -108,7 +108,8 @@ def plan_table(
     everyone
         Whether to include those who are not on the list.
     since
-        What has changed since: who is struck off the list is not on it, and the reason says so.
+        What has changed since: those who are struck off the list are not on it, and the reason says
+        so.
     calendar
         The days of rounds, if they are known: ``date`` is then the first day of the round.
 

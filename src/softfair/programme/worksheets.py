@@ -53,7 +53,7 @@ def write_worksheets(
     database
         The programme.
     plan
-        The plan. Who has opted out or left since is left out.
+        The plan. People who have opted out or left since are left out.
     folder
         Where the files go.
     by

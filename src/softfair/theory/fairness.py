@@ -33,7 +33,9 @@ def search_arms(
     count: int = 60,
     seed: int = 0,
 ) -> None:
-    """Theorem 3, arm by arm: who gains more is at least as likely to be helped. Both designs do so.
+    """Theorem 3, arm by arm: an arm that gains more is at least as likely to be helped.
+
+    Both designs do so.
 
     `joint`: exchange the two arms in a set, and its probability changes by the quotient of their
     weights. `successive`: couple the two exponential clocks; the faster one rings earlier. The

@@ -196,7 +196,7 @@ def _append(
 
 
 def close_account(database: Store, name: str) -> None:
-    """Close an account: who is signed in with it is signed out.
+    """Close an account: whoever is signed in with it is signed out.
 
     Parameters
     ----------

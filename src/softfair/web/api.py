@@ -170,7 +170,7 @@ def mark(request: Request, visitor: Marks, at: Round, body: Mark) -> Told:
 
 @api.post("/rounds/{at}/close")
 def close(visitor: Changes, at: Round) -> Told:
-    """Close a round: who was not marked was not contacted."""
+    """Close a round: those who were not marked were not contacted."""
     return _told(visitor, close_round(visitor.database, software(), at), "record")
 
 

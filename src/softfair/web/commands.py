@@ -119,7 +119,7 @@ def list_(db: Database = "softfair.db", as_json: Json = False) -> None:
 
 @user.command(epilog=examples("softfair user remove mira"))
 def remove(name: Name, db: Database = "softfair.db") -> None:
-    """Close an account; who is signed in with it is signed out."""
+    """Close an account; whoever is signed in with it is signed out."""
     from .accounts import close_account
 
     close_account(open_store(db), name)

@@ -79,7 +79,7 @@ class Point:
     gained: float  # good rounds more than without contacts
     entropy: float  # of the expected contacts
     never: float  # share of the people expected never to be contacted
-    wait: float  # rounds between two contacts of who waits longest
+    wait: float  # rounds between two contacts of the person who waits longest
     promise_cost: float | None = None  # share of the gain at this c without it; None: no promise
 
     def to_json(self) -> dict[str, Any]:
@@ -431,7 +431,7 @@ def _never(cohort: SiteCohort, c: float, evenness: Evenness) -> Floats:
         y[np.arange(some.n), cohort.left[part] - 1] = some.start
         for pi in chance:  # [m, layers S]
             y = np.matmul(y * (1 - pi.reshape(y.shape)), some.P[:, 0])
-            if cohort.layers > 1:  # one list less is left; nobody remains who had one
+            if cohort.layers > 1:  # one list less is left; all who had one were on it
                 y = np.concatenate([y[:, 1:], np.zeros_like(y[:, :1])], axis=1)
         never[part] = y.sum(axis=(1, 2))
     return never

@@ -49,7 +49,7 @@ CLICKS = (
     (r"see:? (all of them )?(with: )?softfair log", "see the Log"),
     (r"\(softfair log( shows them)?\)", "(see the Log)"),
     (r"see: softfair check", "see the Audit"),
-    (r"see: softfair plan --all", "see the list with: also who is not listed"),
+    (r"see: softfair plan --all", "see the list with: also those who are not listed"),
 )  # fmt: skip
 # Commands without a page are left to the person who set the programme up.
 TYPED = re.compile(r"[^;.:]*(?:: )?(?<![\w-])(?:--[a-z]|softfair [a-z]+)[^;]*")

@@ -76,7 +76,8 @@ def luck(audit: Audit) -> Iterator[str]:
         chosen = SHORT in audit.checkpoint.partition("\n")[0]
         seed = "the seed was given by hand, and others may have been tried; " * chosen
         yield (
-            f"Drawn with the programme's own luck, which who holds the database could have known: "
+            "Drawn with the programme's own luck, "
+            "which whoever holds the database could have known: "
             f"round {which} ({len(own)} of {len(audit.deeds)}); {seed}"
             "to leave it to others: softfair plan --commit."
         )
@@ -293,12 +294,16 @@ def soft_fairness(audit: Audit) -> Iterator[str]:
     if unfair := sum(row.unfair_pairs for row in audit.fairness):
         largest = max(row.largest_difference for row in audit.fairness)
         what = "for whom gain and evenness count less" if evened else "who would gain less"
-        yield f"{LOOK} in {unfair} pairs {what} had the higher probability, by up to {largest:.2g}."
+        yield (
+            f"{LOOK} in {unfair} pairs the person {what} had the higher probability, "
+            f"by up to {largest:.2g}."
+        )
     elif evened:
         yield (
             "Nobody had a lower probability than someone for whom gain and evenness together "
-            f"count less. In {sum(evened)} pairs who would gain less had the higher probability, "
-            "for evenness: EvenHanded is fair in that sense, and not in that of gain alone."
+            f"count less. In {sum(evened)} pairs the person who would gain less had the higher "
+            "probability, for evenness: EvenHanded is fair in that sense, and not in that of gain "
+            "alone."
         )
     elif earlier := [row.for_promise for row in audit.fairness if row.for_promise is not None]:
         grouped = any(row.shares for row in audit.rounds)
@@ -306,8 +311,8 @@ def soft_fairness(audit: Audit) -> Iterator[str]:
         other = "another number of lists left" + " or other promised groups" * grouped
         yield (
             f"Nobody had a lower probability than someone who would gain less and {alike}. "
-            f"In {sum(earlier)} pairs who would gain less had the higher probability, and "
-            f"{other}: a promise is fair in that sense."
+            f"In {sum(earlier)} pairs the person who would gain less had the higher probability, "
+            f"and {other}: a promise is fair in that sense."
         )
     elif any(row.pairs for row in audit.fairness):
         across = sum(row.unfair_across for row in audit.fairness)
@@ -320,8 +325,8 @@ def soft_fairness(audit: Audit) -> Iterator[str]:
         if across:
             sites = "sites" if audit.trial is None else "arms of the trial and sites"
             yield (
-                f"Across {sites} it does not: in {across:,} pairs who would gain less had the "
-                "higher probability, because each has a draw of its own."
+                f"Across {sites} it does not: in {across:,} pairs the person who would gain less "
+                "had the higher probability, because each has a draw of its own."
             )
 
 
@@ -419,7 +424,7 @@ def trial(audit: Audit) -> Iterator[str]:
         done = max(result.seen_until - result.first + 1, 0)
         yield (
             f"The trial is not over ({done} of {result.last - result.first + 1} rounds are known), "
-            "so no verdict is given yet: who looks until an effect shows, finds one by chance."
+            "so no verdict is given yet: whoever looks until an effect shows finds one by chance."
         )
     for row in result.effects:
         if row.told is None or math.isnan(row.p):

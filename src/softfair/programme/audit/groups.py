@@ -150,7 +150,7 @@ def _rate(rates: Rates, j: int, everybody: Rate | None) -> Rate:
 
 
 def _bands(numbers: Floats) -> tuple[list[str], Ints]:
-    """Numbers [n] in up to BANDS bands of about equally many people, and who has none."""
+    """Numbers [n] in up to BANDS bands of about equally many people, and those without a number."""
     known = np.isfinite(numbers)
     cuts = np.unique(np.quantile(numbers[known], np.arange(1, BANDS) / BANDS))
     band = np.searchsorted(cuts, numbers, side="left")

@@ -248,15 +248,16 @@ class FairnessRow:
 
     round: int
     pairs: int  # of people in the same draw
-    unfair_pairs: int  # in which who counts less had the higher probability
+    unfair_pairs: int  # in which the person who counts less had the higher probability
     largest_difference: float  # between their probabilities
-    # Pairs in which who would gain less had the higher probability because evenness counts too;
-    # None where it does not.
+    # Pairs in which the person who would gain less had the higher probability because evenness
+    # counts too; None where it does not.
     for_evenness: int | None = None
     sites: int = 1  # with a draw of their own
     unfair_across: int = 0  # pairs of people of different sites of whom the same is so
-    # Pairs in which who would gain less had the higher probability, and another number of lists
-    # left; None where no wait was promised. Those with as many left are among the unfair pairs.
+    # Pairs in which the person who would gain less had the higher probability, and another number
+    # of lists left; None where no wait was promised. Those with as many left are among the unfair
+    # pairs.
     for_promise: int | None = None
 
 

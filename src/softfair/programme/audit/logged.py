@@ -46,8 +46,8 @@ def log_table(database: Store) -> Pieces:
         A row for each person of each plan in force, in the order of rounds:
         ``probability`` of being ``listed``, ``score`` (the gain that was computed) and ``bonus``
         (what evenness added), ``arm`` of a trial, ``state`` before the round, ``contacted`` during
-        it and ``state_after``; None where that is not known. ``called`` is 1 for who was called
-        from the reserve, 2 for who was by an officer's decision.
+        it and ``state_after``; None where that is not known. ``called`` is 1 for those who were
+        called from the reserve, 2 for those who were by an officer's decision.
 
     Raises
     ------

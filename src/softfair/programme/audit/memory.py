@@ -12,8 +12,9 @@ path could not end elsewhere). So the other exits, L of them with n stays, are i
 order. Chances of a contact or of being seen that depend on the state now weigh all these paths
 alike: they are functions of the same counts.
 
-**The state before.** Who is in a state was in it the round before just if the exit before this one
-was a stay. The number of stays that follow a stay, T = sum_k y_k y_{k-1}, has under random order
+**The state before.** A person in a state was in it the round before just if the exit before this
+one was a stay. The number of stays that follow a stay, T = sum_k y_k y_{k-1}, has under random
+order
 
     E T   = (L - 1) p_2,      p_r = n (n - 1) ... (n - r + 1) / (L (L - 1) ... (L - r + 1)),
     Var T = (L - 1) p_2 + 2 (L - 2) p_3 + (L - 2)(L - 3) p_4 - (E T)^2.

@@ -1,7 +1,7 @@
 """What another policy would have brought, estimated from the lists that were drawn.
 
 Over every planned round and person in the draw of a site: p is the stated probability of the list,
-L is 1 for who is on it, Y the reward of the state reached in the next round, s / (S - 1) (so the
+L is 1 for those on it, Y the reward of the state reached in the next round, s / (S - 1) (so the
 share in the good state where there are two), and q the probability by which the other policy would
 list the person.
 

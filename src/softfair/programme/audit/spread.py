@@ -41,7 +41,7 @@ class Waits:
 
     longest: Ints
     now: Ints  # the one still going on
-    present: Bools  # who is in the programme in the last recorded round
+    present: Bools  # whether each is in the programme in the last recorded round
     span: Span  # the rounds with a recorded contact
 
     @classmethod

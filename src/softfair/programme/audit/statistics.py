@@ -1,6 +1,6 @@
 """The statistics by which an audit decides what chance explains.
 
-p is the stated probability of the list, L is 1 for who is on it, both over the draw of one site in
+p is the stated probability of the list, L is 1 for those on it, both over the draw of one site in
 one round.
 
 **Lists.** A list has a fixed number of places, so two people are on it together less often than

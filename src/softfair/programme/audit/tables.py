@@ -198,7 +198,7 @@ def _rounds(audit: Audit) -> Section:
         "contact and states before and after are known; in brackets where "
         f"{audit.level:.0%} of outcomes should lie if the model is right. Brier's score is 0 for "
         "perfect predictions; beside it that of giving everybody the same, realised share. Unfair "
-        "pairs: who would gain less had the higher probability.",
+        "pairs: the person who would gain less had the higher probability.",
         [
             "round",
             *(["from"] if audit.days else []),

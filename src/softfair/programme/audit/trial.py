@@ -1,10 +1,11 @@
 """What a trial in the programme found: the effect of each arm, by intention to treat.
 
 Everybody who was assigned counts in their arm, whatever they got and wherever they went. The
-outcome of a person is the mean reward of the states seen after the rounds of the trial; who left
-counts with what was seen before, who was never seen again is left out, and whether these are more
-in one arm than in another is tested. Who came after the assignment is not counted: the arm may be
-why they came. How the effect is estimated stands in `softfair.programme.effects`.
+outcome of a person is the mean reward of the states seen after the rounds of the trial; people who
+left count with what was seen before, those who were never seen again are left out, and whether
+these are more in one arm than in another is tested. People who came after the assignment are not
+counted: the arm may be why they came. How the effect is estimated stands in
+`softfair.programme.effects`.
 
 The comparisons of several arms share 5 % among them (Holm). A verdict is given once, when the trial
 is over: to look every round and to stop when an effect shows finds effects that are not there. Each
@@ -188,7 +189,7 @@ def trial_result(
 
 
 def _later(trial: Trial, people: People) -> int:
-    """How many came after the assignment; who was gone when the trial began did not."""
+    """How many came after the assignment; people who were gone when the trial began did not."""
     before = np.union1d(trial.person, people.gone(trial.first))
     return people.n - len(before)
 

@@ -185,7 +185,7 @@ def _tell_which(database: Store, at: int) -> None:
 
 
 def _export_plan(database: Store, plan: Plan, out: Path, everyone: bool, checkpoint: str) -> None:
-    """Write a plan; who is struck off the list is left out of the list, and told."""
+    """Write a plan; those who are struck off are left out of the list, and told."""
     from ..changes import hand_out
     from ..tables import json_object, plan_table, write_table
 
@@ -206,7 +206,8 @@ def _export_plan(database: Store, plan: Plan, out: Path, everyone: bool, checkpo
         print(f"{len(since.called)} were called from the reserve.", file=sys.stderr)
     if str(since):
         print(
-            f"Since round {plan.round} was planned: {since}. Who is struck off is left out; "
+            f"Since round {plan.round} was planned: {since}. "
+            "Those who are struck off are left out; "
             f"to draw anew: softfair plan --round {plan.round} --replan '{since}'",
             file=sys.stderr,
         )

@@ -290,7 +290,7 @@ def _show_plan(plan: Plan, since: Since | None, everyone: bool, settings: Settin
     struck, called = (since.struck, since.called) if since else ({}, {})
     if since and str(since):
         say(
-            f"Planned before; since then {since}. Do not call who is struck off. "
+            f"Planned before; since then {since}. Do not call those who are struck off. "
             f"Make the list anew with: softfair plan --replan '{since}'",
             "bold red",
         )

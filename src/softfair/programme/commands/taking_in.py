@@ -187,7 +187,7 @@ def record(
     db: Database = "softfair.db",
     close: Annotated[
         bool,
-        typer.Option("--close", help="This is all: who was not told of was not contacted."),
+        typer.Option("--close", help="This is all: those who were not told of were not contacted."),
     ] = False,
     map_: Map = None,
     dates: Dates = None,

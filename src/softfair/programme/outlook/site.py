@@ -9,11 +9,11 @@ contacted with probability
 
 independently of the others. Where evenness has a weight (`softfair.EvenHanded`), everybody's bonus
 b is added to lambda. Where something is promised (`promises`), gains and prices are those of
-`solve_promised`: the lists that a person has left are part of the state, who has one left is on it
-for certain, and no chance is below the floor. Following everybody's distribution over states
-through the horizon then gives the expected reward (of the states reached) and the expected contacts
-of each person. The list that is drawn has exactly k people and not k on average; for a site of a
-few people the expected reward is therefore some per cent too high.
+`solve_promised`: the lists that a person has left are part of the state, a person who has one left
+is on it for certain, and no chance is below the floor. Following everybody's distribution over
+states through the horizon then gives the expected reward (of the states reached) and the expected
+contacts of each person. The list that is drawn has exactly k people and not k on average; for a
+site of a few people the expected reward is therefore some per cent too high.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class SiteCohort:
     def scores(self, c: float, evenness: Evenness = SOFTFAIR) -> Floats:
         """Expected gain lambda_0 from a contact now [n], over the states a person may be in.
 
-        Who must be on this list has the gain of being on it rather than on the next.
+        People who must be on this list have the gain of being on it rather than on the next.
         """
         solved, n = self.solved(c, evenness), self.cohort.n
         rows = solved.values.rows(0, 1)[0].reshape(n, self.layers, -1)
@@ -234,7 +234,7 @@ class SiteCohort:
                 listed = active.sum(axis=1)  # [n, S]
                 contacts[which] += listed.sum(axis=1)
                 x = np.matmul(x - active, part.P[:, 0])
-                if self.layers > 1:  # one list less is left; nobody remains who had one
+                if self.layers > 1:  # one list less is left; all who had one were on it
                     x = np.concatenate([x[:, 1:], np.zeros_like(x[:, :1])], axis=1)
                 x[:, -1] += np.matmul(listed[:, None], part.P[:, 1])[:, 0]
                 reward += float(np.sum(x * part.reward[:, None]))
@@ -269,5 +269,5 @@ class SiteCohort:
             if floor > 0:
                 inverse = np.minimum(inverse, 1 / floor)
             if W:
-                inverse[:, : part.S] = 1.0  # who has one list left is on it
+                inverse[:, : part.S] = 1.0  # those with one list left are on it
             yield inverse

@@ -32,7 +32,7 @@ class Outlook:
     c: float
     gained: float  # good rounds more than without any contact, if estimates were the truth
     benefit: float  # that, as a share of what the most effective plan gains
-    wait: float  # rounds between two contacts of who waits longest; inf: for ever
+    wait: float  # rounds between two contacts of the person who waits longest; inf: for ever
     residual: float  # largest relative gap between expected and allowed contacts of a round
     lowest: LowestGroup | None = None  # None: there is no group column
     target: Target | None = None  # that c was chosen for

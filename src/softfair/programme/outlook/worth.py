@@ -88,7 +88,7 @@ def weigh(
     -------
     tuple of Interval and Worth
         Good rounds more than without contacts, and the worth of a contact now by the person's
-        number in the programme; nan for who is not in a cohort.
+        number in the programme; nan for people who are in no cohort.
     """
     L, n = model.draws.shape[:2]
     if not L:

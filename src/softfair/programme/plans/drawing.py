@@ -100,7 +100,7 @@ class InOrder(NamedTuple):
     """Those of a site's draw who are called, the first first: the list, then the reserves."""
 
     who: Ints  # [called] places in the draw
-    chance: Floats  # [called] of being among the reserves, given the list; 0 for who is on it
+    chance: Floats  # [called] of being among the reserves, given the list; 0 for those on it
 
 
 def chances(score: Floats, c: float, k: int, terms: Terms = FREE) -> Floats:

@@ -1,17 +1,17 @@
 """What a promise asks of the draws of a plan, and whether it can be kept.
 
-A promised wait counts lists. A list counts for who was in its draw: being absent, resting after a
-contact or having a contact arranged makes the count stand still, and so does a list without any
-place. Being on a list begins it anew, whether or not the person is then reached: a draw cannot
-promise more, and who cannot be reached would otherwise hold a place of every list. It begins anew
-as well for who returns after having opted out or left, and with enrolment.
+A promised wait counts lists. A list counts for those who were in its draw: being absent, resting
+after a contact or having a contact arranged makes the count stand still, and so does a list without
+any place. Being on a list begins it anew, whether or not the person is then reached: a draw cannot
+promise more, and a person who cannot be reached would otherwise hold a place of every list. It
+begins anew as well for those who return after having opted out or left, and with enrolment.
 
-With W promised, who was left off w lists has d = W - w left, this one included. The promise can be
-kept if at every site, for every d, no more people in the draw have at most d left than the next d
-lists have places, and if all people of the site are no more than the places of any W lists in a row
-(:mod:`softfair.policies.promised`). The draw leaves it so for the next list. Who is away counts
-with their d, since they may be back any time. If a least chance is promised as well, fewer places
-may go by deadlines.
+With W promised, a person who was left off w lists has d = W - w left, this one included. The
+promise can be kept if at every site, for every d, no more people in the draw have at most d left
+than the next d lists have places, and if all people of the site are no more than the places of any
+W lists in a row (:mod:`softfair.policies.promised`). The draw leaves it so for the next list. A
+person who is away counts with their d, since they may be back any time. If a least chance is
+promised as well, fewer places may go by deadlines.
 
 Shares of groups, and at most one of each household, are kept by the law of the draw
 (:mod:`softfair.quotas`). Who belonged to which group is stored with the plan.
@@ -240,7 +240,7 @@ def terms_of(kept: Kept | None, site: Site, j: int, status: Ints, sites: Ints) -
 
 def clock_of(status: Ints, site: Ints, listed: Ints, sites: Sequence[Site]) -> NDArray[np.int8]:
     """What a list did to everybody's count: ON, STILL or ANEW [n]."""
-    places = np.array([one.capacity for one in sites] + [0])  # the last for who has no site
+    places = np.array([one.capacity for one in sites] + [0])  # the last for those without a site
     drawn = (status == Status.IN_DRAW) & (places[site] > 0)
     anew = (listed == 1) | np.isin(status, GONE)
     return np.where(anew, ANEW, np.where(drawn, ON, STILL)).astype(np.int8)

@@ -185,7 +185,7 @@ def cohorts_of(
         who = eligibility.waiting(j)
         if not len(who):
             continue
-        # Who was contacted rests for r rounds, so in the long run no more than a share of
+        # A person who was contacted rests for r rounds, so in the long run no more than a share of
         # 1 / (r + 1) of the people can be contacted a round.
         k = min(capacity, max(1, len(who) // (now.settings.cooldown + 1)))
         arm, reward = eligibility.sites[j].arm, model.contexts.reward
@@ -199,7 +199,7 @@ def _keeping_of(kept: Kept | None, settings: Settings, who: Ints, k: int) -> Kee
     """What is promised to some people, of whom k are on a list."""
     if kept is None:
         return NOTHING
-    # Who was on a list and contacted rests before lists count again.
+    # A person who was on a list and contacted rests before lists count again.
     W = kept.promise.wait + settings.cooldown * bool(kept.promise.wait)
     keeping = Keeping(W, kept.promise.chance, kept.due[who] if W else NOTHING.left)
     if kept.promise.shares:

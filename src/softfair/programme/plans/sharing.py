@@ -30,7 +30,7 @@ class Sharing:
     inside: NDArray[np.bool_]  # [cells, shares] in which groups each cell is
     cell: Ints  # [n] of everybody at the site
     off: Ints  # [n] lists that each was left off
-    drawn: NDArray[np.bool_]  # [n] who is in the draw
+    drawn: NDArray[np.bool_]  # [n] whether each is in the draw
     lists: Callable[[int], Ints]  # places on all lists that are known, and on so many more
     now: bool  # whether the first of them is the list that is drawn
 

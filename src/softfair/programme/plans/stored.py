@@ -96,7 +96,7 @@ class Reserve:
 
     person: Ints
     place: Ints  # at their site, 1 is the first: those on the list, then those in reserve
-    chance: Floats  # of being in reserve, given the list; 0 for who is on it
+    chance: Floats  # of being in reserve, given the list; 0 for those on it
 
 
 NO_RESERVE = Reserve(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))

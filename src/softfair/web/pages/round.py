@@ -225,7 +225,7 @@ def anchor(name: str) -> str:
 
 @router.post("/round/{at:int}/close")
 def close(request: Request, visitor: Changes, at: int) -> Response:
-    """Close a round: who was not marked was not contacted."""
+    """Close a round: those who were not marked were not contacted."""
     listed = list_for(request, visitor, at)
     done = close_round(visitor.database, software(), at)
     return see(f"/round/{at}", *map(on_page, told(done, "record", listed.settings)))
