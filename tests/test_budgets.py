@@ -403,13 +403,12 @@ def test_what_a_run_shows_on_average_can_be_asked_for():
 def test_files_and_workers_give_the_same(tmp_path, monkeypatch):
     from concurrent.futures import ThreadPoolExecutor
 
-    from softfair import shards
     from softfair.files import write_cohort
 
     cohort, k = sf.datasets.synthetic(n=300, seed=1), [30, 0, 60, 300, 10]
     write_cohort(cohort, tmp_path / "people.parquet")
     states = np.arange(300) % 2
-    monkeypatch.setattr(shards, "SHARD", 128)
+    monkeypatch.setattr("softfair.shards.arrays.SHARD", 128)
     opened = sf.open_cohort(tmp_path / "people.parquet")
     fits = [sf.SoftFair(c=5.0).fit(opened, k, 5)]
     with ThreadPoolExecutor(2) as pool:

@@ -18,7 +18,7 @@ import pytest
 from test_shards import STATES, K, N, T, answers, assert_same, columns, in_memory, write
 
 import softfair as sf
-from softfair import cluster, sampling, shards
+from softfair import cluster, sampling
 from softfair.cluster import Spread, crew_of
 from softfair.errors import ClusterError, InvalidInput
 from softfair.experiments import find
@@ -31,7 +31,7 @@ POLICY = sf.SoftFair(c=8, design="successive")
 
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch, tmp_path):
-    monkeypatch.setattr(shards, "SHARD", 1024)
+    monkeypatch.setattr("softfair.shards.arrays.SHARD", 1024)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -39,7 +39,7 @@ def _small_shards(monkeypatch, tmp_path):
 
 
 def cut(monkeypatch, size):
-    monkeypatch.setattr(shards, "SHARD", size)
+    monkeypatch.setattr("softfair.shards.arrays.SHARD", size)
 
 
 def law_by_enumeration(z, k, design):
@@ -148,7 +148,7 @@ def people(tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected(people):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(shards, "SHARD", 1024)
+        patched.setattr("softfair.shards.arrays.SHARD", 1024)
         return answers(POLICY, people[0])
 
 

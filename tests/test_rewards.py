@@ -422,14 +422,12 @@ def test_parts_of_a_cohort_keep_them():
 def test_saved_and_on_workers(tmp_path, monkeypatch):
     from concurrent.futures import ThreadPoolExecutor
 
-    from softfair import shards
-
     cohort = mild_cohort(300, 1)
     fitted = sf.SoftFair(c=5.0).fit(cohort, 30, 5)
     fitted.save(tmp_path / "model")
     again, states = sf.load(tmp_path / "model"), np.arange(300) % 2
     assert np.array_equal(again.scores(1, states), fitted.scores(1, states))
-    monkeypatch.setattr(shards, "SHARD", 128)
+    monkeypatch.setattr("softfair.shards.arrays.SHARD", 128)
     here = sf.SoftFair(c=5.0).fit(cohort, 30, 5)
     with ThreadPoolExecutor(2) as pool:
         there = sf.SoftFair(c=5.0).fit(cohort, 30, 5, on=pool)

@@ -25,7 +25,7 @@ STATES = (np.arange(N) % 3 == 0).astype(int)
 
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch, tmp_path):
-    monkeypatch.setattr(shards, "SHARD", 1024)
+    monkeypatch.setattr("softfair.shards.arrays.SHARD", 1024)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -340,7 +340,7 @@ def test_a_file_that_changes_meanwhile(tmp_path):
 
 def test_a_cohort_that_would_not_fit_in_memory(tmp_path, monkeypatch):
     cohort = open_cohort(write(tmp_path, columns(N)))
-    monkeypatch.setattr(shards, "available_memory", lambda: 400_000)
+    monkeypatch.setattr("softfair.shards.cohort.available_memory", lambda: 400_000)
     for work in (
         lambda: cohort.P,
         lambda: sf.Oracle().fit(cohort, k=K, horizon=T),
@@ -348,7 +348,8 @@ def test_a_cohort_that_would_not_fit_in_memory(tmp_path, monkeypatch):
     ):
         assert "5,000 arms, which need about 0.0 GiB in memory at once" in refusal(work)
     assert sf.SoftFair(c=5).fit(cohort, k=K, horizon=T).info.converged  # needs no such thing
-    monkeypatch.setattr(shards, "available_memory", lambda: None)  # a system that does not tell
+    # A system that does not tell.
+    monkeypatch.setattr("softfair.shards.cohort.available_memory", lambda: None)
     assert cohort.P.shape == (N, 2, 2, 2)
 
 

@@ -16,8 +16,8 @@ from softfair.theory.claim import Claim, Existence, Search
 from softfair.theory.fairness import floor_joint, rising_law
 from softfair.theory.gains import algorithm_1_values, priced_gains
 from softfair.theory.instances import FLEETING, LASTING
+from softfair.theory.loss_bounds import eta_lambert, eta_sharp
 from softfair.theory.operator_loss import DOUBLINGS
-from softfair.theory.softmax import eta_lambert, eta_sharp
 
 
 def half(eta):

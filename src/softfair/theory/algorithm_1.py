@@ -25,8 +25,8 @@ from .claim import NOT_SO, ROUNDING, Claim, Search, Sides, Witness, as_stated
 from .gains import algorithm_1_gains, algorithm_1_values, stacked
 from .instances import natural
 from .joint import Joint, highest
+from .loss_bounds import eta_paper
 from .operator_loss import OPERATOR_ABOVE, REGULARISED, THEOREM_4_CORRECTED
-from .softmax import eta_paper
 
 __all__ = ["CLAIMS"]
 

@@ -19,7 +19,7 @@ from . import plain
 from .claim import NOT_SO, Claim, Describe, Search, Sides, Witness
 from .instances import FRAGILE, INDIFFERENT, MOMENTARY, STEADY, problems
 from .joint import Joint, arms_of, highest, softmax_value
-from .softmax import (
+from .loss_bounds import (
     LARGE_C,
     Bound,
     PerStep,
@@ -92,7 +92,7 @@ def search_loss(
     and (n - k) / 2 is less.
 
     What holds: ``small-gaps`` (k = 1) and ``large-c``, where Lemma 2 does (from
-    :func:`softfair.theory.softmax.least_c` on: .772 for k = 1, 1.72 at n = 3, k = 2, .82 at the
+    :func:`softfair.theory.loss_bounds.least_c` on: .772 for k = 1, 1.72 at n = 3, k = 2, .82 at the
     paper's n = 100, k = 10); and ``corrected``, for every gamma, T and arm. By induction: what
     softness costs in all is what it costs each decision, discounted.
     """

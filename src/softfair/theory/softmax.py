@@ -4,55 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import lambertw
 
 from ..cohort import Floats
 from . import plain
-from .claim import NOT_SO, ROUNDING, Claim, Describe, Search, Sides, Witness
+from .claim import NOT_SO, Claim, Describe, Search, Sides, Witness
 from .instances import FRAGILE, INDIFFERENT, problems
 from .joint import Joint, arms_of, highest, softmax_value
+from .loss_bounds import (
+    CS,
+    LARGE_C,
+    Bound,
+    PerStep,
+    discounted,
+    eta_entropy,
+    eta_lambert,
+    eta_paper,
+    eta_sharp,
+    long_enough,
+    softmax_loss,
+)
 
-__all__ = [
-    "CLAIMS",
-    "Bound",
-    "discounted",
-    "eta_entropy",
-    "eta_lambert",
-    "eta_paper",
-    "eta_sharp",
-    "least_c",
-]
+__all__ = ["CLAIMS"]
 
-PerStep = Callable[[int, int, float], float]  # (n, k, c) -> most that softness may cost a decision
-
-CS = (0.1, 0.3, 1.0, 3.0, 10.0)  # multipliers tried
 
 # ------------------------------------------------------------ Lemma 1 and the corollary: bounded Q
-
-
-def discounted(gamma: float, horizon: int | None) -> float:
-    """1 + gamma + ... + gamma^(T - 1); for ever if the horizon is None.
-
-    Parameters
-    ----------
-    gamma : float
-    horizon : int or None
-
-    Returns
-    -------
-    float
-    """
-    return 1 / (1 - gamma) if horizon is None else float(np.sum(gamma ** np.arange(horizon)))
-
-
-def long_enough(gamma: float, n: int) -> int:
-    """Decisions after which what is still to come, n gamma^T / (1 - gamma), is below rounding."""
-    return math.ceil(math.log(0.1 * ROUNDING * (1 - gamma) / n) / math.log(gamma))
 
 
 def _sure_and_others(count: int, n: int, seed: int) -> Floats:
@@ -163,103 +142,6 @@ def gap_one(n: int, k: int, steps: float) -> float:
 # --------------------------------------------------------- Lemma 2: what softness costs a decision
 
 
-def eta_paper(n: int, k: int, c: float) -> float:
-    """The paper's bound: (n - k) / (2 + c), for k = 1 by Lemma 2, for k > 1 by its conjecture.
-
-    Parameters
-    ----------
-    n, k : int
-    c : float
-
-    Returns
-    -------
-    float
-    """
-    return (n - k) / (2 + c)
-
-
-def eta_lambert(n: int, k: int, c: float) -> float:
-    """(C(n, k) - 1) W(1/e) / c, with Lambert's W: W(1/e) = 0.2785.
-
-    Each action but the best costs delta / (1 + exp(c delta)) at most, which peaks at W(1/e) / c.
-
-    Parameters
-    ----------
-    n, k : int
-    c : float
-
-    Returns
-    -------
-    float
-    """
-    return (math.comb(n, k) - 1) * _lambert(1 / math.e) / c
-
-
-def eta_entropy(n: int, k: int, c: float) -> float:
-    """log C(n, k) / c.
-
-    (1/c) log sum exp(c Q) is at least max Q, and is the softmax's mean Q plus its entropy over c.
-
-    Parameters
-    ----------
-    n, k : int
-    c : float
-
-    Returns
-    -------
-    float
-    """
-    return math.log(math.comb(n, k)) / c
-
-
-def eta_sharp(n: int, k: int, c: float) -> float:
-    """W((C(n, k) - 1) / e) / c, the least bound that serves all Q.
-
-    Where the loss L is stationary each gap is 1/c + L, so all gaps are alike, and x = c gap solves
-    (x - 1) e^(x - 1) = (C(n, k) - 1) / e.
-
-    Parameters
-    ----------
-    n, k : int
-    c : float
-
-    Returns
-    -------
-    float
-    """
-    return _lambert((math.comb(n, k) - 1) / math.e) / c
-
-
-def _lambert(x: float) -> float:
-    """Lambert's W of x >= 0: w e^w = x."""
-    return float(lambertw(x).real)
-
-
-def least_c(n: int, k: int = 1) -> float:
-    """The multiplier from which the paper's (n - k) / (2 + c) is right for every Q.
-
-    It is where `eta_paper` crosses `eta_sharp`; inf if it never does. For k = 1 it is at most
-    2 W(1/e) / (1 - W(1/e)) = .772, that of n = 2.
-
-    Parameters
-    ----------
-    n, k : int
-
-    Returns
-    -------
-    float
-    """
-    ratio = eta_sharp(n, k, 1.0) / (n - k)
-    return 2 * ratio / (1 - ratio) if ratio < 1 else math.inf
-
-
-def softmax_loss(gaps: Floats, c: float) -> Floats:
-    """max Q - softmax Q [B] from how far below the best each other action is [B, A - 1]."""
-    weight = np.exp(-c * gaps)
-    loss: Floats = (weight * gaps).sum(axis=1) / (1 + weight.sum(axis=1))
-    return loss
-
-
 def _gaps(others: int, largest: float, count: int, seed: int) -> Floats:
     """[B, others] up to ``largest``: all alike on a grid, and at random."""
     rng = np.random.default_rng([seed, others])
@@ -267,51 +149,7 @@ def _gaps(others: int, largest: float, count: int, seed: int) -> Floats:
     return np.concatenate([alike, largest * rng.random((count, others)) * rng.random((count, 1))])
 
 
-@dataclass(frozen=True)
-class Bound:
-    """One form of a bound on what softness costs.
-
-    Parameters
-    ----------
-    name : str
-        What is added to the claim's name; "" is the paper's own form.
-    text : str
-        The bound in letters.
-    eta : callable
-        (n, k, c) -> the bound for one decision.
-    condition : str
-        Under what it is tried.
-    sizes : tuple of (n, k)
-        Where it is tried.
-    hard : bool
-        Only multipliers from :func:`least_c` on.
-    small : bool
-        Only gaps of at most 1.
-    horizon : int or None
-        None: for ever, at gamma = .9; else so many decisions at gamma = 1.
-    """
-
-    name: str
-    text: str
-    eta: PerStep
-    condition: str = ""
-    sizes: tuple[tuple[int, int], ...] = ((2, 1), (3, 1))
-    hard: bool = False
-    small: bool = False
-    horizon: int | None = None
-
-    def cs(self, n: int, k: int) -> tuple[float, ...]:
-        """The multipliers to try."""
-        least = least_c(2 if k == 1 else n, k)  # for k = 1 that of n = 2 serves every n
-        return (least, 2 * least, 10 * least) if self.hard else CS
-
-    def id(self, claim: str) -> str:
-        """The name of the claim in this form."""
-        return f"{claim}-{self.name}" if self.name else claim
-
-
 ONE, SOME = ((2, 1), (3, 1), (5, 1), (20, 1)), ((3, 2), (4, 2), (5, 2), (5, 3), (6, 3))
-LARGE_C = "c >= 2 W(1/e) / (1 - W(1/e)) = 0.772"
 
 
 def search_softmax(
