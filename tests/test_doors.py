@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import stat
@@ -56,10 +57,10 @@ def mode(path):
     return stat.S_IMODE(os.stat(path).st_mode)
 
 
-@pytest.fixture
-def small(tmp_path):
-    """A programme of 8 people with two planned rounds, one of them recorded."""
-    database = Store(str(tmp_path / "small.db"))
+@pytest.fixture(scope="session")
+def small_file(tmp_path_factory):
+    """The file of a programme of 8 people with two planned rounds, one of them recorded."""
+    database = Store(str(tmp_path_factory.mktemp("small") / "small.db"))
     initialise(database, NAME, seed=2**100, capacity=2)
     people = "".join(f"p{i},{'ns'[i % 2]}\n" for i in range(8))
     import_people(database, f"id,region\n{people}".encode(), NAME)
@@ -68,7 +69,13 @@ def small(tmp_path):
     make_plan(database, NAME)
     record(database, b"id,contacted,state\np1,1,1\np2,0,0\n", NAME, round=5, close=True)
     make_plan(database, NAME)
-    return database
+    return Path(database.name)
+
+
+@pytest.fixture
+def small(small_file, tmp_path):
+    """A programme of its own, from that file."""
+    return Store(shutil.copy(small_file, tmp_path))
 
 
 # Outputs.

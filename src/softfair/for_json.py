@@ -1,4 +1,4 @@
-"""Values as JSON has them, which knows neither rows nor infinity."""
+"""Values for JSON, in which there are neither rows nor infinity."""
 
 from __future__ import annotations
 

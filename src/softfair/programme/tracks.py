@@ -102,7 +102,7 @@ class History:
     def of_rows(
         cls, person: Any, rounds: Any, state: Any, contacted: Any, n: int | None = None
     ) -> History:
-        """From columns of entries [m]; of two about the same, what the later one knows."""
+        """From columns of entries [m]; of two about the same, what the later one tells."""
         who, when, seen, told = (np.asarray(one) for one in (person, rounds, state, contacted))
         tracks = Tracks(int(who.max(initial=-1)) + 1 if n is None else n)
         tracks.lay(who, when, seen, told)

@@ -399,7 +399,7 @@ def balance(
     tolerance : float
         Residual |F_t| that is accepted at every step.
     one_pass : callable
-        One pass over all arms, if they do more than `sweep` knows of; None means `sweep`.
+        One pass over all arms, if they do more than `sweep` follows; None means `sweep`.
     gentler : int
         How many smaller multipliers may be tried on the way to a hard problem.
     crew : Crew, optional

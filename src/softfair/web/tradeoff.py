@@ -115,7 +115,7 @@ class Tradeoff:
         self.nothing_learnt = draft.now.nothing_learnt()
         self.people = draft.now.people
         self._cohorts = draft.cohorts
-        self._lock = threading.RLock()  # a cohort remembers its last solution
+        self._lock = threading.RLock()  # a cohort keeps its last solution
         self._promising: OrderedDict[Promise, list[SiteCohort]] = OrderedDict()
         self._seen: OrderedDict[Place, tuple[Point, Floats]] = OrderedDict()
         self._shown: dict[tuple[int, int], list[dict[str, float]]] = {}  # by runs

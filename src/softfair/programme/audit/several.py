@@ -134,7 +134,7 @@ class _Window:
     def guesses(self, q: Floats) -> tuple[Floats, Floats]:
         """Q_h(s_h, 0) and Q_h(s_h, 1) [2, H, n], and V_h [H + 1, n].
 
-        Where nobody knows the state, what is guessed there is used nowhere.
+        Where the state is not known, what is guessed there is used nowhere.
         """
         H, n = q.shape
         S = self.chances.shape[-1]
