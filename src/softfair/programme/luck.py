@@ -250,7 +250,8 @@ class Luck:
         """Where the luck came from; ``done`` is what was done with it, such as Drawn."""
         if self.source is Source.PROGRAMME:
             return (
-                f"{done} with the programme's own luck: whoever holds the database could have known it."
+                f"{done} with the programme's own luck: "
+                "whoever holds the database could have known it."
             )
         if self.beacon is not None:
             return f"{done} with public luck: {self.beacon.chain}, round {self.beacon.round}."
