@@ -26,6 +26,7 @@ from softfair.programme.records import record
 from softfair.programme.settings import Settings, Target, initialise
 from softfair.quotas import Quota
 from softfair.solvers import solve_priced, solve_shared
+from softfair.web.tradeoff import Place, Tradeoff
 
 NAME = "softfair test"
 TOGETHER = "share region=n>=60%; share sex=f==2; one house"
@@ -199,6 +200,23 @@ def test_a_programme_keeps_shares_of_several_columns_and_houses(url):
     said = " ".join(audit(database).findings)
     assert "promised of the places of groups was kept on every list of all 4 rounds" in said
     assert "who would gain less and had as many lists left and the same promised groups" in said
+
+
+@pytest.mark.parametrize("promise", ["one house", "chance=1%; one house"])
+def test_a_promise_about_houses_alone_is_stored_and_replayed(light, promise):
+    """Nothing has a price for it: what it costs is not told, and every draw follows from it."""
+    founded(light, promise=Promise.parse(promise))
+    plan, _ = make_plan(light, NAME)
+    assert plan.outlook.promise == Promise.parse(promise)
+    assert plan.outlook.promise_cost is None
+    assert numbers_of(plan.list)[2] == 1
+    assert make_plan(light, NAME, promise=Promise.parse(promise))[1] is False  # asked for again
+    assert not check(light).wrong
+    found = Tradeoff(light)
+    point, _ = found.at(Place(70, 0, Promise.parse(promise)))
+    assert point.promise_cost is None
+    told = list(found.sentences(point, Promise.parse(promise)))[-1]
+    assert told.endswith(f"{Promise.parse(promise)}. What that promise costs cannot be told.")
 
 
 def test_without_the_guard_shares_break_and_are_told(light, monkeypatch):

@@ -80,7 +80,8 @@ class Point:
     entropy: float  # of the expected contacts
     never: float  # share of the people expected never to be contacted
     wait: float  # rounds between two contacts of the person who waits longest
-    promise_cost: float | None = None  # share of the gain at this c without it; None: no promise
+    # Share of the gain at this c without the promise; None: there is none, or it cannot be told.
+    promise_cost: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As it is sent to a browser."""
@@ -297,7 +298,7 @@ class Tradeoff:
         never = np.concatenate([_never(cohort, c, evenness) for cohort in cohorts])
         outlook = prospects.judge(c, followed, evenness)
         contacts = np.concatenate([one.contacts for one in followed])
-        if not promise.is_none:
+        if not promise.is_none and not promise.one:  # of which no gain tells
             freely = self.at(Place(position))[0].gained
             cost = max(0.0, 1 - outlook.gained / freely) if freely > 0 else 0.0
         point = Point(
@@ -392,14 +393,12 @@ class Tradeoff:
             f"good rounds over the {self.horizon} rounds left; {point.never:.1%} of the people "
             f"are expected never to be contacted, against {self.curve[-1].never:.1%}."
         )
-        if point.promise_cost is not None:
-            costs = (
-                f"{point.promise_cost:.1%}" if point.promise_cost >= 0.0005 else "less than 0.1%"
-            )
-            yield (
-                f"In every draw, for certain and not on average: {promise}. That promise costs "
-                f"{costs} of what the same c gains without it."
-            )
+        if not promise.is_none:
+            told = "What that promise costs cannot be told."
+            if (lost := point.promise_cost) is not None:
+                costs = f"{lost:.1%}" if lost >= 0.0005 else "less than 0.1%"
+                told = f"That promise costs {costs} of what the same c gains without it."
+            yield f"In every draw, for certain and not on average: {promise}. {told}"
 
 
 def _met(target: Target, point: Point, lowest: float) -> bool:

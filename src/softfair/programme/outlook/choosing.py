@@ -142,11 +142,13 @@ def choose_c(cohorts: Sequence[SiteCohort], settings: Settings, people: People) 
             most_effective_gained=prospects.most_effective_gained,
             sites_cost=cost,
         )
-    if not any(cohort.promised for cohort in cohorts):
+    promise, cost = settings.promise, None
+    if promise.is_none:
         return chosen
-    free = Prospects([cohort.freely for cohort in cohorts], people).at(chosen.c).gained
-    cost = max(0.0, 1 - chosen.gained / free) if free > 0 else None
-    return replace(chosen, promise=settings.promise, promise_cost=cost)
+    if not promise.one:  # which has no price, so that what it costs is in no gain
+        free = Prospects([cohort.freely for cohort in cohorts], people).at(chosen.c).gained
+        cost = max(0.0, 1 - chosen.gained / free) if free > 0 else None
+    return replace(chosen, promise=promise, promise_cost=cost)
 
 
 def _cost_of_sites(cohorts: Sequence[SiteCohort], people: People, gained: float) -> float | None:
