@@ -31,7 +31,7 @@ from softfair.programme.checks import check
 from softfair.programme.commands.taking_in import told
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import fit
-from softfair.programme.plans import make_plan
+from softfair.programme.plans import make_plan, plan_of
 from softfair.programme.records import record
 from softfair.programme.settings import Settings, initialise
 from softfair.programme.snapshot import People
@@ -209,6 +209,24 @@ def test_no_password_in_a_complaint_about_arguments(tmp_path):
         assert done.returncode == 2
         assert "s3" not in done.stderr + done.stdout
         assert "cret" not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["postgresql://u:s3cret@host/name", "postgresql:u:s3cret@h/n", "host=h password=s3cret"],
+)
+@pytest.mark.parametrize(
+    "words",
+    [("backup",), ("restore",), ("check", "--out"), ("check", "--against"), ("import", "people")],
+)
+def test_an_address_where_a_file_belongs_is_neither_made_nor_repeated(
+    small, tmp_path, address, words
+):
+    before = sorted(tmp_path.iterdir())
+    said = refused(*words, address, "--db", "small.db", folder=tmp_path)
+    assert "the address of a database, which belongs to --db" in said
+    assert "s3cret" not in said
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_paths_that_look_a_little_like_addresses(tmp_path, monkeypatch):
@@ -420,6 +438,20 @@ def test_a_number_of_four_hundred_digits():
     with pytest.raises(InvalidInput):
         sf.sampling.inclusion([0.0, 1.0], huge)
     assert Settings(c=float("1e400")).c == float("inf")
+
+
+def test_rounds_and_thresholds_beyond_what_a_database_holds(small, tmp_path):
+    """Each is refused by its name, and not by the driver."""
+    digits = "9" * 400
+    said = refused(
+        "init", "--promise", f"wait=8,from={digits}", "--db", "small.db", folder=tmp_path
+    )
+    assert "the promise counts from round 999" in said
+    for threshold in ("1e400", "<=1e400", "-1e400"):
+        with pytest.raises(InvalidInput, match="give a number such as 4"):
+            import_history(small, b"id,round,value\np1,1,3\n", NAME, threshold)
+    with pytest.raises(InvalidInput, match="round 999999999999 has no plan"):
+        plan_of(small, 999_999_999_999)
 
 
 def test_a_tiny_multiplier():
@@ -710,7 +742,10 @@ def test_faults_without_end_are_not_all_kept(small, monkeypatch):
     assert len(caught.value.faults) == 10
 
 
-@pytest.mark.parametrize("twin", ["A\u200b1", "\uff21\uff11", "A1\u2060"])
+@pytest.mark.parametrize(
+    "twin",
+    ["A\u200b1", "\uff21\uff11", "A1\u2060", "A\ufe0f1", "A\u034f1", "A1\u3164", "A1\u2800"],
+)
 def test_identifiers_that_look_the_same_are_not_two_people(small, twin):
     with pytest.raises(BadRows) as caught:
         import_people(small, f"id\nA1\nA2\n{twin}\n".encode(), NAME)
@@ -720,6 +755,36 @@ def test_identifiers_that_look_the_same_are_not_two_people(small, twin):
     import_people(small, b"id\nA1\nA2\n", NAME)
     imported = import_people(small, f"id,region\n{twin},n\n".encode(), NAME)
     assert "1 identifiers were spelt otherwise" in " ".join(imported.notes)
+
+
+@pytest.mark.parametrize("name", ["\u200b", "\u2800\u2800", "\u3164"])
+def test_an_identifier_that_nobody_can_see_is_a_fault(small, name):
+    with pytest.raises(BadRows) as caught:
+        import_people(small, f"id\n{name}\n".encode(), NAME)
+    assert "cannot be seen" in str(caught.value.faults[0])
+
+
+def test_what_a_terminal_would_obey_is_spelt_out(small, tmp_path):
+    """The name of a file and a reason are stored as they are, and shown as letters."""
+    odd = "\x1b]0;owned\x07\x1b[2J\u202e"
+    (tmp_path / f"{odd}.csv").write_text("id,region\np1,west\n", encoding="utf-8")
+    well("import", "people", f"{odd}.csv", "--db", "small.db", folder=tmp_path)
+    last = json.loads(well("log", "--last", "1", "--json", "--db", "small.db", folder=tmp_path))[0]
+    assert last["file"] == f"{odd}.csv"
+    shown = well(
+        "retract", str(last["number"]), "--reason", odd, "--db", "small.db", folder=tmp_path
+    )
+    shown += well("log", "--db", "small.db", folder=tmp_path)
+    assert shown.count(r"\x1b[2J\u202e") == 3
+    assert not any(letter in shown for letter in odd if not letter.isprintable())
+
+
+def test_a_column_that_is_needed_cannot_be_ignored(small, tmp_path):
+    (tmp_path / "people.csv").write_text("id,region\np1,west\n", encoding="utf-8")
+    said = refused(
+        "import", "people", "people.csv", "--ignore", "id", "--db", "small.db", folder=tmp_path
+    )
+    assert "is of no use without its column 'id'; leave it out of --ignore" in said
 
 
 def test_a_formula_and_its_quoted_form_are_one_person(small):

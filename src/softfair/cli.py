@@ -548,7 +548,7 @@ def _fail() -> NoReturn:
 
 def main() -> None:
     """Run; bad input is one line on stderr and exit code 2."""
-    from .terminal import survive_any_encoding
+    from .terminal import survive_any_encoding, visible
 
     survive_any_encoding(sys.stdout, sys.stderr)
     try:
@@ -558,7 +558,7 @@ def main() -> None:
         sys.stdout.flush()
         sys.exit(code)
     except SoftFairError as error:
-        print(f"softfair: {error}", file=sys.stderr)
+        print(f"softfair: {visible(str(error))}", file=sys.stderr)
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
         print("softfair: interrupted; the same command goes on where it stopped", file=sys.stderr)

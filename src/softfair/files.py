@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "read_cohort",
+    "refuse_address",
     "whole_file",
     "write_cohort",
     "write_own",
@@ -37,6 +38,8 @@ __all__ = [
 ]
 
 PARQUET = (".parquet", ".pq")
+# Such as postgresql://user:password@host/name, of which a Path leaves one slash.
+ADDRESS = re.compile(r"(?i)^(postgres[\w+]*:|[a-z][a-z0-9+.-]+:/)|\b(password|passwd|pwd)\s*=")
 BEGINNING = 65536  # bytes by which an earlier output is recognised
 
 
@@ -264,9 +267,36 @@ def write_private(path: Path, content: bytes) -> None:
     write_whole(path, content, private=True)
 
 
+def refuse_address(path: str | Path) -> None:
+    """Raise if the name of a file is the address of a database, without repeating it.
+
+    Parameters
+    ----------
+    path : str or Path
+        What was given where a file belongs. Such an address may hold a password, which the name of
+        a new file and a message would show.
+
+    Raises
+    ------
+    InvalidInput
+        If it looks like an address.
+
+    Examples
+    --------
+    >>> from softfair.files import refuse_address
+    >>> refuse_address("copies/2027-01-04.db")
+    """
+    if ADDRESS.search(str(path)):
+        raise InvalidInput(
+            "the name of a file is the address of a database, which belongs to --db; "
+            "choose another name"
+        )
+
+
 @contextmanager
 def _swapped(path: Path, private: bool) -> Iterator[Path]:
     """Give a file of another name in the same folder, and rename it to the path at the end."""
+    refuse_address(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         mode = _mode_of_file(path)

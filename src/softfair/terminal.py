@@ -4,7 +4,7 @@ A table is headings and rows of text. On a terminal it takes the width that ther
 figures are never broken, columns of words are broken between words, and columns for which there is
 no room are left out from the right, with a line that says so. Piped, every row is one line and
 nothing is left out. There are no boxes. Characters that the output cannot show are spelt otherwise,
-never refused.
+never refused; so are those that would move the cursor or turn the direction of a text.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import csv
 import html
 import io
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -22,11 +23,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-__all__ = ["Table", "as_csv", "as_html", "lines", "say", "show", "survive_any_encoding"]
+__all__ = [
+    "UNPRINTABLE",
+    "Table",
+    "as_csv",
+    "as_html",
+    "lines",
+    "say",
+    "show",
+    "survive_any_encoding",
+    "visible",
+]
 
 GAP = 2  # columns between two columns
 NARROWEST = 20  # of a column of words: some words a line
 NARROWEST_FIRST = 32  # of the first column, which says what a row is about
+# Control characters, and marks that change the direction of text.
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 # What an ASCII-only output shows for the characters that we print ourselves.
 SPELT = {
     "\u00b1": "+-",
@@ -170,7 +183,26 @@ def _broken(cell: str, width: int) -> list[str]:
 
 
 def _one_line(cell: object) -> str:
-    return " ".join(str(cell).split())
+    return visible(" ".join(str(cell).split()))
+
+
+def visible(text: str) -> str:
+    """A text whose control characters are spelt out, all but the ends of lines and tabs.
+
+    Parameters
+    ----------
+    text : str
+        Such as the name of a file, which may hold what a terminal takes for a command.
+
+    Examples
+    --------
+    >>> from softfair.terminal import visible
+    >>> print(visible("list\x1b[2J.csv"))
+    list\\x1b[2J.csv
+    """
+    return UNPRINTABLE.sub(
+        lambda one: one[0] if one[0] in "\n\t" else one[0].encode("unicode_escape").decode(), text
+    )
 
 
 def show(table: Table, file: TextIO | None = None) -> None:
@@ -208,6 +240,7 @@ def say(sentence: str, style: str = "", file: TextIO | None = None) -> None:
         Where; default standard output.
     """
     out = sys.stdout if file is None else file
+    sentence = visible(sentence)
     width, painted = _width(out), _painter(out)
     for line in (textwrap.wrap(sentence, width) if width else []) or [sentence]:
         print(painted(line, style), file=out)

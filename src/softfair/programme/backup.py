@@ -14,6 +14,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from ..errors import InvalidInput
+from ..files import refuse_address
 from ..progress import track
 from . import schema
 from .bulk import CHUNK, insert, is_large
@@ -44,6 +45,7 @@ def backup(database: Store, path: Path) -> int:
     InvalidInput
         If the file is there already, or cannot be written.
     """
+    refuse_address(path)
     if path.exists():
         raise InvalidInput(f"{path} is there already; choose another name, or move it away")
     unfinished = path.parent / f".{path.name}.{secrets.token_hex(8)}"
@@ -81,6 +83,7 @@ def restore(path: Path, database: Store) -> int:
     InvalidInput
         If there is no such file, or a programme is in the database already.
     """
+    refuse_address(path)
     if not path.exists():
         raise InvalidInput(f"there is no file {path}; give one that softfair backup made")
     if database.exists():

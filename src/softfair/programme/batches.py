@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -28,6 +27,7 @@ from .dates import Calendar, calendar_from, days_of
 from .entries import (
     CLEARED,
     STRIDE,
+    appearance,
     flag,
     optional_round,
     round_number,
@@ -370,14 +370,6 @@ class Matches:
     added: Mapping[str, int]  # identifier -> number of those who are new
     again: Ints  # numbers of those whom only retracted files named
     respelt: int  # identifiers that were matched though they are spelt otherwise
-
-
-def appearance(name: str) -> str:
-    """An identifier as a reader sees it: no invisible characters, wide letters as usual ones."""
-    if name.isascii():  # has none of these
-        return name.strip()
-    seen = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
-    return unicodedata.normalize("NFKC", seen).strip()
 
 
 def spelling(name: str) -> str:

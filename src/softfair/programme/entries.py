@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
+from ..terminal import UNPRINTABLE
 from .bulk import UNKNOWN
 
 __all__ = [
     "CLEARED",
     "STRIDE",
     "UNPRINTABLE",
+    "appearance",
     "flag",
     "group",
     "identifier",
@@ -35,8 +38,11 @@ __all__ = [
 CLEARED = -3  # an entry that removes a round that was set before
 STRIDE = 2**31  # rounds are below this, so that person * STRIDE + round is one number for both
 NAMES = 10  # different numbers up to which a column about people is one of groups
-# Control characters, and marks that change the direction of text.
-UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# Characters without a look of their own, besides those of the category Cf (format).
+UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U000e0000-\U000e0fff]"
+)
 YES = ("1", "yes", "true", "y", "t", "x", "\u2713", "\u2714")  # the last two are ticks
 NO = ("0", "no", "false", "n", "f")
 FLAGS = {**dict.fromkeys(YES, 1), **dict.fromkeys(NO, 0)}
@@ -63,7 +69,17 @@ def identifier(text: str) -> int:
         raise ValueError("is empty; give each person an identifier")
     if UNPRINTABLE.search(text):
         raise ValueError("has a line break or control character; give plain text")
+    if not appearance(text):
+        raise ValueError("cannot be seen; give each person an identifier that can be read")
     return 0
+
+
+def appearance(name: str) -> str:
+    """An identifier as a reader sees it: no invisible characters, wide letters as usual ones."""
+    if name.isascii():  # has none of these
+        return name.strip()
+    seen = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
+    return unicodedata.normalize("NFKC", UNSEEN.sub("", seen)).strip()
 
 
 def group(text: str) -> int:
@@ -143,7 +159,7 @@ def threshold_rule(threshold: str, states: tuple[str, ...]) -> Callable[[Floats]
         limit = float(match[2]) if match else math.nan
     except ValueError:
         limit = math.nan
-    if match is None or math.isnan(limit):
+    if match is None or not math.isfinite(limit):
         raise InvalidInput(
             f"the threshold is {threshold!r}; "
             "give a number such as 4 (good from 4 up) or '<=3' (good up to 3)"
@@ -201,7 +217,7 @@ def number_reader(texts: Iterable[str], comma: bool) -> Callable[[str], float]:
         else:
             plain = re.sub(r",(?=\d{3}(\D|$))", "", plain)
         try:
-            value = float(plain)
+            value = math.nan if "_" in plain else float(plain)  # which Python reads in 1_000
         except ValueError:
             value = math.nan
         if not math.isfinite(value):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import InvalidInput
+from .schema import BEYOND
 from .words import percent
 
 __all__ = ["NO_PROMISE", "Promise", "Share"]
@@ -151,7 +152,7 @@ class Promise:
             raise InvalidInput(
                 f"the promised chance is {self.chance:g}; give one between 0 and 1, such as 0.5%"
             )
-        if self.since and (not self.wait or self.since < 0):
+        if self.since and not (self.wait and 0 < self.since < BEYOND):
             raise InvalidInput(f"the promise counts from round {self.since}; {SAY}")
         if self.wait and self.one:
             raise InvalidInput(

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadRows, Fault, InvalidInput
+from ..files import refuse_address
 from ..progress import say
 from .bulk import MANY, taken
 from .columns import ReadAs, folded, match_columns
@@ -210,6 +211,11 @@ def read_table(
         for name in names
         if folded(name) in left_out or (known is not None and name not in wanted)
     ]
+    if needed := [name for name in required if name in ignored]:
+        raise InvalidInput(
+            f"{where} is of no use without its column {needed[0]!r}; leave it out of --ignore; "
+            "nothing was imported"
+        )
     columns = {
         name: _encoded(column, name, where)
         for name, column in zip(names, raw.table.columns, strict=True)
@@ -251,6 +257,7 @@ def _opened(source: Source) -> tuple[str, BinaryIO]:
         return "the data", io.BytesIO(source)
     if isinstance(source, Upload):
         return source.name, io.BytesIO(source.data)
+    refuse_address(source)
     if str(source) == "-":
         return "standard input", io.BytesIO(sys.stdin.buffer.read())
     try:

@@ -47,6 +47,7 @@ import sqlalchemy as sa
 from . import chain
 
 __all__ = [
+    "BEYOND",
     "IS_LISTED",
     "MIGRATIONS",
     "VERSION",
@@ -77,6 +78,7 @@ __all__ = [
     "whole_tables",
 ]
 
+BEYOND = 2**31  # whole numbers in the database are smaller than this
 VERSION = 9  # of these tables
 
 

@@ -36,7 +36,6 @@ __all__ = [
 
 FARTHEST = 10_000  # rounds: a plan holds prices and values for each
 SUREST = 1 - 1e-9  # the level of the widest intervals: beyond, quantiles lose their digits
-MOST = 2**31  # whole numbers in the database are smaller than this
 
 TARGETS = {  # what a target may ask for, as a sentence
     "benefit": "keep at least {:.3g} % of the benefit of the most effective plan",
@@ -305,7 +304,7 @@ class Settings:
             self.capacity if isinstance(self.capacity, Mapping) else {"capacity": self.capacity}
         )
         for name, k in capacities.items():
-            if k is not None and (not isinstance(k, int) or not 0 <= k < MOST):
+            if k is not None and (not isinstance(k, int) or not 0 <= k < schema.BEYOND):
                 raise InvalidInput(
                     f"the capacity {name!r} is {k!r}; "
                     "give a whole number of people a round, at least 0"
@@ -326,7 +325,7 @@ class Settings:
                 ) from None
         if self.every is not None and not 1 <= self.every < 10_000:
             raise InvalidInput(f"a round lasts {self.every} days; give a number of days from 1")
-        if self.ends is not None and not 0 <= self.ends < MOST:
+        if self.ends is not None and not 0 <= self.ends < schema.BEYOND:
             raise InvalidInput(f"the last round is {self.ends}; give a round or its date")
         for at, k in self.exceptions.items():
             if not re.fullmatch(r"\d{1,9}|(100|\d{1,2})%", k):

@@ -220,6 +220,8 @@ def names_of(connection: Connection) -> list[str]:
 
 def plan_in_force(connection: Connection, round: int | None) -> int | None:
     """The number of a round's latest plan; None if it has none."""
+    if round is not None and not 0 <= round < schema.BEYOND:
+        return None
     p = schema.plan
     query = sa.select(p.c.id).where(p.c.round == round).order_by(p.c.version.desc()).limit(1)
     number: int | None = connection.execute(query).scalar()

@@ -80,6 +80,7 @@ def check(
 
 def _earlier(against: str | None, signed_by: str | None) -> Checkpoint | None:
     """The checkpoint in a file, whose signature is checked if a verifier is given."""
+    from ...files import refuse_address
     from ..chain import Checkpoint
     from ..notes import is_signed_by
 
@@ -87,6 +88,7 @@ def _earlier(against: str | None, signed_by: str | None) -> Checkpoint | None:
         if signed_by is not None:
             raise InvalidInput("--signed-by is about a checkpoint; name its file with --against")
         return None
+    refuse_address(against)
     try:
         raw = sys.stdin.buffer.read() if against == "-" else Path(against).read_bytes()
     except OSError as error:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ...terminal import say
 from .shared import Database, commands, examples, open_store, settings_of, software
 
 
@@ -25,7 +26,7 @@ def retract(
     done = put_out(database, software(), batch, reason)
     of = "" if done.round is None else f" of {settings_of(database).called(done.round)}"
     file = f" from {done.file}" if done.file else ""
-    print(
+    say(
         f"Batch {done.retracts} ({done.kind}{of}{file}, {done.rows:,} rows) is no longer in force. "
         f"To undo: softfair retract {done.batch} --reason '...'"
     )

@@ -255,15 +255,16 @@ def _capacities(capacity: str | None, by: str | None) -> dict[str, Any]:
 
 
 def _tell(name: str, settings: Settings, new: bool, sample: bool) -> None:
+    from ...terminal import say
     from ..luck import seed_hash
 
-    print(f"{'Made' if new else 'Settings of'} the programme in {name}")
-    print(f"  {_described(settings)}")
-    print(f"  hash of the seed: {seed_hash(settings.seed)}")
+    say(f"{'Made' if new else 'Settings of'} the programme in {name}")
+    say(f"  {_described(settings)}")
+    say(f"  hash of the seed: {seed_hash(settings.seed)}")
     if sample:
-        print("  300 people in 4 regions, 20 weeks of history. Next: softfair plan")
+        say("  300 people in 4 regions, 20 weeks of history. Next: softfair plan")
     elif new:
-        print("  Next: softfair import people FILE")
+        say("  Next: softfair import people FILE")
 
 
 def _iso(text: str | None) -> str | None:
