@@ -16,18 +16,26 @@ random. Of eight columns that the programme knows four have no meaning.
 A plan for T = 20 rounds and k = n / 10 is made from what is believed of the people, at the c at
 which it is as even as SoftFair(c=10) from the truth, and simulated on the true people. What it
 gains over contacting nobody is given as a share of what the plan from the truth gains: with
-columns, without them, and by the exact posterior mean, computed from the law above, its first
-states and the columns (which no programme knows), by weighting ATOMS draws of z for each person.
+columns, without them, and by two references that no programme has:
+
+- the exact posterior mean, computed from the law above, its first states and the columns, by
+  weighting ATOMS draws of z for each person. It knows every slope, which contacts have to tell;
+- the learner: it knows which columns have a meaning, r, how large slopes are and the law of z, that
+  is, the model is right, and learns U, the mean effects and the slopes from the same history. Their
+  posterior is taken as a normal law about its mode (LEARNER_ATOMS draws of z for each person).
 
     python -m benchmarks.columns [cohorts]
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 import softfair as sf
 from softfair.estimate import count_transitions, estimate, read_histories
@@ -35,7 +43,9 @@ from softfair.estimate import count_transitions, estimate, read_histories
 from .estimation import STEEPER, outcome
 from .learning import as_rows, full
 
-N, T, RUNS, ATOMS = 1000, 20, 100, 4000
+N, T, RUNS, ATOMS, LEARNER_ATOMS = 1000, 20, 100, 4000, 256
+DRAWS = 20  # of the learner's slopes
+STEP = 1e-4  # for the second derivatives of its posterior
 BASE, EFFECT, SPREAD, EFFECT_SPREAD = np.array([-1.2, 1.0]), 0.8, 0.9, 0.8
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -51,6 +61,7 @@ class People:
         numbers = rng.normal(size=(3, N))
         dummies = (village == np.arange(1, 4)[:, None]) - 0.25
         x = np.vstack([numbers, dummies / np.sqrt(0.25 * 0.75)])  # [6, N]
+        self.known = np.concatenate([np.ones((1, N)), x])  # [7, N], for the learner
         self.told = directions @ x
         self.told /= self.told.std(axis=1, keepdims=True)  # [4, N]: u_0, u_1, d_0, d_1
         self.share = share
@@ -107,8 +118,54 @@ def exact_posterior(people: People, state: Ints, contacted: Ints) -> Floats:
     return means
 
 
-def kept(people: People, weeks: int, seed: int) -> tuple[float, float, float]:
-    """Shares of the gain kept: with columns, without, by the exact posterior."""
+class Learner:
+    """The posterior of slopes W [4, 7] of what is known of people, and people's chances given W."""
+
+    def __init__(self, people: People, state: Ints, contacted: Ints) -> None:
+        self.known, share = people.known, people.share
+        moves = count_transitions(*as_rows(state, contacted), n=N, S=2).reshape(N, 4, 2)
+        self.good, self.all = moves[..., 1].T[..., None], moves.sum(axis=2).T[..., None]
+        self.first = state[:, 0, None] == 1
+        L = LEARNER_ATOMS if share < 1 else 1  # columns that tell all leave no noise
+        size = np.repeat([SPREAD, EFFECT_SPREAD], 2)[:, None]
+        self.z = np.sqrt(1 - share) * size * np.random.default_rng(24).normal(size=(4, L))
+        sd = np.maximum(size * np.sqrt(share / 6), 1e-6) * np.ones((4, 7))
+        sd[:, 0] = 2.0, 2.0, 1.0, 1.0
+        self.sd = sd
+
+    def slopes(self, w: Floats) -> tuple[float, Floats, Floats]:
+        """Minus log density of w = W / sd, its gradient, and posterior mean chances [N, 2, 2]."""
+        logit = (self.sd * w.reshape(4, 7) @ self.known)[..., None] + self.z[:, None]  # [4, N, L]
+        logit[2:] += logit[:2]
+        p = 1 / (1 + np.exp(-logit))
+        leaves = 1 - p[1] + p[0]  # the chance to be well in the long run is p[0] / leaves
+        log_joint = (self.good * np.log(p) + (self.all - self.good) * np.log1p(-p)).sum(axis=0)
+        log_joint += np.where(self.first, np.log(p[0]), np.log1p(-p[1])) - np.log(leaves)
+        top = log_joint.max(axis=1, keepdims=True)
+        weight = np.exp(log_joint - top)
+        total = weight.sum(axis=1, keepdims=True)
+        weight /= total
+        by_logit = self.good - self.all * p
+        by_logit[0] += np.where(self.first, 1 - p[0], 0.0) - p[0] * (1 - p[0]) / leaves
+        by_logit[1] += np.where(self.first, 0.0, -p[1]) + p[1] * (1 - p[1]) / leaves
+        by_logit[:2] += by_logit[2:]
+        gradient = (by_logit * weight).sum(axis=2) @ self.known.T * self.sd
+        value = float((top + np.log(total / weight.shape[1])).sum() - w @ w / 2)
+        mean = np.moveaxis((p * weight).sum(axis=2).reshape(2, 2, N), 2, 0)
+        return -value, w - gradient.ravel(), mean
+
+    def means(self) -> Floats:
+        """Posterior means p [N, 2, 2], averaged over slopes."""
+        top = minimize(lambda w: self.slopes(w)[:2], np.zeros(28), jac=True, method="BFGS").x
+        steps = STEP * np.eye(28)
+        second = np.stack([self.slopes(top + one)[1] - self.slopes(top - one)[1] for one in steps])
+        covariance = np.linalg.inv((second + second.T) / (4 * STEP))
+        draws = np.random.default_rng(25).multivariate_normal(top, covariance, DRAWS)
+        return np.asarray(np.mean([self.slopes(w)[2] for w in draws], axis=0))
+
+
+def kept(people: People, weeks: int, seed: int) -> tuple[float, float, float, float]:
+    """Shares of the gain kept: with columns, without, by the learner, by the exact posterior."""
     state, contacted = history(people.p, weeks, seed)
     read = read_histories(*as_rows(state, contacted), n=N, S=2)
     truth = sf.Cohort(full(people.p), start=state[:, -1])
@@ -125,22 +182,28 @@ def kept(people: People, weeks: int, seed: int) -> tuple[float, float, float]:
     return (
         share(estimate(read, columns=people.columns).P),
         share(estimate(read).P),
+        share(full(Learner(people, state, contacted).means())),
         share(full(exact_posterior(people, state, contacted))),
     )
 
 
+def compare(cohorts: int, told: Sequence[float], weeks: Sequence[int]) -> None:
+    """Print the shares of the gain kept, for these shares told by columns and these weeks."""
+    print(
+        "share of the gain kept, %: with columns, without; learner, exact posterior; short of both"
+    )
+    for share, known in itertools.product(told, weeks):
+        shares = 100 * np.array([kept(People(share, seed), known, seed) for seed in range(cohorts)])
+        ours, without, learnt, exact = shares.mean(axis=0)
+        short = shares[:, 2:] - shares[:, :1]  # [cohorts, 2]
+        error = 2 * short.std(axis=0, ddof=1) / np.sqrt(cohorts)
+        print(
+            f"columns tell {share:4.0%}, {known:2d} weeks: {ours:5.1f} {without:5.1f}; "
+            f"{learnt:5.1f} {exact:5.1f}; "
+            f"{learnt - ours:4.1f} +- {error[0]:.1f} and {exact - ours:4.1f} +- {error[1]:.1f}",
+            flush=True,
+        )
+
+
 if __name__ == "__main__":
-    cohorts = int(sys.argv[1]) if len(sys.argv) > 1 else 4
-    print("share of the gain kept, %: with columns, without, exact posterior; short of it")
-    for share_told in (0.0, 0.5, 1.0):
-        for weeks_known in (4, 10, 30):
-            found = 100 * np.array(
-                [kept(People(share_told, seed), weeks_known, seed) for seed in range(cohorts)]
-            )
-            told, without, exact = found.mean(axis=0)
-            error = (found[:, 2] - found[:, 0]).std(ddof=1) / np.sqrt(cohorts)
-            print(
-                f"columns tell {share_told:4.0%}, {weeks_known:2d} weeks: {told:5.1f} "
-                f"{without:5.1f} {exact:5.1f}; {exact - told:4.1f} +- {2 * error:.1f} points",
-                flush=True,
-            )
+    compare(int(sys.argv[1]) if len(sys.argv) > 1 else 4, (0.0, 0.5, 1.0), (4, 10, 30))

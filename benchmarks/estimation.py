@@ -4,10 +4,13 @@ Three things are measured: how many true probabilities the intervals contain, ho
 interval of a plan's gain contains what it truly gains, and how much benefit is lost against a plan
 made from the true probabilities.
 
-Intervals and gains are measured in worlds written down here (`World`): CPAP patients or sorted
+Intervals and gains are measured in the worlds of `benchmarks.worlds`: CPAP patients or sorted
 uniforms, with effects of contacts or without; first states tossed, or those after thirty weeks in
 which nobody was contacted; a share of the weeks not recorded. A true value counts as inside an
 interval if it is within .001 of it: the CPAP chances are clipped at .999, the last digit published.
+Beside the coverage of the estimate stands that of the exact posterior, which knows the law of the
+people, and where every week of CPAP patients was recorded that of a learner who knows all of the
+law but five numbers (`benchmarks.exact`).
 
 The loss is measured on n patients of the CPAP cohort, a tenth of them contacted each week, drawn
 at random. The plan is SoftFair(c=10) by `priced`, with gains from the estimates, simulated on the
@@ -25,9 +28,10 @@ them. Two parts of the loss are not due to the estimator:
   Nobody who has seen only this history can do better on average, apart from what planning with
   means costs.
 
-The coverage alone, of some cells of the grid with several cohorts in each, is printed by
+The coverage alone, of some cells of the grid with several cohorts in each, is printed cell by cell
+by
 
-    python -m benchmarks.estimation [cells] [cohorts]
+    python -m benchmarks.estimation [cells] [cohorts] [kind,kind] [words of a cell]
 """
 
 from __future__ import annotations
@@ -36,11 +40,11 @@ import itertools
 import os
 import sys
 import time
-from dataclasses import astuple, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import softfair as sf
 from softfair.estimate import Estimate, count_transitions, estimate, read_histories
@@ -50,14 +54,17 @@ from softfair.programme.models import UNIT, Model
 from softfair.programme.outlook import Reach, SiteCohort, weigh
 from softfair.programme.sample import RESPONSES
 
+from .exact import BANK, LEVEL, exact_posterior, inside, learner
+from .worlds import Floats, Ints, World
+
 SMALL = bool(os.environ.get("BENCH_SMALL"))
 WEEKS = (10, 30, 100)
-LEVEL = 0.9  # of the intervals
+KINDS = ("cpap", "synthetic")
+LEARNT = 1000  # people at most from whom the learner learns: it takes seconds for every 100
+PEOPLE = 100  # of a cohort, for the exact posterior and the learner
 # The c at which the plan from estimates is tried, from more even to less.
 STEEPER = (10.0, 14.0, 20.0, 30.0, 50.0, 80.0)
 Row = tuple[str, float, str, float | None]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -110,104 +117,156 @@ def estimation() -> list[Row]:
 
 
 @dataclass(frozen=True)
-class World:
-    """How people are and how their history was recorded."""
+class Judged:
+    """What intervals of one cohort do: by action and state, for people of the cohort."""
 
-    kind: str
-    n: int
-    weeks: int
-    settled: bool
-    missing: float
-    contacts: float
-    effect: float  # share of the data set's effects: 0 where contacts do nothing
-
-    def __str__(self) -> str:
-        """The cell of the grid in words, without its kind."""
-        return (
-            f"{self.n} people, {self.weeks} weeks, {'settled' if self.settled else 'tossed'}, "
-            f"{self.missing:.0%} missing, {self.contacts:.0%} contacted, "
-            f"{'effects' if self.effect else 'no effects'}"
-        )
-
-    def people(self, rng: np.random.Generator) -> Floats:
-        """True chances p [n, 2, 2]."""
-        seed = int(rng.integers(2**30))
-        if self.kind == "cpap":
-            p = sf.datasets.cpap(self.n, seed=seed, **RESPONSES).p.copy()
-        else:
-            p = sf.datasets.synthetic(self.n, seed=seed).p.copy()
-        p[:, 1] = p[:, 0] + self.effect * (p[:, 1] - p[:, 0])
-        return p
-
-    def record(self, p: Floats, rng: np.random.Generator) -> tuple[tuple[Ints, ...], Ints]:
-        """person, round, state, contacted [n weeks], and the states after the last week [n]."""
-        n, everybody = self.n, np.arange(self.n)
-        s = rng.integers(0, 2, n)
-        for _ in range(30 if self.settled else 0):
-            s = (rng.random(n) < p[everybody, 0, s]).astype(np.int64)
-        state, contacted = np.empty((2, n, self.weeks), np.int64)
-        for week in range(self.weeks):
-            state[:, week], contacted[:, week] = s, rng.random(n) < self.contacts
-            s = (rng.random(n) < p[everybody, contacted[:, week], s]).astype(np.int64)
-        state[rng.random(state.shape) < self.missing] = -1
-        rounds = np.tile(np.arange(self.weeks), n)
-        return (np.repeat(everybody, self.weeks), rounds, state.ravel(), contacted.ravel()), s
+    inside: Floats  # [2, 2] share of true chances inside
+    width: Floats  # [2, 2] mean width
 
 
-def covered_shares(world: World, seed: tuple[int, ...]) -> Floats:
-    """Share [2, 2] of one cohort's true chances p, by action and state, inside their intervals."""
+def judged(world: World, seed: tuple[int, ...]) -> dict[str, Judged]:
+    """One cohort by the estimate, by the exact posterior, and by the learner where it can."""
     rng = np.random.default_rng(seed)
     p = world.people(rng)
-    fitted = estimate(read_histories(*world.record(p, rng)[0], n=world.n, S=2), level=LEVEL)
-    low, high = fitted.low[..., 1] - 0.001, fitted.high[..., 1] + 0.001
-    return np.asarray(((low <= p) & (p <= high)).mean(axis=0))
+    record = world.record(p, rng)
+    fitted = estimate(read_histories(*record.columns(), n=world.n, S=2), level=LEVEL)
+    m = min(world.n, PEOPLE)
+    bank = world.drawn(2_000 if SMALL else BANK, 10_000_000)
+    ends = {
+        "estimate": (fitted.low[..., 1], fitted.high[..., 1]),
+        "exact": exact_posterior(world, bank, record.of(m))[1:],
+    }
+    if world.kind == "cpap" and not world.missing and world.n <= LEARNT and not SMALL:
+        ends["learner"] = learner(world, record, seed[-1], m)[1:]
+    return {
+        who: Judged(inside(low, high, p[: len(low)]).mean(axis=0), (high - low)[:m].mean(axis=0))
+        for who, (low, high) in ends.items()
+    }
 
 
-def coverage(cells: int, cohorts: int) -> list[Row]:
-    """Coverage of each chance in each kind of world, over cells of the grid drawn at random."""
+def worlds(kinds: Sequence[str], cells: int) -> Iterator[tuple[int, World]]:
+    """Cells of the grid drawn at random, with their numbers."""
     sizes = (100, 300) if SMALL else (100, 300, 1000, 3000)
     grid = list(
         itertools.product(
-            ("cpap", "synthetic"), sizes, (4, 10, 30), (True, False), (0.0, 0.2, 0.4),
-            (0.02, 0.1), (1.0, 0.0),
+            kinds, sizes, (4, 10, 30), (True, False), (0.0, 0.2, 0.4), (0.02, 0.1), (1.0, 0.0)
         )
-    )  # fmt: skip
-    by_kind: dict[str, dict[World, Floats]] = {}
+    )
     for number in np.random.default_rng(7).permutation(len(grid))[:cells].tolist():
-        world = World(*grid[number])
-        shares = [covered_shares(world, (7, number, cohort)) for cohort in range(cohorts)]
-        by_kind.setdefault(world.kind, {})[world] = np.stack(shares)
+        yield number, World(*grid[number])
+
+
+def coverage(
+    cells: int,
+    cohorts: int,
+    kinds: Sequence[str] = KINDS,
+    named: str = "",
+    show: bool = False,
+) -> list[Row]:
+    """Coverage of each chance in each kind of world, over cells of the grid drawn at random.
+
+    Of these only the cells whose words contain ``named``; print each with ``show``.
+    """
+    by_kind: dict[str, dict[World, list[dict[str, Judged]]]] = {}
+    for number, world in worlds(kinds, cells):
+        if named not in f"{world.kind}, {world}":
+            continue
+        all_of = [
+            judged(replace(world, law=1000 * number + cohort), (7, number, cohort))
+            for cohort in range(cohorts)
+        ]
+        by_kind.setdefault(world.kind, {})[world] = all_of
+        if show:
+            print(cell_line(world, all_of), flush=True)
     rows: list[Row] = []
     for kind, of_cells in sorted(by_kind.items()):
         for a, s in itertools.product((0, 1), (0, 1)):
-            shares_of = {world: shares[:, a, s] for world, shares in of_cells.items()}
-            rows += coverage_rows(f"p{a}{s}, {kind}", shares_of)
+            rows += coverage_rows(f"p{a}{s}, {kind}", of_cells, (a, s))
     return rows
 
 
-def coverage_rows(what: str, shares_of: dict[World, Floats]) -> list[Row]:
-    """What cells have in common and how far single ones are off, from shares [cohorts] of each.
+def cell_line(world: World, cohorts: list[dict[str, Judged]]) -> str:
+    """The coverage of one cell, %, p00, p01, p10 and p11, with standard errors over cohorts."""
+    parts = [f"{world.kind}, {world}"]
+    for who in cohorts[0]:
+        shares = 100 * np.stack([one[who].inside.ravel() for one in cohorts])
+        width = np.sum([one[who].width.ravel() for one in cohorts], axis=0)
+        exact = np.sum([one["exact"].width.ravel() for one in cohorts], axis=0)
+        text = " ".join(f"{one.mean():3.0f}{error(one)}" for one in shares.T)
+        if who != "exact":
+            text += ", width " + " ".join(f"{ratio:.1f}" for ratio in width / exact)
+        parts.append(f"{who} {text}")
+    return " | ".join(parts)
+
+
+def error(shares: Floats) -> str:
+    """The standard error of a mean over cohorts, if there are several.
 
     People of a cohort are no independent trials: those of a class share what is not known of it.
-    So the standard error of a cell is that of a mean over cohorts, if there are several.
     """
-    mean = {world: 100 * float(shares.mean()) for world, shares in shares_of.items()}
-    least = min(mean, key=lambda world: mean[world])
-    shares, values = 100 * shares_of[least], np.array(list(mean.values()))
-    error = ""
-    if len(shares) > 1:
-        error = f" +- {shares.std(ddof=1) / np.sqrt(len(shares)):.1f}"
-    return [
+    if len(shares) < 2:
+        return ""
+    return f"±{shares.std(ddof=1) / np.sqrt(len(shares)):.0f}"
+
+
+def coverage_rows(
+    what: str, of_cells: Mapping[World, list[dict[str, Judged]]], at: tuple[int, int]
+) -> list[Row]:
+    """What cells have in common and how far single ones are off, for one of the chances."""
+
+    def means(who: str) -> dict[World, float]:
+        return {
+            world: 100 * float(np.mean([one[who].inside[at] for one in cohorts]))
+            for world, cohorts in of_cells.items()
+            if who in cohorts[0]
+        }
+
+    def width(who: str) -> float:
+        cohorts = [one for all_of in of_cells.values() if who in all_of[0] for one in all_of]
+        ratios = [one[who].width[at] / one["exact"].width[at] for one in cohorts]
+        return float(np.median(ratios))
+
+    ours, exact, told = means("estimate"), means("exact"), means("learner")
+    least = min(ours, key=lambda world: ours[world])
+    values, of_exact = np.array(list(ours.values())), np.array(list(exact.values()))
+    shares = np.array([100 * one["estimate"].inside[at] for one in of_cells[least]])
+    rows: list[Row] = [
         (
             f"coverage of {what}, {len(values)} cells of {len(shares)} cohorts",
             float(values.mean()),
-            "% of people",
+            f"% of people; by the exact posterior {of_exact.mean():.1f}",
             None,
         ),
-        (f"   the least cell: {least}", mean[least], f"%{error}", None),
-        ("   cells below 85 %", 100 * float((values < 85).mean()), "%", None),
-        ("   cells above 95 %", 100 * float((values > 95).mean()), "%", None),
+        (
+            f"   the least cell: {least}",
+            ours[least],
+            f"%{error(shares)}; by the exact posterior {exact[least]:.1f}",
+            None,
+        ),
     ]
+    for named, off in (("below 85", values < 85), ("above 95", values > 95)):
+        by_exact = of_exact < 85 if named == "below 85" else of_exact > 95
+        rows.append(
+            (
+                f"   cells {named} %",
+                100 * float(off.mean()),
+                f"%; by the exact posterior {100 * by_exact.mean():.0f}",
+                None,
+            )
+        )
+    rows.append(("   width, median of cohorts", width("estimate"), "times the exact one's", None))
+    if told:
+        mine = np.mean([ours[world] for world in told])
+        rows.append(
+            (
+                f"   where the learner can ({len(told)} cells)",
+                float(mine),
+                f"%; by the learner {np.mean(list(told.values())):.1f}, its least cell "
+                f"{min(told.values()):.1f}, its width {width('learner'):.1f} times the exact one's",
+                None,
+            )
+        )
+    return rows
 
 
 def stated_gains(programmes: int) -> list[Row]:
@@ -224,12 +283,12 @@ def stated_gains(programmes: int) -> list[Row]:
             kind = ("cpap", "synthetic")[number % 2]
             world = World(kind, 300, (4, 10, 20)[number % 3], bool(number % 2), 0.05, 0.1, effect)
             p = world.people(rng)
-            recorded, now = world.record(p, rng)
+            record = world.record(p, rng)
             worker = np.array([f"w{i % 6}" for i in range(world.n)])
             columns = {"worker": worker} if number % 4 < 2 else None
-            read = read_histories(*recorded, n=world.n, S=2)
+            read = read_histories(*record.columns(), n=world.n, S=2)
             model = _model(estimate(read, columns=columns, level=LEVEL))
-            cohort = SiteCohort(sf.Cohort(model.P, start=now), 30, 26, np.arange(world.n))
+            cohort = SiteCohort(sf.Cohort(model.P, start=record.now), 30, 26, np.arange(world.n))
             gain, _ = weigh([cohort], 10.0, model, LEVEL, Reach(0, 0))
             assert gain is not None
             true.append(_true_gain(cohort, p))
@@ -359,6 +418,7 @@ def posterior_mean(counts: Ints, draws: int) -> Floats:
 
 
 if __name__ == "__main__":
-    asked = [int(word) for word in sys.argv[1:]]
-    for what, value, unit, _ in coverage(*asked, *(72, 1)[len(asked) :]):
+    arguments = [*sys.argv[1:], *("72", "1", ",".join(KINDS), "")[len(sys.argv) - 1 :]]
+    asked = int(arguments[0]), int(arguments[1]), arguments[2].split(","), arguments[3]
+    for what, value, unit, _ in coverage(*asked, show=True):
         print(f"{what}: {value:.1f} {unit}")

@@ -1,6 +1,6 @@
 """What learning while allocating costs: from no history at all, refitting every round.
 
-n people are drawn from a law of `benchmarks.estimation.World`. Nothing is known of them in the
+n people are drawn from a law of `benchmarks.worlds.World`. Nothing is known of them in the
 first round but their states. In each of T rounds every way to plan sees all states and contacts
 so far, scores people for the rounds that remain (at most HORIZON) and lists k of them by the joint
 design. Lists of all ways are equally even: c is set in each round so that the law of one place of
@@ -41,7 +41,7 @@ import softfair as sf
 from softfair.estimate import Estimate, count_transitions, estimate, read_histories
 from softfair.sampling import draw, inclusion
 
-from .estimation import World
+from .worlds import World
 
 T, HORIZON, C = 48, 20, 10.0
 SPREAD = 0.5  # of the people: lists are as even as if this share of them had equal chances
@@ -198,7 +198,7 @@ def learning(world: World, cohorts: int) -> None:
     for number in range(cohorts):
         rng = np.random.default_rng([11, number])
         p = world.people(rng)
-        start = World(world.kind, world.n, 1, world.settled, 0.0, 0.0, 1.0).record(p, rng)[1]
+        start = World(world.kind, world.n, 1, world.settled, 0.0, 0.0, 1.0).record(p, rng).now
         luck = rng.random((T, world.n))
         nothing = good_rounds("nobody", p, start, luck, posterior)
         for w, way in enumerate(WAYS):
