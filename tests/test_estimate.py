@@ -422,6 +422,41 @@ def test_the_population_is_learnt_from_some_of_the_people(monkeypatch):
     assert (apart < width / 4).all()
 
 
+def test_spreads_go_together_in_the_prior():
+    """Half of the variance of a log spread is common to all, over 4000 draws from the prior."""
+    form = Form(2, 2, effect=True, gaps=False)
+    mean, sd = form.prior
+    z = np.random.default_rng(9).normal(size=(4000, form.size))
+    logs = np.log([form.scale(mean + sd * one) for one in z]).reshape(4000, -1)  # [4000, 2 x 4]
+    share = population.COMMON_SPREAD**2 / (population.COMMON_SPREAD**2 + population.OWN_SPREAD**2)
+    assert share == pytest.approx(0.5)
+    correlation = np.corrcoef(logs.T)
+    others = correlation[~np.eye(8, dtype=bool)]
+    np.testing.assert_allclose(others, share, atol=4 / math.sqrt(4000))
+    np.testing.assert_allclose(np.exp(logs.mean(axis=0)), [0.5, 0.5, 0.3, 0.3] * 2, rtol=0.08)
+    np.testing.assert_allclose(logs.std(axis=0), 1.0, atol=0.05)
+
+
+@pytest.mark.slow
+def test_where_people_differ_little_effects_are_taken_to_differ_little():
+    """In both worlds ten people had three contacts, so that little but the rest can tell."""
+
+    def effect_spread(spread):
+        """Median over draws with an effect, of one class."""
+        rng = np.random.default_rng(11)
+        logit = np.array([-0.5, 1.0]) + spread * rng.normal(size=(400, 2))
+        p = np.stack([1 / (1 + np.exp(-logit)), 1 / (1 + np.exp(-logit - 0.8))], axis=1)
+        read = read_histories(*recorded(p, 30, 3, contacted=0.01), n=400, S=2)
+        design, people = design_of({}, 400), np.ones(400)
+        draws = fitting.fit_population(read, people, design, 1).draws
+        scales = [form.scale(phi)[0, 2:] for form, phi in draws if form.effect]
+        assert len(scales) >= len(draws) // 2
+        return np.median(scales)
+
+    assert effect_spread(0.05) < 0.9 * 0.3  # the median of the prior
+    assert effect_spread(1.5) > 1.1 * 0.3
+
+
 def test_where_contacts_do_nothing():
     """Then most of the posterior says so, and no effect is stated of anybody."""
     p = cpap_people(300, False, 2)

@@ -10,8 +10,9 @@ mixture of a few classes (such as people who adhere and people who do not), whic
     mean_z of d      =  effect + apart_z               a common effect, and that of the class
 
 Everything about the population has a normal prior (:mod:`.population`), the logs of spreads too;
-so a spread, such as that of effects between people, may be as good as nothing. In half of the prior
-a contact does nothing at all, for anybody.
+so a spread, such as that of effects between people, may be as good as nothing. Spreads go together,
+so that what is learnt of one tells of the others. In half of the prior a contact does nothing at
+all, for anybody.
 
 A person's data are all that was recorded between their first round and their last:
 
