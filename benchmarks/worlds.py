@@ -9,8 +9,8 @@ Kinds of people:
 - ``beta``: a law drawn anew for each cohort: chances are beta variables that go together, and a
   contact takes away a beta share of the failures, which goes with them or against them.
 
-The estimator was developed on ``clusters`` (and on the first two, long ago); ``beta`` is kept for
-its judgement.
+Choices of the estimator were made on the first three, with other seeds than those of the benchmark;
+``beta`` had no part in them.
 """
 
 from __future__ import annotations
