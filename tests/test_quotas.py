@@ -93,6 +93,32 @@ def test_many_households_are_drawn_as_if_each_were_one_arm(k):
     assert len(arms) == k == len(set((arms // 4).tolist()))
 
 
+@pytest.mark.parametrize(
+    ("m", "k", "share", "weight"),
+    [
+        (600, 400, 0.7, 3.0),
+        (1000, 400, 0.7, 1.6),
+        pytest.param(5000, 500, 0.6, 1.0, marks=pytest.mark.slow),
+    ],
+)
+def test_many_mixed_households(m, k, share, weight):
+    """Households of one of the north, weight 1, and one of the south: chances to 1e-11.
+
+    All households are alike. So b of the k places go to the north with probability proportional to
+    C(k, b) weight^(k - b), b at least a share of k, and everybody of the north has E b / m.
+    Independent arms that keep the bounds on average are far from such households.
+    """
+    b = np.arange(math.ceil(share * k), k + 1)
+    north = Quota(np.arange(0, 2 * m, 2), int(b[0]), name="north")
+    houses = [Quota([2 * h, 2 * h + 1], most=1) for h in range(m)]
+    chances = sf.quotas.inclusion(np.tile([0.0, np.log(weight)], m), k, [north, *houses])
+    logs = (k - b) * np.log(weight) - [math.lgamma(a + 1) + math.lgamma(k - a + 1) for a in b]
+    law = np.exp(logs - np.max(logs))
+    expected = float(law @ b / law.sum()) / m
+    np.testing.assert_allclose(chances[::2], expected, rtol=1e-11)
+    np.testing.assert_allclose(chances[1::2], k / m - expected, rtol=1e-11)
+
+
 def test_without_bounds_it_is_the_joint_design():
     z = np.random.default_rng(0).normal(size=30)
     for quotas in ([], [Quota([1, 2], least=0)], [Quota(range(30), least=7, most=7)]):

@@ -9,7 +9,7 @@ from .convolution import count_law
 from .elementary import COMPILE
 from .weights import coin
 
-__all__ = ["block_chances", "block_law", "find_shifts"]
+__all__ = ["block_chances", "block_law", "convolve", "find_shifts"]
 
 DUST = 1e-25  # a row of the law of a count that holds less is dropped
 CLOSE = 0.05  # how far outside its bounds the expected count of independent arms may be
@@ -57,19 +57,57 @@ def block_chances(q, r, law, outside, out):
 
 
 @njit(**COMPILE)
-def _expected(x, begin, first, node, parent, least, most, shift, held):
+def convolve(a, a_begin, b, b_begin, out):
+    """Add to a flat out the product of two arrays whose rows begin at given places of out.
+
+    a [rows, length] and b [other rows, shorter length] are rows along the last axis. Four numbers
+    of a row of b go over a row of a at once, so that out is read and written a quarter as often.
+    """
+    length, many = a.shape[1], b.shape[1]
+    row = np.zeros(length + 6)  # three zeros on either side
+    for i in range(len(a)):
+        row[3 : length + 3] = a[i]
+        for j in range(len(b)):
+            begin = a_begin[i] + b_begin[j]
+            c = 0
+            while c + 4 <= many:
+                w0, w1, w2, w3 = b[j, c], b[j, c + 1], b[j, c + 2], b[j, c + 3]
+                if w0 != 0.0 or w1 != 0.0 or w2 != 0.0 or w3 != 0.0:
+                    to = out[begin + c : begin + c + length + 3]
+                    for x in range(length + 3):
+                        to[x] += (w0 * row[x + 3] + w1 * row[x + 2]) + (
+                            w2 * row[x + 1] + w3 * row[x]
+                        )
+                c += 4
+            for last in range(c, many):
+                to = out[begin + last : begin + last + length]
+                for x in range(length):
+                    to[x] += b[j, last] * row[x + 3]
+
+
+@njit(**COMPILE)
+def _expected(x, begin, firsts, node, parent, least, most, shift, held):
     """Expected count of a node of independent arms, each in with sigmoid(x + shift).
 
-    The counts of the nodes below are kept within their bounds. Nodes first .. node are the branch,
-    each after those below it; arms begin[j] .. begin[j + 1] - 1 are node j's own. held is scratch.
+    The counts of the nodes below are kept within their bounds, that of at most one arm exactly:
+    of these nodes there can be thousands, and what each is off would add up. Nodes firsts[node] ..
+    node are the branch, each after those below it; arms begin[j] .. begin[j + 1] - 1 are node j's
+    own. held is scratch.
     """
+    first = firsts[node]
     for j in range(first, node + 1):
         held[j] = 0.0
     for j in range(first, node + 1):
+        odds = 0.0  # of one arm against none
         for i in range(begin[j], begin[j + 1]):
-            held[j] += coin(x[i] + shift)[0]
+            q, r = coin(x[i] + shift)
+            held[j] += q
+            odds += q / r
         if j < node:
-            held[parent[j]] += min(max(held[j], least[j]), most[j])
+            if least[j] == 0.0 and most[j] == 1.0 and firsts[j] == j:
+                held[parent[j]] += 1.0 - 1.0 / (1.0 + odds)
+            else:
+                held[parent[j]] += min(max(held[j], least[j]), most[j])
     return held[node]
 
 
@@ -86,7 +124,7 @@ def find_shifts(x, begin, first, parent, least, most, shifts):
     held = np.empty(nodes)
     for j in range(nodes - 1, -1, -1):
         shift = shifts[parent[j]] if j < nodes - 1 else 0.0
-        count = _expected(x, begin, first[j], j, parent, least, most, shift, held)
+        count = _expected(x, begin, first, j, parent, least, most, shift, held)
         goal = min(max(count, least[j]), most[j])
         if abs(count - goal) > CLOSE:
             up = count < goal
@@ -97,7 +135,7 @@ def find_shifts(x, begin, first, parent, least, most, shifts):
                     step *= 2.0
                 else:
                     shift = 0.5 * (near + far)
-                count = _expected(x, begin, first[j], j, parent, least, most, shift, held)
+                count = _expected(x, begin, first, j, parent, least, most, shift, held)
                 if abs(count - goal) <= CLOSE:
                     break
                 if (count < goal) == up:

@@ -2,7 +2,9 @@
 
 Axis 0 counts all arms of a branch of the tree; every further axis counts those in one of the sets
 that cross the tree (:mod:`softfair.quotas.tree`). Without such sets a law is a row of numbers.
-Weights are never negative, so that sums lose no digits.
+Weights are never negative, so that sums lose no digits, and every weight keeps its own, however
+small a part of the largest it is. Fourier transforms would not do: their error is a part of the
+largest weight, and what is small may matter once a law is tilted.
 """
 
 from __future__ import annotations
@@ -12,15 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels.quotas import convolve
+
 __all__ = ["Law", "along", "empty", "trimmed"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 DUST = 1e-25  # what holds less, at either end of an axis, is dropped
-# Products of two laws with more terms than this go by Fourier transforms, whose error is a part of
-# the largest weight; what is below NOISE of it is left out then.
-TERMS, NOISE = 50_000_000, 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,17 +115,13 @@ def _product(a: Floats, b: Floats) -> Floats:
     """The convolution of two arrays of as many axes."""
     if a.ndim == 1:
         return np.convolve(a, b)
-    if np.count_nonzero(a) < np.count_nonzero(b):
-        a, b = b, a
-    places = np.argwhere(b)
-    if len(places) * a.size <= TERMS:
-        out = np.zeros(np.array(a.shape) + b.shape - 1)
-        for place in places:
-            there = tuple(slice(i, i + size) for i, size in zip(place, a.shape, strict=True))
-            out[there] += b[tuple(place)] * a
-        return out
-    from scipy.signal import fftconvolve
-
-    out = np.asarray(fftconvolve(a, b), np.float64)
-    out[out < NOISE * out.max()] = 0.0
+    out = np.zeros(np.array(a.shape) + b.shape - 1)
+    convolve(*_by_rows(a, out), *_by_rows(b, out), out.reshape(-1))
     return out
+
+
+def _by_rows(a: Floats, out: Floats) -> tuple[Floats, Ints]:
+    """The rows of an array along its last axis, and where each begins in a flat ``out``."""
+    places = np.indices(a.shape[:-1]).reshape(a.ndim - 1, -1)
+    strides = np.array(out.strides[:-1]) // out.itemsize
+    return np.ascontiguousarray(a).reshape(-1, a.shape[-1]), strides @ places

@@ -296,75 +296,121 @@ def _reach(node: Node) -> None:
         raise Infeasible(f"{node.name}: between {node.least} and {node.most} cannot be taken")
 
 
+@dataclass(frozen=True, eq=False)
+class _Flat:
+    """The nodes of a tree as arrays, each after those below it, for `find_shifts`."""
+
+    arms: Ints  # [n] of all nodes, one node's own after the other's
+    begin: Ints  # [nodes + 1] where those of each begin
+    first: Ints  # [nodes] the first of each branch
+    parent: Ints  # [nodes]
+    least: Floats  # [nodes] fewest and most arms that can be taken from each branch
+    most: Floats
+
+    @classmethod
+    def of(cls, nodes: list[Node]) -> _Flat:
+        number = {id(node): j for j, node in enumerate(nodes)}
+        parent = np.zeros(len(nodes), np.int64)
+        first = np.arange(len(nodes))
+        for j, node in enumerate(nodes):
+            for child in node.children:
+                below = number[id(child)]
+                parent[below] = j
+                first[j] = min(first[j], first[below])
+        begin = np.cumsum([0, *(len(node.own) for node in nodes)])
+        least, most = (np.array([node.reach[end] for node in nodes], float) for end in (0, 1))
+        return cls(np.concatenate([one.own for one in nodes]), begin, first, parent, least, most)
+
+    def shifts(self, z: Floats) -> tuple[Floats, Floats]:
+        """Of each node the sum of the shifts of those that hold it, and its own [nodes]."""
+        both = np.zeros(len(self.parent))
+        find_shifts(z[self.arms], self.begin, self.first, self.parent, self.least, self.most, both)
+        above = both[self.parent]
+        above[-1] = 0.0
+        return above, both - above
+
+    def chances(self, z: Floats) -> Floats:
+        """Chances [n] of arms that keep the bounds of the tree in expectation, roughly.
+
+        At most one of some arms is kept exactly.
+        """
+        above, shift = self.shifts(z)
+        single = (self.least == 0) & (self.most == 1) & (self.first == np.arange(len(shift)))
+        size = np.diff(self.begin)
+        x = z[self.arms] + np.repeat(above + np.where(single, 0.0, shift), size)
+        q = 1 / (1 + np.exp(-np.clip(x, -700.0, 700.0)))
+        if (inside := np.repeat(single, size)).any():
+            begin, house = np.cumsum(size[single]) - size[single], size[single]
+            top = np.maximum(np.maximum.reduceat(x[inside], begin), 0.0)
+            odds = np.exp(x[inside] - np.repeat(top, house))
+            q[inside] = odds / np.repeat(np.exp(-top) + np.add.reduceat(odds, begin), house)
+        out = np.empty(len(z))
+        out[self.arms] = q
+        return out
+
+
 def _shifted(z: Floats, nodes: list[Node], crossing: Crossing) -> Crossing:
-    """Shift the log-weights of every set so that independent arms keep its bounds, roughly.
+    """Shift the log-weights of every set so that arms keep its bounds in expectation, roughly.
 
     Any shifts leave the law as it is; these keep its numbers in range.
     """
     if len(nodes) == 1 and not len(crossing.least):
         return crossing
-    if not len(crossing.least):
-        _find_shifts(z, nodes)
-        return crossing
+    flat = _Flat.of(nodes)
     for _ in range(SWEEPS):
         before = crossing.shift
         for j in range(len(before)):
-            crossing = _shift_one(z, nodes, crossing, j)
+            crossing = _shift_one(z, flat, crossing, j)
         if np.array_equal(before, crossing.shift):
             break
+    for node, above, shift in zip(nodes, *flat.shifts(z + crossing.of_arms), strict=True):
+        node.above, node.shift = float(above), float(shift)
     return crossing
 
 
-def _shift_one(z: Floats, nodes: list[Node], crossing: Crossing, j: int) -> Crossing:
-    """The crossing sets, j shifted so that it is roughly within its bounds; those of the tree too.
+def _shift_one(z: Floats, flat: _Flat, crossing: Crossing, j: int) -> Crossing:
+    """The crossing sets, j shifted so that it is roughly within its bounds.
 
-    The expected count rises with the shift: steps that grow until it is known from both sides, then
-    halves.
+    A set that is within them unshifted is not shifted, any other to the bound that it was beyond:
+    shifted further, its numbers would be far from those that a draw takes. The expected count rises
+    with the shift: steps that grow until it is known from both sides, then halves.
     """
+    bounds = float(crossing.least[j]), float(crossing.most[j])
+    if _short(z, flat, crossing, j, *bounds)[1]:
+        return crossing
     low, high, step = -np.inf, np.inf, 1.0
+    crossing = _with_shift(crossing, j, 0.0)
+    short, near = _short(z, flat, crossing, j, *bounds)
+    goal = bounds[0] if short > 0 else bounds[1]
     for _ in range(HALVINGS):
-        count, spread = _expected(z, nodes, crossing, j)
-        short = np.clip(count, crossing.least[j], crossing.most[j]) - count
-        if abs(short) <= ROUGHLY * max(1.0, np.sqrt(spread)):
+        if near:
             break
-        shift = crossing.shift.copy()
-        if short > 0:
-            low = shift[j]
-        else:
-            high = shift[j]
-        shift[j] = (
-            0.5 * (low + high) if np.isfinite(high - low) else shift[j] + np.copysign(step, short)
-        )
+        shift = float(crossing.shift[j])
+        low, high = (shift, high) if short > 0 else (low, shift)
+        known = np.isfinite(high - low)
+        shift = 0.5 * (low + high) if known else shift + float(np.copysign(step, short))
         step *= 2.0
-        crossing = replace(crossing, shift=shift)
+        crossing = _with_shift(crossing, j, shift)
+        short, near = _short(z, flat, crossing, j, goal, goal)
     return crossing
 
 
-def _expected(z: Floats, nodes: list[Node], crossing: Crossing, j: int) -> tuple[float, float]:
-    """Expected count of crossing set j of independent arms, and its variance, the tree shifted."""
-    x = z + crossing.of_arms
-    _find_shifts(x, nodes)
-    for node in nodes:
-        x[node.own] += node.above + node.shift
-    q = 1 / (1 + np.exp(-np.clip(x[crossing.member[j]], -700.0, 700.0)))
-    return float(q.sum()), float((q * (1 - q)).sum())
+def _with_shift(crossing: Crossing, j: int, shift: float) -> Crossing:
+    shifts = crossing.shift.copy()
+    shifts[j] = shift
+    return replace(crossing, shift=shifts)
 
 
-def _find_shifts(z: Floats, nodes: list[Node]) -> None:
-    """Fill in the shifts of the nodes of the tree."""
-    number = {id(node): j for j, node in enumerate(nodes)}
-    parent = np.zeros(len(nodes), np.int64)
-    first = np.arange(len(nodes))  # of the nodes of each branch
-    for j, node in enumerate(nodes):
-        for child in node.children:
-            below = number[id(child)]
-            parent[below] = j
-            first[j] = min(first[j], first[below])
-    begin = np.cumsum([0, *(len(node.own) for node in nodes)])
-    x = z[np.concatenate([node.own for node in nodes])]
-    least, most = (np.array([node.reach[end] for node in nodes], float) for end in (0, 1))
-    shifts = np.zeros(len(nodes))
-    find_shifts(x, begin, first, parent, least, most, shifts)
-    for j, node in enumerate(nodes):
-        above = shifts[parent[j]] if node is not nodes[-1] else 0.0
-        node.above, node.shift = float(above), float(shifts[j] - above)
+def _short(
+    z: Floats, flat: _Flat, crossing: Crossing, j: int, least: float, most: float
+) -> tuple[float, bool]:
+    """What crossing set j lacks of its bounds in expectation, and whether that is next to nothing.
+
+    A set that is shifted should be at the bound that it was shifted to.
+    """
+    q = flat.chances(z + crossing.of_arms)[crossing.member[j]]
+    count, shift = float(q.sum()), crossing.shift[j]
+    if shift:
+        least = most = least if shift > 0 else most
+    short = min(max(count, least), most) - count
+    return short, abs(short) <= ROUGHLY * max(1.0, float(np.sqrt((q * (1 - q)).sum())))
