@@ -338,8 +338,8 @@ def test_what_cannot_be_kept_is_refused_with_the_inequality_and_the_shortest_wai
     assert plan.outlook.promise.wait == 4
     with pytest.raises(Infeasible, match="no wait can be promised beside these shares"):
         make_plan(light, NAME, replan="x", promise=Promise.parse("wait=9; share sex=f<=0"))
-    with pytest.raises(InvalidInput, match="beside at most one of each house"):
-        Promise.parse("wait=9; one house")
+    with pytest.raises(InvalidInput, match="neither shares nor a chance"):
+        Promise.parse("wait=9; one house; share sex=f<=2")
 
 
 @pytest.mark.parametrize(

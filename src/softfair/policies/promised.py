@@ -56,10 +56,12 @@ from .rules import Rule
 from .setting import Budget
 
 __all__ = [
+    "STANDING_BACK",
     "FittedPromise",
     "check_promise",
     "deadline_quotas",
     "kept_chances",
+    "moved_forward",
     "places_for_deadlines",
     "promised_weights",
     "raised",
@@ -67,6 +69,7 @@ __all__ = [
 
 LOOSE, ROUNDS = 1e-6, 2000  # with quotas: how near raised chances come to the floor; most steps
 MARGIN = 1e-9  # by which the floor is exceeded, as a part of it, so that rounding cannot break it
+STANDING_BACK = "standing back"  # the set of those who do for another of their household
 DECIDED = 1e3  # log-weights that differ by as much leave nothing to chance
 PRECISE = 1e5  # a range of log-weights whose rounding is below 1e-10
 
@@ -176,8 +179,58 @@ def _check_promise_by_decision(n: int, k: Ints, W: int, besides: str) -> None:
         )
 
 
+def moved_forward(left: Ints, house: Ints, lists: int) -> tuple[Ints, Ints]:
+    """Deadlines when at most one arm of each household is helped at a decision.
+
+    Parameters
+    ----------
+    left : ndarray [n]
+        Decisions that each arm has left, this one included.
+    house : ndarray of int [n]
+        The household of each arm; -1: none.
+    lists : int
+        Decisions to come. Deadlines after the last bind nobody.
+
+    Returns
+    -------
+    due : ndarray [n]
+        e_j = min(d_j, e_{j+1} - 1) in each household, in order of d: of two with the same deadline
+        one comes a decision earlier. Below 1 if somebody must come too late.
+    freed : ndarray [n]
+        Which deadline of the household is met if the arm is helped now: those who had to come
+        earlier because of it take the later places.
+
+    Examples
+    --------
+    Two of a household have 5 decisions left, a third has 2.
+
+    >>> import numpy as np
+    >>> from softfair.policies.promised import moved_forward
+    >>> moved_forward(np.array([5, 2, 5, 5]), np.array([0, 0, 0, -1]), 9)
+    (array([4, 2, 5, 5]), array([4, 2, 4, 5]))
+    """
+    n = len(left)
+    d = np.where(left > lists, lists + n + 1, left)
+    home = np.where(house < 0, n + np.arange(n) + house.max(initial=0), house)
+    order = np.lexsort((d, home))
+    first = np.r_[True, np.diff(home[order]) > 0][:n]
+    place = np.arange(n)
+    # e_j - j is the smallest d_i - i of the household from j on; households are kept apart by steps
+    # larger than any difference.
+    step = int(np.ptp(d - place)) + 2 * n + 2 if n else 0
+    number = np.cumsum(first)
+    slack = (d[order] - place + step * number)[::-1]
+    e = np.minimum.accumulate(slack)[::-1] + place - step * number
+    # An arm frees the earliest deadline of those that were moved forward, one by one, for its own.
+    alone = first | np.r_[True, (e == d[order])[:-1]][:n]
+    start = np.maximum.accumulate(np.where(alone, place, 0))
+    due, freed = np.empty(n, np.int64), np.empty(n, np.int64)
+    due[order], freed[order] = e, e[start]
+    return due, freed
+
+
 def deadline_quotas(
-    left: Ints, k: Budget, away: Ints | None = None
+    left: Ints, k: Budget, away: Ints | None = None, house: Ints | None = None
 ) -> tuple[NDArray[np.bool_], list[Quota]]:
     """Who must be helped now, and what else keeps the promise possible.
 
@@ -190,18 +243,28 @@ def deadline_quotas(
     away : ndarray, optional
         Decisions left for arms that cannot be helped now, and whose time stands still until they
         can. They may come back at any decision, so that places for them are kept.
+    house : ndarray of int, optional
+        The household of each arm, those away last; -1: none. At most one arm of a household is
+        helped at a decision.
 
     Returns
     -------
     now : ndarray [n] of bool
         Arms that are helped whatever the others do, at most k.
     quotas : list of Quota
-        Least numbers among the other arms, numbered as they stand.
+        Bounds on the numbers of other arms, numbered as they stand.
 
     Notes
     -----
     If the promise is already broken, by a memory that this policy did not write, as many of those
     who are late are helped as there are places.
+
+    With households deadlines are those of :func:`moved_forward`, and a decision counts with no more
+    places than any after it. A list then keeps the promise possible if and only if, for every d, at
+    least need(d) of its arms free a deadline of at most d. Households whose arms free deadlines on
+    both sides of a d that binds would make the law of the draw that of a count for every d. So the
+    others of such a household stand back: only those take part who free the most pressing of its
+    deadlines, as far as they bind. The list with the earliest deadlines keeps this.
 
     Examples
     --------
@@ -218,29 +281,89 @@ def deadline_quotas(
 
     >>> deadline_quotas(np.array([2, 2, 9]), 1)[1][0].arms.tolist()
     [0, 1]
+
+    Two of one household with two decisions left: one of them must be helped now.
+
+    >>> together = deadline_quotas(np.array([2, 2, 9]), 2, house=np.array([0, 0, -1]))[1]
+    >>> [(one.name, one.least, one.most) for one in together]
+    [('due within 1', 1, None), ('', 0, 1)]
     """
     absent = np.empty(0, np.int64) if away is None else away
-    n = len(left) + len(absent)
+    m, n = len(left), len(left) + len(absent)
     if isinstance(k, int):
-        coming = np.full(-(-n // k) if k else 1, k)
+        places, coming = k, np.full(-(-n // k) if k else 1, k)
     else:
-        later = np.cumsum(k) - np.asarray(k)[0]  # places after this decision
-        coming = np.asarray(k)[: max(1, int(np.searchsorted(later, n)))]
-    reach, places = len(coming), int(coming[0])  # beyond it, all can be helped later
-    due = np.clip(left, 1, reach + 1)
-    size = np.cumsum(np.bincount(due, minlength=reach + 2))[1 : reach + 1]  # |A(1)|, |A(2)|, ...
+        places, coming = int(k[0]), np.asarray(k)
+        if house is not None:
+            coming = np.minimum.accumulate(coming[::-1])[::-1]
     # Of those away, a person who has d left now will have d left at the next decision too.
-    back = np.cumsum(np.bincount(np.clip(absent, 1, reach + 1), minlength=reach + 2))[:reach]
-    need = np.minimum(size + back - (np.cumsum(coming) - places), np.minimum(places, size))
-    now = (due == 1) & bool(size[0] <= places)
-    others = np.flatnonzero(~now)
-    held = int(now.sum())
-    wanted = np.flatnonzero(need > held)
+    due = freed = np.concatenate([np.maximum(left, 1), np.maximum(absent, 1) + 1])
+    if house is not None:
+        last = int(due.max(initial=0)) if isinstance(k, int) else len(coming)
+        due, freed = moved_forward(due, house, last)
+    later = np.cumsum(coming) - coming[0]  # places after this decision
+    reach = max(1, int(np.searchsorted(later, n)))  # beyond it, all can be helped later
+    later = later[:reach]
+    due = np.clip(due, 1, reach + 1)
+    freed = np.clip(freed[:m], 1, reach + 1)
+    size = _within(_earliest(freed, house), reach)
+    need = np.minimum(_within(due, reach) - later, np.minimum(places, size))
+    return _asked(need, freed, house, int(size[0]) if size[0] <= places else 0)
+
+
+def _within(deadlines: Ints, reach: int) -> Ints:
+    """How many deadlines are within 1, 2, ..., reach."""
+    counts = np.bincount(deadlines, minlength=reach + 2)
+    return np.asarray(np.cumsum(counts)[1 : reach + 1], np.int64)
+
+
+def _earliest(freed: Ints, house: Ints | None) -> Ints:
+    """The deadlines [n], of each household the earliest alone."""
+    if house is None:
+        return freed
+    home = house[: len(freed)]
+    order = np.lexsort((freed, home))
+    repeated = (np.diff(home[order], prepend=-2) == 0) & (home[order] >= 0)
+    earliest: Ints = freed[order][~repeated]
+    return earliest
+
+
+def _asked(
+    need: Ints, freed: Ints, house: Ints | None, sure: int
+) -> tuple[NDArray[np.bool_], list[Quota]]:
+    """What `deadline_quotas` returns.
+
+    At least need[d - 1] arms free a deadline of at most d. ``sure`` of them free one of this
+    decision, each of another household, and all of these households are helped.
+    """
+    m = len(freed)
+    home = np.full(m, -1) if house is None else house[:m]
+    first, wanted = freed == 1, need > sure
+    wanted[0] = sure > 0 or wanted[0]
+    # What binds most of what each arm frees, counted from 0; of a household the most pressing takes
+    # part.
+    rank = np.searchsorted(np.flatnonzero(wanted) + 1, freed)
+    press = np.full(int(home.max(initial=-1)) + 2, m)
+    np.minimum.at(press, home, rank)
+    out = (home >= 0) & (rank > press[home])
+    many = np.bincount(home[~out] + 1, minlength=len(press))  # of each household who take part
+    now = first & bool(sure) & ((home < 0) | (many[home + 1] == 1))
+    others, held = np.flatnonzero(~now), int(now.sum())
     more = [
-        Quota(np.flatnonzero(due[others] <= d + 1), int(need[d]) - held, name=f"due within {d + 1}")
-        for d in wanted
+        Quota(
+            np.flatnonzero((freed <= d + 1)[others] & ~out[others]),
+            least,
+            name=f"due within {d + 1}",
+        )
+        for d in np.flatnonzero(wanted)
+        if (least := max(int(need[d]), sure if d == 0 else 0) - held) > 0
     ]
-    return now, more
+    if out.any():
+        more.append(Quota(np.flatnonzero(out[others]), most=0, name=STANDING_BACK))
+    shared = np.flatnonzero((many[home + 1] > 1)[others] & (home >= 0)[others] & ~out[others])
+    shared = shared[np.argsort(home[others][shared], kind="stable")]
+    parts = np.split(shared, np.flatnonzero(np.diff(home[others][shared])) + 1)
+    return now, more + [Quota(part, most=1) for part in parts if len(part)]
 
 
 def raised(log_weights: Floats, k: int, floor: float, more: Sequence[Quota] = ()) -> Floats:

@@ -154,10 +154,11 @@ class Promise:
             )
         if self.since and not (self.wait and 0 < self.since < BEYOND):
             raise InvalidInput(f"the promise counts from round {self.since}; {SAY}")
-        if self.wait and self.one:
+        if self.wait and self.one and (self.shares or self.chance):
             raise InvalidInput(
-                f"a wait cannot be promised beside at most one of each {self.one}: the deadlines "
-                f"of several of one {self.one} could fall on one list; promise one of the two"
+                f"beside a wait and at most one of each {self.one} neither shares nor a chance can "
+                f"be promised: who stands back for another of their {self.one} has no chance; "
+                "promise two of the three"
             )
 
     @classmethod

@@ -19,6 +19,7 @@ alone.
     drawing      from scores and a key to chances and a list
     keeping      what a promise asks of the draws, and whether it can be kept
     sharing      the same of a wait beside shares of groups
+    together     the same of a wait beside at most one of each household
     commitments  what is frozen of a plan, and what waits for its luck
     asking       what is asked of a plan, and whether it can be planned now
     preparing    a plan without its luck

@@ -60,6 +60,9 @@ class Terms(NamedTuple):
     site: str = ""  # its name, from which its coins follow
     groups: tuple[Quota, ...] = ()  # bounds on places in the draw
     cells: tuple[Cell, ...] = ()  # deadlines beside such bounds
+    house: Ints | None = (
+        None  # [m + away] households beside deadlines, at most one of each; -1: none
+    )
 
     @property
     def free(self) -> bool:
@@ -74,7 +77,7 @@ class Terms(NamedTuple):
             return np.zeros(m, bool), list(self.groups)
         people = m + (0 if self.away is None else len(self.away))
         places = places_for_deadlines(people, self.coming, self.floor)
-        return deadline_quotas(self.left, places, self.away)
+        return deadline_quotas(self.left, places, self.away, self.house)
 
     def _must_by_cell(self, left: Ints) -> tuple[NDArray[np.bool_], list[Quota]]:
         """As `must`, where every cell keeps its own deadlines, and groups have bounds."""

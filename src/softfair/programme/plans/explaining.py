@@ -7,9 +7,11 @@ from typing import overload
 
 import numpy as np
 
+from ...policies.promised import STANDING_BACK
 from ..assignment import Arm
 from ..eligibility import Status
 from ..words import percent
+from .keeping import terms_of
 from .stored import Plan
 
 __all__ = ["explain", "place_in_reserve"]
@@ -45,6 +47,16 @@ class _Sentences(Sequence[str]):
                 score = plan.worth[0, who]  # `drawn_by` also counts the lists left
             ranks = np.searchsorted(np.sort(score), score)
             self._below[who] = ranks / max(len(who) - 1, 1)
+        self._back = np.zeros(len(plan.person), bool)  # who stands back for their household
+        for j, site in enumerate(plan.sites if plan.due.any() else ()):
+            who = plan.in_draw(j)
+            if not site.capacity or not plan.outlook.promise.one:
+                continue
+            now, more = terms_of(plan.kept, site, j, plan.status, plan.site).must(len(who))
+            others = who[~now]
+            for one in more:
+                if one.name == STANDING_BACK:
+                    self._back[others[np.asarray(one.arms, np.int64)]] = True
 
     def __len__(self) -> int:
         return len(self._plan.person)
@@ -59,6 +71,12 @@ class _Sentences(Sequence[str]):
         code = int(self._plan.status[place])
         if code in WHY_NOT:
             return WHY_NOT[Status(code)]
+        if self._back[place]:
+            one, more = self._plan.outlook.promise.one, int(self._plan.due[place]) - 1
+            return (
+                "Not drawn this time: stands back in this draw for somebody of the same "
+                f"{one} with fewer lists left; by the promise on the list within {more} more."
+            )
         return _sentence(self._plan, place, float(self._below[place]))
 
 

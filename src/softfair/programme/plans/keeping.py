@@ -16,12 +16,15 @@ promised as well, fewer places may go by deadlines.
 Shares of groups, and at most one of each household, are kept by the law of the draw
 (:mod:`softfair.quotas`). Who belonged to which group is stored with the plan.
 
-With both, people in the same promised groups are a cell. The places of the coming lists are divided
-among the cells so that every list has its shares (:mod:`softfair.quotas.dividing`), and each cell
-keeps its deadlines with its own places, as a site does. If there is such a division now, there is
-one for the next list: the same, without its first column. So the promise can be kept as long as
-people and capacities stay as they are, or change so that a division remains. The division is
-stored with the plan.
+With shares beside a wait, people in the same promised groups are a cell. The places of the coming
+lists are divided among the cells so that every list has its shares
+(:mod:`softfair.quotas.dividing`), and each cell keeps its deadlines with its own places, as a site
+does. If there is such a division now, there is one for the next list: the same, without its first
+column. So the promise can be kept as long as people and capacities stay as they are, or change so
+that a division remains. The division is stored with the plan.
+
+With a wait and at most one of each household, deadlines of a household are moved forward so that no
+two are on one list (:func:`softfair.policies.promised.moved_forward`), see `together`.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ from ..snapshot import People, Snapshot
 from ..store import Connection
 from .drawing import FREE, Cell, Terms
 from .sharing import Sharing
+from .together import Together
 
 __all__ = [
     "Belonging",
@@ -187,6 +191,9 @@ class Kept:
             return Terms(floor=self.promise.chance, site=site.name, groups=groups)
         away = np.setdiff1d(waiting, in_draw)
         left = self.due[in_draw], self.due[away], np.array(self.coming[j], np.int64)
+        if self.promise.one:
+            house = self.belonging.house[np.concatenate([in_draw, away])]
+            return Terms(0.0, *left, site=site.name, house=house)
         cells = self._cells(j, in_draw, away) if self.promise.grouped else ()
         return Terms(self.promise.chance, *left, site=site.name, groups=groups, cells=cells)
 
@@ -337,17 +344,35 @@ def kept_by(
     waiting = np.isin(eligibility.status, WAITING) & (eligibility.site >= 0)
     sites = eligibility.sites
     cases = [_Case.of(now, at, eligibility, j, off) for j in range(len(sites))]
-    _refuse_wait(promise, cases, sites, at)
+    if promise.one:
+        for j, (site, case) in enumerate(zip(sites, cases, strict=True)):
+            _together(site, j, case, promise, belonging, off, eligibility).check()
+    else:
+        _refuse_wait(promise, cases, sites, at)
     coming = tuple(
         tuple(replace(case, floor=0.0).lists(promise.wait + 1).tolist()) for case in cases
     )
     due = np.where(waiting, np.maximum(promise.wait - off, 1), 0)
     kept = Kept(promise, due, coming, belonging)
-    if not promise.grouped:
+    if not promise.shares:
         return kept
     sharing = [_sharing(one, j, cases[j], kept, off, eligibility) for j, one in enumerate(sites)]
     divisions = [one.kept().tolist() for one in sharing]
     return replace(kept, divided=tuple(tuple(map(tuple, cells)) for cells in divisions))
+
+
+def _together(
+    site: Site,
+    j: int,
+    case: _Case,
+    promise: Promise,
+    belonging: Belonging,
+    off: Ints,
+    eligibility: Eligibility,
+) -> Together:
+    """The people and the lists of site j, where at most one of each household is on a list."""
+    who = eligibility.waiting(j)
+    return Together(site.name, promise, belonging.house[who], off[who], case.lists)
 
 
 def _sharing(

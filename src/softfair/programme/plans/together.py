@@ -1,0 +1,116 @@
+"""A promised wait beside at most one of each household: whether both can be kept at a site.
+
+Let e be the deadlines moved forward within each household
+(:func:`softfair.policies.promised.moved_forward`), and let places not fall from list to list. Then
+both can be kept on the coming lists if and only if for every t the next t lists have places for all
+people with e <= t, and e >= 1. A list that is drawn leaves it so for the next, if it has room for
+who begins anew: with m people in the largest household, somebody with W lists left moves deadlines
+to W - m + 1 at the earliest, so that there must be places for everybody on any W - m + 1 lists in a
+row. This is more than what is needed where nobody rests, is away or joins a household.
+
+Where places fall, a list counts with no more of them than any after it. Who is away counts with the
+lists they have left, since they may be back any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import Infeasible
+from ...policies.promised import moved_forward
+from ..promises import LONGEST, Promise
+
+__all__ = ["Together"]
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """The people and the lists of one site, where at most one of each household is on a list."""
+
+    name: str  # of the site
+    promise: Promise
+    house: Ints  # [n] the household of everybody at the site; -1: none
+    off: Ints  # [n] lists that each was left off
+    lists: Callable[[int], Ints]  # places on all lists that are known, and on so many more
+
+    def check(self) -> None:
+        """Refuse a wait that is not kept for certain.
+
+        Raises
+        ------
+        Infeasible
+            The message has the inequality that fails and the shortest wait that is kept.
+        """
+        W, one = self.promise.wait, self.promise.one
+        if (fault := self.fault(W)) is None:
+            return
+        at_site = f" at {self.name}" if self.name else ""
+        refused = f"the promise cannot be kept for certain{at_site}: {self.promise}; {fault}"
+        shortest = self._shortest(W)
+        if shortest is None:
+            raise Infeasible(
+                f"{refused}; no wait can be promised beside at most one of each {one}; raise the "
+                "capacity, or promise one of the two"
+            )
+        since = f",from={self.promise.since}" * bool(self.promise.since)
+        raise Infeasible(
+            f"{refused}; the shortest that is kept is wait={shortest}{since}; promise that, raise "
+            f"the capacity, or promise one of the two"
+        )
+
+    def fault(self, W: int) -> str | None:
+        """The inequality that fails if a wait of W is promised; None: it is kept."""
+        n, one = len(self.house), self.promise.one
+        if not n:
+            return None
+        if (most := int(self.off.max())) >= W:
+            many = int((self.off >= W).sum())
+            return f"{many} people were left off {most} lists in a row already"
+        largest = int(np.bincount(self.house[self.house >= 0], minlength=1).max())
+        k = np.minimum.accumulate(self.lists(W)[::-1])[::-1]
+        sums = np.concatenate([[0], np.cumsum(k)])
+        window = W - max(largest, 1) + 1
+        if window < 1:
+            return (
+                f"{largest} people of one {one} cannot be on {W} lists one by one: {largest} > {W}"
+            )
+        if len(k) >= window and (fewest := int((sums[window:] - sums[:-window]).min())) < n:
+            spared = f", {largest - 1} fewer than {W} for {largest} of one {one}" * (largest > 1)
+            return (
+                f"{n} people, and {fewest} places that can be counted on {window} lists{spared}: "
+                f"{n} > {fewest}"
+            )
+        due, _ = moved_forward(W - self.off, self.house, len(k))
+        if (late := int((due < 1).sum())) > 0:
+            return f"{late} people must be on this list beside another of their {one}"
+        reach = min(W, len(k))
+        people = np.cumsum(np.bincount(np.minimum(due, reach + 1), minlength=reach + 2))
+        if len(short := np.flatnonzero(people[1 : reach + 1] > sums[1 : reach + 1])):
+            d = int(short[0]) + 1
+            when = "this list" if d == 1 else f"the next {d} lists"
+            return (
+                f"{people[d]} people must be on {when}, no two of one {one} on the same, with "
+                f"{sums[d]} places that can be counted on: {people[d]} > {sums[d]}"
+            )
+        return None
+
+    def _shortest(self, W: int) -> int | None:
+        """The shortest wait from W on that is kept; None: none is."""
+        low, high = W, W
+        while self.fault(high) is not None:
+            if high == LONGEST:
+                return None
+            low, high = high + 1, min(2 * high, LONGEST)
+        while low < high:
+            middle = (low + high) // 2
+            if self.fault(middle) is not None:
+                low = middle + 1
+            else:
+                high = middle
+        return high
