@@ -31,7 +31,8 @@ from joint import (
 import softfair as sf
 from softfair.comparison import limit
 from softfair.errors import Infeasible, InvalidInput, NotConverged
-from softfair.policies.promised import check_promise, deadline_quotas
+from softfair.policies.deadlines import deadline_quotas
+from softfair.policies.promised import check_promise
 from softfair.solvers import (
     solve_evenhanded,
     solve_meanfield,

@@ -20,13 +20,8 @@ from softfair.errors import InvalidInput
 from softfair.kernels import waiting
 from softfair.kernels.rules import RuleCode
 from softfair.policies import promised
-from softfair.policies.promised import (
-    check_promise,
-    deadline_quotas,
-    kept_chances,
-    places_for_deadlines,
-    raised,
-)
+from softfair.policies.deadlines import deadline_quotas, places_for_deadlines
+from softfair.policies.promised import check_promise, kept_chances, raised
 from softfair.solvers import promised_bound, solve_priced, solve_promised, upper_bound
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from softfair.errors import Infeasible
-from softfair.policies.promised import STANDING_BACK, deadline_quotas, moved_forward
+from softfair.policies.deadlines import STANDING_BACK, deadline_quotas, moved_forward
 from softfair.programme import store
 from softfair.programme.audit import audit
 from softfair.programme.checks import check

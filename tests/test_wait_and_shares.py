@@ -18,12 +18,13 @@ from scipy.stats import chi2
 
 from softfair import Cohort
 from softfair.errors import Infeasible, InvalidInput
+from softfair.policies.deadlines import Cell
 from softfair.programme import schema, store
 from softfair.programme.audit import audit
 from softfair.programme.checks import check
 from softfair.programme.outlook import Keeping, Shares, SiteCohort
 from softfair.programme.plans import drawing, make_plan, verify
-from softfair.programme.plans.drawing import Cell, Terms, chances, drawn_by_luck
+from softfair.programme.plans.drawing import Terms, chances, drawn_by_luck
 from softfair.programme.plans.sharing import Sharing
 from softfair.programme.promises import Promise, Share
 from softfair.quotas import Quota

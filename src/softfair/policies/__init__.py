@@ -9,6 +9,7 @@ from .loading import load
 from .probfair import FittedProbFair, ProbFair
 from .promised import FittedPromise
 from .rules import Rule
+from .shared import FittedShares
 from .simple import FairMyopic, Myopic, NoIntervention, Random, RoundRobin
 from .softfair import SoftFair
 
@@ -20,6 +21,7 @@ __all__ = [
     "FittedEvenHanded",
     "FittedProbFair",
     "FittedPromise",
+    "FittedShares",
     "FittedSoftFair",
     "Myopic",
     "NoIntervention",

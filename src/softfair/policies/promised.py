@@ -49,27 +49,23 @@ from ..cohort import Cohort
 from ..errors import Infeasible, InvalidInput
 from ..quotas import Quota
 from ..sampling import inclusion, multiplier
-from ..solvers import PromisedValues, promised_bound
+from ..solvers import PromisedValues, SharedValues, promised_bound
 from .acting import FittedSoftFair
 from .base import Floats, Ints, Policy
+from .deadlines import deadline_quotas, places_for_deadlines
 from .rules import Rule
 from .setting import Budget
 
 __all__ = [
-    "STANDING_BACK",
     "FittedPromise",
     "check_promise",
-    "deadline_quotas",
     "kept_chances",
-    "moved_forward",
-    "places_for_deadlines",
     "promised_weights",
     "raised",
 ]
 
 LOOSE, ROUNDS = 1e-6, 2000  # with quotas: how near raised chances come to the floor; most steps
 MARGIN = 1e-9  # by which the floor is exceeded, as a part of it, so that rounding cannot break it
-STANDING_BACK = "standing back"  # the set of those who do for another of their household
 DECIDED = 1e3  # log-weights that differ by as much leave nothing to chance
 PRECISE = 1e5  # a range of log-weights whose rounding is below 1e-10
 
@@ -127,38 +123,6 @@ def check_promise(n: int, k: Budget, W: int, floor: float) -> None:
         )
 
 
-def places_for_deadlines(n: int, k: Budget, floor: float) -> Budget:
-    """Places that deadlines may take so that all other arms can have a chance of the floor.
-
-    Parameters
-    ----------
-    n : int
-        Arms.
-    k : int or ndarray
-        Arms helped at every decision, or at each.
-    floor : float
-        The least chance; 0 if none is promised.
-
-    Returns
-    -------
-    int or ndarray
-        The largest m with k - m >= floor (n - m); k without a floor.
-
-    Examples
-    --------
-    Ten of 100 with a floor of 5 %: if 5 are due, the 95 others share 5 places, which is enough.
-
-    >>> from softfair.policies.promised import places_for_deadlines
-    >>> places_for_deadlines(100, 10, 0.05)
-    5
-    """
-    if floor == 1:
-        return k
-    free = np.floor((np.asarray(k) - floor * n) / (1 - floor) + 1e-9).astype(np.int64)
-    free = np.clip(free, 0, k)
-    return int(free) if free.ndim == 0 else free
-
-
 def _check_promise_by_decision(n: int, k: Ints, W: int, besides: str) -> None:
     """Refuse a longest wait that cannot be kept with k [T] arms helped."""
     if not W:
@@ -177,193 +141,6 @@ def _check_promise_by_decision(n: int, k: Ints, W: int, besides: str) -> None:
             f"decisions, but there are {helps.min()} from decision {int(np.argmin(helps))} on; "
             "take a larger max_wait, or a larger k there"
         )
-
-
-def moved_forward(left: Ints, house: Ints, lists: int) -> tuple[Ints, Ints]:
-    """Deadlines when at most one arm of each household is helped at a decision.
-
-    Parameters
-    ----------
-    left : ndarray [n]
-        Decisions that each arm has left, this one included.
-    house : ndarray of int [n]
-        The household of each arm; -1: none.
-    lists : int
-        Decisions to come. Deadlines after the last bind nobody.
-
-    Returns
-    -------
-    due : ndarray [n]
-        e_j = min(d_j, e_{j+1} - 1) in each household, in order of d: of two with the same deadline
-        one comes a decision earlier. Below 1 if somebody must come too late.
-    freed : ndarray [n]
-        Which deadline of the household is met if the arm is helped now: those who had to come
-        earlier because of it take the later places.
-
-    Examples
-    --------
-    Two of a household have 5 decisions left, a third has 2.
-
-    >>> import numpy as np
-    >>> from softfair.policies.promised import moved_forward
-    >>> moved_forward(np.array([5, 2, 5, 5]), np.array([0, 0, 0, -1]), 9)
-    (array([4, 2, 5, 5]), array([4, 2, 4, 5]))
-    """
-    n = len(left)
-    d = np.where(left > lists, lists + n + 1, left)
-    home = np.where(house < 0, n + np.arange(n) + house.max(initial=0), house)
-    order = np.lexsort((d, home))
-    first = np.r_[True, np.diff(home[order]) > 0][:n]
-    place = np.arange(n)
-    # e_j - j is the smallest d_i - i of the household from j on; households are kept apart by steps
-    # larger than any difference.
-    step = int(np.ptp(d - place)) + 2 * n + 2 if n else 0
-    number = np.cumsum(first)
-    slack = (d[order] - place + step * number)[::-1]
-    e = np.minimum.accumulate(slack)[::-1] + place - step * number
-    # An arm frees the earliest deadline of those that were moved forward, one by one, for its own.
-    alone = first | np.r_[True, (e == d[order])[:-1]][:n]
-    start = np.maximum.accumulate(np.where(alone, place, 0))
-    due, freed = np.empty(n, np.int64), np.empty(n, np.int64)
-    due[order], freed[order] = e, e[start]
-    return due, freed
-
-
-def deadline_quotas(
-    left: Ints, k: Budget, away: Ints | None = None, house: Ints | None = None
-) -> tuple[NDArray[np.bool_], list[Quota]]:
-    """Who must be helped now, and what else keeps the promise possible.
-
-    Parameters
-    ----------
-    left : ndarray [n]
-        Decisions that each arm has left, this one included; below 1 counts as 1.
-    k : int or ndarray
-        Arms helped at each decision; or at this one, the next and so on to the last.
-    away : ndarray, optional
-        Decisions left for arms that cannot be helped now, and whose time stands still until they
-        can. They may come back at any decision, so that places for them are kept.
-    house : ndarray of int, optional
-        The household of each arm, those away last; -1: none. At most one arm of a household is
-        helped at a decision.
-
-    Returns
-    -------
-    now : ndarray [n] of bool
-        Arms that are helped whatever the others do, at most k.
-    quotas : list of Quota
-        Bounds on the numbers of other arms, numbered as they stand.
-
-    Notes
-    -----
-    If the promise is already broken, by a memory that this policy did not write, as many of those
-    who are late are helped as there are places.
-
-    With households deadlines are those of :func:`moved_forward`, and a decision counts with no more
-    places than any after it. A list then keeps the promise possible if and only if, for every d, at
-    least need(d) of its arms free a deadline of at most d. Households whose arms free deadlines on
-    both sides of a d that binds would make the law of the draw that of a count for every d. So the
-    others of such a household stand back: only those take part who free the most pressing of its
-    deadlines, as far as they bind. The list with the earliest deadlines keeps this.
-
-    Examples
-    --------
-    Arms 0 and 1 have one and two decisions left. With one place a decision nothing is left open.
-
-    >>> import numpy as np
-    >>> from softfair.policies.promised import deadline_quotas
-    >>> now, more = deadline_quotas(np.array([1, 2, 9]), 1)
-    >>> now.tolist(), more
-    ([True, False, False], [])
-
-    If both have two decisions left, one of them must be helped now, because the next decision has
-    one place:
-
-    >>> deadline_quotas(np.array([2, 2, 9]), 1)[1][0].arms.tolist()
-    [0, 1]
-
-    Two of one household with two decisions left: one of them must be helped now.
-
-    >>> together = deadline_quotas(np.array([2, 2, 9]), 2, house=np.array([0, 0, -1]))[1]
-    >>> [(one.name, one.least, one.most) for one in together]
-    [('due within 1', 1, None), ('', 0, 1)]
-    """
-    absent = np.empty(0, np.int64) if away is None else away
-    m, n = len(left), len(left) + len(absent)
-    if isinstance(k, int):
-        places, coming = k, np.full(-(-n // k) if k else 1, k)
-    else:
-        places, coming = int(k[0]), np.asarray(k)
-        if house is not None:
-            coming = np.minimum.accumulate(coming[::-1])[::-1]
-    # Of those away, a person who has d left now will have d left at the next decision too.
-    due = freed = np.concatenate([np.maximum(left, 1), np.maximum(absent, 1) + 1])
-    if house is not None:
-        last = int(due.max(initial=0)) if isinstance(k, int) else len(coming)
-        due, freed = moved_forward(due, house, last)
-    later = np.cumsum(coming) - coming[0]  # places after this decision
-    reach = max(1, int(np.searchsorted(later, n)))  # beyond it, all can be helped later
-    later = later[:reach]
-    due = np.clip(due, 1, reach + 1)
-    freed = np.clip(freed[:m], 1, reach + 1)
-    size = _within(_earliest(freed, house), reach)
-    need = np.minimum(_within(due, reach) - later, np.minimum(places, size))
-    return _asked(need, freed, house, int(size[0]) if size[0] <= places else 0)
-
-
-def _within(deadlines: Ints, reach: int) -> Ints:
-    """How many deadlines are within 1, 2, ..., reach."""
-    counts = np.bincount(deadlines, minlength=reach + 2)
-    return np.asarray(np.cumsum(counts)[1 : reach + 1], np.int64)
-
-
-def _earliest(freed: Ints, house: Ints | None) -> Ints:
-    """The deadlines [n], of each household the earliest alone."""
-    if house is None:
-        return freed
-    home = house[: len(freed)]
-    order = np.lexsort((freed, home))
-    repeated = (np.diff(home[order], prepend=-2) == 0) & (home[order] >= 0)
-    earliest: Ints = freed[order][~repeated]
-    return earliest
-
-
-def _asked(
-    need: Ints, freed: Ints, house: Ints | None, sure: int
-) -> tuple[NDArray[np.bool_], list[Quota]]:
-    """What `deadline_quotas` returns.
-
-    At least need[d - 1] arms free a deadline of at most d. ``sure`` of them free one of this
-    decision, each of another household, and all of these households are helped.
-    """
-    m = len(freed)
-    home = np.full(m, -1) if house is None else house[:m]
-    first, wanted = freed == 1, need > sure
-    wanted[0] = sure > 0 or wanted[0]
-    # What binds most of what each arm frees, counted from 0; of a household the most pressing takes
-    # part.
-    rank = np.searchsorted(np.flatnonzero(wanted) + 1, freed)
-    press = np.full(int(home.max(initial=-1)) + 2, m)
-    np.minimum.at(press, home, rank)
-    out = (home >= 0) & (rank > press[home])
-    many = np.bincount(home[~out] + 1, minlength=len(press))  # of each household who take part
-    now = first & bool(sure) & ((home < 0) | (many[home + 1] == 1))
-    others, held = np.flatnonzero(~now), int(now.sum())
-    more = [
-        Quota(
-            np.flatnonzero((freed <= d + 1)[others] & ~out[others]),
-            least,
-            name=f"due within {d + 1}",
-        )
-        for d in np.flatnonzero(wanted)
-        if (least := max(int(need[d]), sure if d == 0 else 0) - held) > 0
-    ]
-    if out.any():
-        more.append(Quota(np.flatnonzero(out[others]), most=0, name=STANDING_BACK))
-    shared = np.flatnonzero((many[home + 1] > 1)[others] & (home >= 0)[others] & ~out[others])
-    shared = shared[np.argsort(home[others][shared], kind="stable")]
-    parts = np.split(shared, np.flatnonzero(np.diff(home[others][shared])) + 1)
-    return now, more + [Quota(part, most=1) for part in parts if len(part)]
 
 
 def raised(log_weights: Floats, k: int, floor: float, more: Sequence[Quota] = ()) -> Floats:
@@ -509,7 +286,8 @@ def kept_chances(
     Examples
     --------
     >>> import numpy as np
-    >>> from softfair.policies.promised import deadline_quotas, kept_chances
+    >>> from softfair.policies.deadlines import deadline_quotas
+    >>> from softfair.policies.promised import kept_chances
     >>> must = deadline_quotas(np.array([1, 9, 9]), 2)
     >>> kept_chances(np.zeros(3), 5.0, 2, 0.0, *must)
     array([1. , 0.5, 0.5])
@@ -538,7 +316,7 @@ class FittedPromise(FittedSoftFair):
         The setting, see :meth:`softfair.Policy.fit`.
     c : float
         Multiplier of the gains when arms are drawn.
-    values : PromisedValues
+    values : PromisedValues or SharedValues
         The gains.
     """
 
@@ -550,7 +328,7 @@ class FittedPromise(FittedSoftFair):
         horizon: int,
         gamma: float,
         c: float,
-        values: PromisedValues,
+        values: PromisedValues | SharedValues,
     ) -> None:
         rule = Rule.softmax(c, "joint")
         super().__init__(policy, cohort, k, horizon, gamma, rule, values, values.info)
@@ -567,7 +345,7 @@ class FittedPromise(FittedSoftFair):
 
     def inclusion(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
         scores = self.scores(t, states, memory)
-        now, more = deadline_quotas(self._left(memory), self._coming(t))
+        now, more = self._must(t, self._left(memory))
         return kept_chances(scores, self.rule.c, self.places(t), self._promise.floor, now, more)
 
     def draw(self, t: int, states: ArrayLike, rng: np.random.Generator, memory: Any = None) -> Ints:
@@ -609,13 +387,13 @@ class FittedPromise(FittedSoftFair):
         left: Ints = known[0]
         return left
 
-    def _coming(self, t: int) -> Budget:
-        """The arms that deadlines may take at every decision, or at t and each after it."""
+    def _must(self, t: int, left: Ints) -> tuple[NDArray[np.bool_], list[Quota]]:
+        """Who is helped at decision t whatever the others do, and what else a draw keeps."""
         k = self.k if isinstance(self.k, int) else self.k[t:]
-        return places_for_deadlines(self.cohort.n, k, self._promise.floor)
+        return deadline_quotas(left, places_for_deadlines(self.cohort.n, k, self._promise.floor))
 
     def _draw(self, t: int, scores: Floats, left: Ints, rng: np.random.Generator) -> Ints:
-        now, more = deadline_quotas(left, self._coming(t))
+        now, more = self._must(t, left)
         others, sure = np.flatnonzero(~now), np.flatnonzero(now)
         if not len(others):
             return sure

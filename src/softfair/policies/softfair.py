@@ -15,12 +15,20 @@ from ..cluster import crew_of
 from ..cohort import Cohort, refuse_costs
 from ..errors import InvalidInput, whole
 from ..sampling import Design, design_code, multiplier
-from ..solvers import Values, solve_meanfield, solve_paper, solve_priced, solve_promised
+from ..solvers import (
+    Values,
+    solve_meanfield,
+    solve_paper,
+    solve_priced,
+    solve_promised,
+    solve_shared,
+)
 from .acting import FittedSoftFair
 from .base import Policy, plain_number
 from .promised import FittedPromise, check_promise
 from .rules import Rule
 from .setting import Budget, check_setting
+from .shared import FittedShares, Groups, parts_of
 
 __all__ = ["SoftFair", "Solver"]
 
@@ -57,7 +65,13 @@ class SoftFair(Policy):
     floor : float, optional
         A promise: at every decision every arm has at least this chance, for certain. It can be kept
         if and only if n floor <= k; with ``max_wait`` as well, if the places that it leaves for
-        deadlines are enough (:func:`softfair.policies.promised.places_for_deadlines`).
+        deadlines are enough (:func:`softfair.policies.deadlines.places_for_deadlines`).
+
+    shares : mapping of str to (float, float), optional
+        A promise: of the k arms helped at every decision, at least and at most such parts are of
+        each named group of the cohort, for certain, such as ``{"north": (0.3, 1)}``. A part that is
+        no whole number of arms is rounded so that it is kept; exactly a part is to either side.
+        With ``max_wait`` and ``floor`` all of it holds at once, or it is refused with what can be.
 
     Notes
     -----
@@ -100,6 +114,7 @@ class SoftFair(Policy):
     episodes: int | None = None
     max_wait: int | None = None
     floor: float = 0.0
+    shares: Any = None
 
     def __post_init__(self) -> None:
         design_code(self.design)
@@ -120,6 +135,8 @@ class SoftFair(Policy):
 
     def _check_promise(self) -> None:
         """Refuse a promise that means nothing, or that the solver or the design cannot keep."""
+        if self.shares is not None:
+            object.__setattr__(self, "shares", parts_of(self.shares))
         if self.max_wait is not None:
             object.__setattr__(self, "max_wait", whole("max_wait", self.max_wait, 1))
         if not isinstance(self.floor, numbers.Real) or not 0 <= self.floor <= 1:
@@ -127,12 +144,12 @@ class SoftFair(Policy):
         if self._promises and (self.solver != "priced" or self.design != "joint"):
             raise InvalidInput(
                 f"a promise with solver={self.solver!r} and design={self.design!r}; "
-                "max_wait and floor need solver='priced' and design='joint'"
+                "max_wait, floor and shares need solver='priced' and design='joint'"
             )
 
     @property
     def _promises(self) -> bool:
-        return self.max_wait is not None or self.floor > 0
+        return self.max_wait is not None or self.floor > 0 or self.shares is not None
 
     @property
     def takes_costs(self) -> bool:
@@ -147,7 +164,9 @@ class SoftFair(Policy):
         episodes = "" if self.episodes is None else f", episodes={self.episodes}"
         wait = "" if self.max_wait is None else f", max_wait={self.max_wait}"
         floor = "" if self.floor == 0 else f", floor={plain_number(self.floor)}"
-        said = f"{learnt}{solver}{design}{episodes}{wait}{floor}"
+        given = (f"{name}: {100 * a:.4g}-{100 * b:.4g} %" for name, a, b in self.shares or ())
+        shares = "" if self.shares is None else f", shares={', '.join(given)}"
+        said = f"{learnt}{solver}{design}{episodes}{wait}{floor}{shares}"
         return f"SoftFair(c={plain_number(self.c)}{said})"
 
     def fit(
@@ -198,6 +217,8 @@ class SoftFair(Policy):
         if self._promises:
             W = self.max_wait or 0
             check_promise(cohort.n, k, W, self.floor)
+            if self.shares is not None:
+                return self._fit_shares(cohort, k, horizon, gamma)
             promised = solve_promised(cohort, k, horizon, gamma, c_value, W, self.floor)
             return FittedPromise(self, cohort, k, horizon, gamma, self.c, promised)
         values: Values
@@ -215,6 +236,16 @@ class SoftFair(Policy):
         return FittedSoftFair(
             self, cohort, k, horizon, gamma, Rule.softmax(self.c, self.design), values, values.info
         )
+
+    def _fit_shares(self, cohort: Cohort, k: Budget, horizon: int, gamma: float) -> FittedShares:
+        """As `fit`, with shares of groups."""
+        groups, W = Groups.of(self.shares, cohort, k), self.max_wait or 0
+        assert isinstance(k, int)  # or `Groups.of` has refused it
+        groups.check(k, W, self.floor)
+        bounds = groups.inside, groups.least.astype(float), groups.most.astype(float)
+        c_value, given = self._learning_multiplier(), (cohort, k, horizon, gamma)
+        values = solve_shared(*given, c_value, *bounds, self.floor, W)
+        return FittedShares(self, *given, self.c, values, self.shares)
 
     def _learning_multiplier(self) -> float:
         """The multiplier with which the gains are learnt: c_value, or c if that is None."""

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ... import quotas
-from ...policies.promised import (
-    deadline_quotas,
-    kept_chances,
-    places_for_deadlines,
-    promised_weights,
-)
+from ...policies.deadlines import Cell, deadline_quotas, places_for_deadlines, quotas_by_cell
+from ...policies.promised import kept_chances, promised_weights
 from ...policies.rules import Rule
 from ...quotas import Quota
 from ...sampling import Design, draw_by_luck, inclusion, inclusion_of_top, race_by_luck, top_by_luck
@@ -24,7 +19,6 @@ from ..settings import Settings
 
 __all__ = [
     "FREE",
-    "Cell",
     "InOrder",
     "Terms",
     "chances",
@@ -40,14 +34,6 @@ Words = NDArray[np.uint64]
 
 DESIGN: Design = "joint"
 LEAST_RESERVES = 10  # else as many as there are places
-
-
-class Cell(NamedTuple):
-    """People in the same promised groups, who keep deadlines with places of their own."""
-
-    who: Ints  # places in the draw
-    away: Ints  # lists left of those who are not in the draw
-    coming: Ints  # places that deadlines may take on this list, the next, and so on
 
 
 class Terms(NamedTuple):
@@ -72,28 +58,12 @@ class Terms(NamedTuple):
     def must(self, m: int) -> tuple[NDArray[np.bool_], list[Quota]]:
         """Who is on the list whatever the others do, and what else keeps the promise possible."""
         if self.left is not None and self.cells:
-            return self._must_by_cell(self.left)
+            return quotas_by_cell(self.left, self.cells, self.groups)
         if self.left is None or self.coming is None:
             return np.zeros(m, bool), list(self.groups)
         people = m + (0 if self.away is None else len(self.away))
         places = places_for_deadlines(people, self.coming, self.floor)
         return deadline_quotas(self.left, places, self.away, self.house)
-
-    def _must_by_cell(self, left: Ints) -> tuple[NDArray[np.bool_], list[Quota]]:
-        """As `must`, where every cell keeps its own deadlines, and groups have bounds."""
-        now, wanted = np.zeros(len(left), bool), []
-        for who, away, coming in self.cells:
-            sure, more = deadline_quotas(left[who], coming, away)
-            now[who[sure]] = True
-            rest = who[~sure]
-            wanted += [replace(one, arms=rest[np.asarray(one.arms, np.int64)]) for one in more]
-        number = np.cumsum(~now) - 1  # of those who are not on the list for certain
-        for one in self.groups:
-            arms = np.asarray(one.arms, np.int64)
-            held = int(now[arms].sum())
-            most = None if one.most is None else one.most - held
-            wanted.append(Quota(arms[~now[arms]], max(0, one.least - held), most, one.name))
-        return now, [replace(one, arms=number[np.asarray(one.arms, np.int64)]) for one in wanted]
 
 
 FREE = Terms()

@@ -7,7 +7,7 @@ from typing import overload
 
 import numpy as np
 
-from ...policies.promised import STANDING_BACK
+from ...policies.deadlines import STANDING_BACK
 from ..assignment import Arm
 from ..eligibility import Status
 from ..words import percent

@@ -24,7 +24,7 @@ column. So the promise can be kept as long as people and capacities stay as they
 that a division remains. The division is stored with the plan.
 
 With a wait and at most one of each household, deadlines of a household are moved forward so that no
-two are on one list (:func:`softfair.policies.promised.moved_forward`), see `together`.
+two are on one list (:func:`softfair.policies.deadlines.moved_forward`), see `together`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ...errors import Infeasible, InvalidInput
-from ...policies.promised import places_for_deadlines
+from ...policies.deadlines import Cell, places_for_deadlines
 from ...quotas import Quota, relaxed
 from .. import schema
 from ..bulk import fetch
@@ -48,7 +48,7 @@ from ..eligibility import WAITING, Eligibility, Site, Status, sites_of
 from ..promises import LONGEST, Promise, rounded_down
 from ..snapshot import People, Snapshot
 from ..store import Connection
-from .drawing import FREE, Cell, Terms
+from .drawing import FREE, Terms
 from .sharing import Sharing
 from .together import Together
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import Infeasible
+from ...policies.deadlines import shortest_wait
 from ...quotas.dividing import Cells, divided
 from ..promises import LONGEST, Promise
 
@@ -73,7 +74,7 @@ class Sharing:
             return division
         at_site = f" at {self.name}" if self.name else ""
         refused = f"the promise cannot be kept{at_site}: {self.promise}; {self._fault(W)}"
-        shortest = self._shortest(W)
+        shortest = shortest_wait(W, lambda wait: self.division(wait) is not None, LONGEST)
         if shortest is None:
             raise Infeasible(
                 f"{refused}; no wait can be promised beside these shares; promise others, or none"
@@ -114,18 +115,3 @@ class Sharing:
             if due[d] > sums[d + 1]:
                 when = "this list" if d == 0 else f"the next {d + 1} lists"
                 yield int(due[d]), int(sums[d + 1]), when
-
-    def _shortest(self, W: int) -> int | None:
-        """The shortest wait from W on that can be kept; None: none can."""
-        low, high = W, W
-        while self.division(high) is None:
-            if high == LONGEST:
-                return None
-            low, high = high + 1, min(2 * high, LONGEST)
-        while low < high:
-            middle = (low + high) // 2
-            if self.division(middle) is None:
-                low = middle + 1
-            else:
-                high = middle
-        return high

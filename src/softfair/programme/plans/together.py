@@ -1,7 +1,7 @@
 """A promised wait beside at most one of each household: whether both can be kept at a site.
 
 Let e be the deadlines moved forward within each household
-(:func:`softfair.policies.promised.moved_forward`), and let places not fall from list to list. Then
+(:func:`softfair.policies.deadlines.moved_forward`), and let places not fall from list to list. Then
 both can be kept on the coming lists if and only if for every t the next t lists have places for all
 people with e <= t, and e >= 1. A list that is drawn leaves it so for the next, if it has room for
 who begins anew: with m people in the largest household, somebody with W lists left moves deadlines
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import Infeasible
-from ...policies.promised import moved_forward
+from ...policies.deadlines import moved_forward, shortest_wait
 from ..promises import LONGEST, Promise
 
 __all__ = ["Together"]
@@ -52,7 +52,7 @@ class Together:
             return
         at_site = f" at {self.name}" if self.name else ""
         refused = f"the promise cannot be kept for certain{at_site}: {self.promise}; {fault}"
-        shortest = self._shortest(W)
+        shortest = shortest_wait(W, lambda wait: self.fault(wait) is None, LONGEST)
         if shortest is None:
             raise Infeasible(
                 f"{refused}; no wait can be promised beside at most one of each {one}; raise the "
@@ -99,18 +99,3 @@ class Together:
                 f"{sums[d]} places that can be counted on: {people[d]} > {sums[d]}"
             )
         return None
-
-    def _shortest(self, W: int) -> int | None:
-        """The shortest wait from W on that is kept; None: none is."""
-        low, high = W, W
-        while self.fault(high) is not None:
-            if high == LONGEST:
-                return None
-            low, high = high + 1, min(2 * high, LONGEST)
-        while low < high:
-            middle = (low + high) // 2
-            if self.fault(middle) is not None:
-                low = middle + 1
-            else:
-                high = middle
-        return high

@@ -1,0 +1,219 @@
+"""SoftFair with shares of groups, and a longest wait or a least chance beside them.
+
+At every decision the arms helped of each group of the cohort are within bounds. Gains pay a price
+for each bound (:mod:`softfair.solvers.shared`), and draws are by the softmax over all sets of k
+arms that keep everything, with exact chances (:mod:`softfair.quotas`).
+
+With a longest wait, the places of the coming decisions are divided among the groups, and each keeps
+its deadlines with its own places (:mod:`softfair.quotas.dividing`). If there is a division at one
+decision, there is one at the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cohort import Cohort
+from ..errors import Infeasible, InvalidInput
+from ..quotas import Quota, relaxed
+from ..quotas.dividing import Cells, divided
+from ..solvers import SharedValues
+from .base import Ints, Policy
+from .deadlines import Cell, quotas_by_cell, shortest_wait
+from .promised import FittedPromise, kept_chances
+from .setting import Budget
+
+__all__ = ["FittedShares", "Groups", "Parts", "parts_of"]
+
+Parts = tuple[tuple[str, float, float], ...]  # of each group: its label, least and largest part
+
+
+def parts_of(shares: Any) -> Parts:
+    """The parts of k that groups are promised, as they are kept.
+
+    Parameters
+    ----------
+    shares : mapping of label to (least, most)
+        Parts of k from 0 to 1; or what this function returned.
+
+    Returns
+    -------
+    tuple of (label, least, most)
+        In the order given.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no such mapping, or a part is out of its range.
+
+    Examples
+    --------
+    >>> from softfair.policies.shared import parts_of
+    >>> parts_of({"north": (0.3, 1)})
+    (('north', 0.3, 1.0),)
+    """
+    try:
+        rows = [
+            (str(label), float(least), float(most))
+            for label, (least, most) in (
+                shares.items()
+                if isinstance(shares, Mapping)
+                else [(label, ends) for label, *ends in shares]
+            )
+        ]
+    except (TypeError, ValueError):
+        rows = []
+    if not rows or not all(0 <= least <= most <= 1 for _, least, most in rows):
+        raise InvalidInput(
+            f"shares is {shares!r}; give the least and the largest part of k for each group, such "
+            "as {'north': (0.3, 1)}"
+        )
+    return tuple(rows)
+
+
+class Groups(NamedTuple):
+    """Groups with bounds on how many of their arms are helped at a decision."""
+
+    names: tuple[str, ...]
+    inside: NDArray[np.bool_]  # [groups, n]
+    least: Ints  # [groups]
+    most: Ints
+
+    @classmethod
+    def of(cls, parts: Parts, cohort: Cohort, k: Budget) -> Groups:
+        """The groups of a cohort.
+
+        A part that is no whole number of arms is rounded so that it is kept; exactly a part is to
+        either side.
+
+        Raises
+        ------
+        InvalidInput
+            If k differs between decisions, or the cohort has no such groups.
+        Infeasible
+            If no k arms keep all bounds; the message has the smallest relaxation.
+        """
+        if not isinstance(k, int) or not 0 < k < cohort.n:
+            raise InvalidInput(
+                "shares need the same k at every decision, between 1 and one less than the arms"
+            )
+        labels = [] if cohort.groups is None else [str(one) for one in cohort.groups]
+        if missing := [name for name, *_ in parts if name not in labels]:
+            known = ", ".join(sorted(set(labels))[:20]) or "none"
+            raise InvalidInput(
+                f"shares are of {missing[0]!r}, but groups of the cohort are: {known}"
+            )
+        inside = np.array([np.array(labels) == name for name, *_ in parts])
+        ends = [(math.ceil(a * k - 1e-9), math.floor(b * k + 1e-9)) for _, a, b in parts]
+        least, most = np.sort(ends, axis=1).T  # exactly a part: the whole numbers around it
+        groups = cls(tuple(name for name, *_ in parts), inside, least, most)
+        if nearest := relaxed(cohort.n, k, groups.quotas()):
+            raise Infeasible(
+                f"no {k} of {cohort.n} arms keep all shares; the smallest relaxation: "
+                + ", ".join(str(one) for one in nearest)
+            )
+        return groups
+
+    def quotas(self) -> list[Quota]:
+        """Bounds on sets of all arms."""
+        given = zip(self.names, self.inside, self.least, self.most, strict=True)
+        return [
+            Quota(np.flatnonzero(inside), int(least), int(most), name)
+            for name, inside, least, most in given
+        ]
+
+    @property
+    def kinds(self) -> tuple[NDArray[np.bool_], Ints]:
+        """In which groups each cell is [cells, groups], and the cell of each arm [n]."""
+        kinds, cell = np.unique(self.inside.T, axis=0, return_inverse=True)
+        return kinds, np.asarray(cell, np.int64).ravel()
+
+    def division(self, left: Ints, k: int, W: int, floor: float) -> Ints | None:
+        """Places of each cell that deadlines may take at W + 1 decisions; None: there are none."""
+        kinds, cell = self.kinds
+        due = np.zeros((len(kinds), W), np.int64)
+        np.add.at(due, (cell, np.clip(left, 1, W) - 1), 1)
+        due = np.cumsum(due, axis=1)
+        draws = np.ones((W + 1, 1), np.int64)
+        cells = Cells(kinds, due[:, -1], due[:, -1], due, 0 * due)
+        return divided(np.full(W + 1, k), draws * self.least, draws * self.most, cells, floor)
+
+    def check(self, k: int, W: int, floor: float) -> None:
+        """Refuse what cannot be kept together.
+
+        Raises
+        ------
+        Infeasible
+            The message has the shortest wait that can be kept.
+        """
+        n = self.inside.shape[1]
+        if floor:
+            kept_chances(np.zeros(n), 0.0, k, floor, np.zeros(n, bool), self.quotas())
+        if not W or self.division(np.full(n, W), k, W, floor) is not None:
+            return
+        longer = shortest_wait(
+            W, lambda wait: self.division(np.full(n, wait), k, wait, floor) is not None
+        )
+        raise Infeasible(
+            f"a wait of at most {W} for each of {n} arms beside these shares leaves some group "
+            "without places for everybody in time; "
+            + (f"take max_wait={longer} or more" if longer else "take other shares")
+            + ", or a larger k"
+        )
+
+
+class FittedShares(FittedPromise):
+    """SoftFair with shares of groups, ready to act, see :class:`FittedPromise`.
+
+    Parameters
+    ----------
+    policy : Policy
+        What was fitted.
+    cohort, k, horizon, gamma
+        The setting, see :meth:`softfair.Policy.fit`.
+    c : float
+        Multiplier of the gains when arms are drawn.
+    values : SharedValues
+        The gains.
+    parts : tuple of (label, least, most)
+        What groups are promised.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        cohort: Cohort,
+        k: Budget,
+        horizon: int,
+        gamma: float,
+        c: float,
+        values: SharedValues,
+        parts: Parts,
+    ) -> None:
+        super().__init__(policy, cohort, k, horizon, gamma, c, values)
+        self._parts = parts
+
+    @cached_property
+    def _groups(self) -> Groups:
+        return Groups.of(self._parts, self.cohort, self.k)
+
+    def _must(self, t: int, left: Ints) -> tuple[NDArray[np.bool_], list[Quota]]:
+        groups, k, W = self._groups, self.places(t), self._promise.W
+        if not W:
+            return np.zeros(self.cohort.n, bool), groups.quotas()
+        places = groups.division(left, k, W, self._promise.floor)
+        if places is None:
+            raise Infeasible(
+                f"at decision {t} no draw keeps the promised wait and shares: the memory is not "
+                "one that this policy wrote"
+            )
+        _, cell = groups.kinds
+        nobody = np.empty(0, np.int64)
+        cells = [Cell(np.flatnonzero(cell == x), nobody, row) for x, row in enumerate(places)]
+        return quotas_by_cell(left, cells, groups.quotas())
