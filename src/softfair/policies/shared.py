@@ -23,8 +23,7 @@ from ..cohort import Cohort
 from ..errors import Infeasible, InvalidInput
 from ..quotas import Quota, relaxed
 from ..quotas.dividing import Cells, divided
-from ..solvers import SharedValues
-from .base import Ints, Policy
+from .base import Ints
 from .deadlines import Cell, quotas_by_cell, shortest_wait
 from .promised import FittedPromise, kept_chances
 from .setting import Budget
@@ -169,39 +168,12 @@ class Groups(NamedTuple):
 
 
 class FittedShares(FittedPromise):
-    """SoftFair with shares of groups, ready to act, see :class:`FittedPromise`.
-
-    Parameters
-    ----------
-    policy : Policy
-        What was fitted.
-    cohort, k, horizon, gamma
-        The setting, see :meth:`softfair.Policy.fit`.
-    c : float
-        Multiplier of the gains when arms are drawn.
-    values : SharedValues
-        The gains.
-    parts : tuple of (label, least, most)
-        What groups are promised.
-    """
-
-    def __init__(
-        self,
-        policy: Policy,
-        cohort: Cohort,
-        k: Budget,
-        horizon: int,
-        gamma: float,
-        c: float,
-        values: SharedValues,
-        parts: Parts,
-    ) -> None:
-        super().__init__(policy, cohort, k, horizon, gamma, c, values)
-        self._parts = parts
+    """SoftFair with shares of groups, ready to act; see :class:`FittedPromise` for its parts."""
 
     @cached_property
     def _groups(self) -> Groups:
-        return Groups.of(self._parts, self.cohort, self.k)
+        parts: Parts = vars(self.policy)["shares"]
+        return Groups.of(parts, self.cohort, self.k)
 
     def _must(self, t: int, left: Ints) -> tuple[NDArray[np.bool_], list[Quota]]:
         groups, k, W = self._groups, self.places(t), self._promise.W

@@ -245,7 +245,7 @@ class SoftFair(Policy):
         bounds = groups.inside, groups.least.astype(float), groups.most.astype(float)
         c_value, given = self._learning_multiplier(), (cohort, k, horizon, gamma)
         values = solve_shared(*given, c_value, *bounds, self.floor, W)
-        return FittedShares(self, *given, self.c, values, self.shares)
+        return FittedShares(self, *given, self.c, values)
 
     def _learning_multiplier(self) -> float:
         """The multiplier with which the gains are learnt: c_value, or c if that is None."""
