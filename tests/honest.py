@@ -14,7 +14,8 @@ from worlds import cpap_people, recorded
 from softfair import estimate, sampling
 from softfair.datasets import synthetic
 from softfair.programme.audit import Audit, measure
-from softfair.programme.audit.evidence import Evidence, Planned, predictions
+from softfair.programme.audit.evidence import Evidence
+from softfair.programme.audit.planned import Planned
 from softfair.programme.checks import Check
 from softfair.programme.eligibility import Site
 from softfair.programme.models import UNIT, Model
@@ -116,7 +117,7 @@ def programme(seed: int, n: int = 100, k: int = 12, weeks: int = 10, rounds: int
         people=people_of(n, rng),
         history=History.of_rows(*(column[order] for column in columns)),
         planned=planned,
-        predictions=predictions(planned, models.get, 2),
+        model_of=models.get,
         check=Check(0, "", None, (), ()),
         deeds=(),
     )

@@ -14,6 +14,21 @@ from dataclasses import dataclass, fields, replace
 import honest
 import numpy as np
 import pytest
+from fed import (
+    calibration_of,
+    cells_of,
+    drift_of,
+    engagement_of,
+    groups_of,
+    lists_of,
+    off_policy_of,
+    policies_for,
+    predictions,
+    rounds_of,
+    spread_of,
+    sure_model,
+    tally_of,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -22,45 +37,22 @@ from scipy import optimize, stats
 from softfair import metrics, sampling
 from softfair.errors import InvalidInput
 from softfair.estimate import count_transitions, estimate
-from softfair.programme.audit import audit, sections, show, write_page
-from softfair.programme.audit.evidence import Planned, Predictions, draws, predictions
+from softfair.programme.audit import audit, off_policy, sections, show, write_page
 from softfair.programme.audit.findings import findings_of
-from softfair.programme.audit.groups import _pooled, groups_of
-from softfair.programme.audit.lists import (
-    FairnessRow,
-    ListsTest,
-    RoundRow,
-    fairness_of,
-    lists_of,
-    rounds_of,
-)
+from softfair.programme.audit.groups import _pooled
+from softfair.programme.audit.lists import FairnessRow, ListsTest, RoundRow, fairness_of
 from softfair.programme.audit.logged import log_table
-from softfair.programme.audit.off_policy import (
-    LOTTERY,
-    NOBODY,
-    OffPolicyRow,
-    Policy,
-    off_policy_of,
-    policies_for,
-)
-from softfair.programme.audit.outcomes import (
-    Cell,
-    ChanceBin,
-    DriftRow,
-    EngagementRow,
-    calibration_of,
-    cells_of,
-    drift_of,
-    engagement_of,
-)
+from softfair.programme.audit.off_policy import LOTTERY, NOBODY, OffPolicyRow, Policy
+from softfair.programme.audit.outcomes import Cell, ChanceBin, DriftRow, EngagementRow
+from softfair.programme.audit.planned import Planned
+from softfair.programme.audit.predicted import Predicted
 from softfair.programme.audit.result import Audit
-from softfair.programme.audit.spread import Histograms, Span, Waits, spread_of
+from softfair.programme.audit.spread import Histograms, Span, Waits
 from softfair.programme.audit.statistics import (
     EXACT_BELOW,
     WITHIN,
     DesignLaw,
     Rates,
-    Tally,
     alarm_level,
     count_p,
     design_variance,
@@ -149,21 +141,23 @@ def history_of(rows):
 
 
 def foretold(chance, after, **more):
-    """Moves between two states, by the predicted chance of the good one and the state reached."""
+    """Moves between two states, by the predicted chance of the good one and the state reached.
+
+    A row a round, in their order.
+    """
     q = len(after)
 
     def whole(name):
         return np.asarray(more.get(name, np.zeros(q)), dtype=np.int64)
 
-    good = np.asarray(chance, dtype=np.float64)
-    return Predictions(
-        person=np.asarray(more.get("person", np.arange(q))),
-        round=whole("round"),
-        action=whole("action"),
-        state=whole("state"),
-        after=np.asarray(after, dtype=np.int64),
-        law=np.stack([1 - good, good], axis=1),
-    )
+    good, rounds = np.asarray(chance, dtype=np.float64), whole("round")
+    person = np.asarray(more.get("person", np.arange(q)))
+    columns = person, whole("action"), whole("state"), np.asarray(after, dtype=np.int64)
+    law, nobody = np.stack([1 - good, good], axis=1), np.empty((0, 2))
+    return [
+        Predicted(at, *(column[rounds == at] for column in columns), law[rounds == at], nobody)
+        for at in np.unique(rounds).tolist()
+    ]
 
 
 def first(count, of):
@@ -210,8 +204,7 @@ def test_a_lottery_and_a_list_of_one_have_their_textbook_variance():
     )  # for two, any b that gives them Cov = -.24
     np.testing.assert_allclose(design_variance(np.array([1.0, 1.0, 0.0])), 0.0)
     # Two of four by lottery, two in the set: hypergeometric, 2 * 1/2 * 1/2 * 2/3.
-    halves = draws([planned([0.5] * 4, [1, 0, 1, 0])], [np.array([0, 0, 1, 1])])
-    tally = Tally.of(halves, 2)
+    tally = tally_of([planned([0.5] * 4, [1, 0, 1, 0])], [np.array([0, 0, 1, 1])], 2)
     np.testing.assert_allclose(tally.covariance, [[1 / 3, -1 / 3], [-1 / 3, 1 / 3]], atol=1e-12)
     assert tally.z(0) == 0.0
 
@@ -303,7 +296,7 @@ def test_a_tally_of_a_lottery_is_hypergeometric():
     """3 of 8 by lottery, 4 of the 8 in the set, one of them listed: mean 1.5, variance .5357."""
     law = stats.hypergeom(8, 4, 3)
     label = np.array([0, 0, 0, 0, -1, -1, -1, -1])
-    tally = Tally.of(draws([planned([3 / 8] * 8, [1, 0, 0, 0, 1, 1, 0, 0])] * 2, [label] * 2), 1)
+    tally = tally_of([planned([3 / 8] * 8, [1, 0, 0, 0, 1, 1, 0, 0])] * 2, [label] * 2, 1)
     assert (tally.rounds[0], tally.expected[0], tally.listed[0]) == (8, pytest.approx(3.0), 2)
     sd = math.sqrt(2 * law.var())
     assert tally.z(0) == pytest.approx(-1 / sd)
@@ -361,7 +354,7 @@ def test_never_listed_counts_first_listings():
 
 
 def test_off_policy_by_hand(monkeypatch):
-    monkeypatch.setattr(sys.modules[off_policy_of.__module__], "LEAST_EFFECTIVE", 0.0)
+    monkeypatch.setattr(off_policy, "LEAST_EFFECTIVE", 0.0)
     p, listed, Y = np.array([0.8, 0.2, 0.6, 0.4]), [1, 0, 0, 1], np.array([1, 1, 0, 1])
     one = planned(p, listed, after=Y, c=math.nan)
     nobody, lottery = off_policy_of([one], (NOBODY, LOTTERY), (), 2, Z)
@@ -416,16 +409,15 @@ def test_engagement_by_hand():
     P[..., 1] = 0.9
     P[0, 0, 1, 1], P[1, 1, 0, 1] = 0.25, 0.5
     P[..., 0] = 1 - P[..., 1]
-    nothing = np.zeros((2, 2, 2))
-    model = Model(1, "", 0, {}, P, P, P, nothing.astype(int), np.zeros(2, bool))
+    model = sure_model(P)
     one = planned([0.5, 0.5], [0, 1], state=[1, 0], contacted=[0, 1], after=[1, 1])
-    found = predictions([one], lambda number: model, 2)
+    (said,) = found = predictions([one], lambda number: model, 2)
     (row,) = engagement_of(found, Z)
     assert (row.predicted, row.realised) == (0.375, 1.0)
     assert row.z == pytest.approx(0.625 / (math.sqrt(0.1875 + 0.25) / 2))
     assert row.brier == pytest.approx((0.75**2 + 0.5**2) / 2)
     assert row.brier_of_share == 0.0
-    assert found.law[:, 1].tolist() == [0.25, 0.5]
+    assert said.law[:, 1].tolist() == [0.25, 0.5]
 
 
 # Measures by hand.
@@ -582,7 +574,7 @@ def test_engagement_of_three_states_by_enumeration():
     mean = weight @ reward
     sd = math.sqrt(weight @ (reward - mean) ** 2)
     zero = np.zeros(2, np.int64)
-    found = Predictions(np.arange(2), zero + 4, zero, zero, np.array([2, 1]), law)
+    found = [Predicted(4, np.arange(2), zero, zero, np.array([2, 1]), law, np.empty((0, 2)))]
     (row,) = engagement_of(found, 0.5)
     assert (row.round, row.people) == (4, 2)
     assert (row.predicted, row.realised) == pytest.approx((mean, 0.75))
@@ -600,12 +592,13 @@ def test_engagement_of_three_states_by_enumeration():
 
 def test_who_joined_after_the_model_was_made_has_no_prediction():
     P = np.full((2, 2, 2, 2), 0.5)
-    nothing = np.zeros((2, 2, 2))
-    model = Model(1, "", 0, {}, P, P, P, nothing.astype(int), np.zeros(2, bool))
+    model = sure_model(P)
     one = planned([0.5] * 3, [0, 0, 1], state=[1, 0, 1], contacted=[0, 1, 0], after=[1, -1, 1])
-    assert predictions([one], lambda number: model, 2).person.tolist() == [0]
+    (said,) = predictions([one], lambda number: model, 2)
+    assert said.person.tolist() == [0]
     all_known = replace(one, after=np.array([1, 0, 1]))
-    assert predictions([all_known], lambda number: model, 2).person.tolist() == [0, 1]
+    (said,) = predictions([all_known], lambda number: model, 2)
+    assert said.person.tolist() == [0, 1]
 
 
 def test_calibration_is_binomial():
@@ -657,8 +650,8 @@ def test_drift_has_the_variance_of_then_and_of_now():
     """
     earlier = history_of([(i, t, s, 0) for i in range(25) for t, s in ((1, 0), (2, int(i < 15)))])
     after = [1, 1] * 4 + [0, 0] * 3 + [1, 0] * 3
-    found = foretold([0.5] * 20, after, person=np.repeat(np.arange(10), 2), round=[2, 3] * 10)
-    rows, span = drift_of(replace(found, round=np.full(20, 2)), earlier, 25, ["bad", "good"], Z)
+    found = foretold([0.5] * 20, after, person=np.repeat(np.arange(10), 2), round=[2] * 20)
+    rows, span = drift_of(found, earlier, 25, ["bad", "good"], Z)
     (row,) = rows
     variance = 7 / 400 + 0.24 / 25
     assert span == Span(2, 2)
@@ -677,8 +670,9 @@ def test_drift_of_people_who_happen_to_differ_little_has_the_variance_of_their_c
     So what the chances say is more: 20 * 1/4 * 3/4 over 20^2. Earlier as above.
     """
     earlier = history_of([(i, t, s, 0) for i in range(25) for t, s in ((1, 0), (2, int(i < 15)))])
-    found = foretold([0.25] * 20, [1, 0, 0, 0] * 5, person=np.repeat(np.arange(5), 4))
-    ((row,), _) = drift_of(replace(found, round=np.full(20, 2)), earlier, 25, ["bad", "good"], Z)
+    person = np.repeat(np.arange(5), 4)
+    found = foretold([0.25] * 20, [1, 0, 0, 0] * 5, person=person, round=[2] * 20)
+    ((row,), _) = drift_of(found, earlier, 25, ["bad", "good"], Z)
     half = Z * math.sqrt(20 * 0.25 * 0.75 / 400 + 0.24 / 25)
     assert (row.expected, row.observed, row.z) == (0.25, 0.25, 0)
     assert row.high == pytest.approx(0.25 + half)
@@ -725,7 +719,7 @@ def test_the_later_half_of_the_rounds_is_recent():
 def test_three_states_drift_by_every_next_state():
     law = np.full((2, 3), 1 / 3)
     zero = np.zeros(2, np.int64)
-    found = Predictions(np.arange(2), zero, zero, zero, np.array([0, 2]), law)
+    found = [Predicted(0, np.arange(2), zero, zero, np.array([0, 2]), law, np.empty((0, 2)))]
     rows, _ = drift_of(found, history_of([]), 2, ["bad", "fair", "good"], Z)
     assert [(row.next, row.observed) for row in rows] == [
         ("bad", 0.5),
@@ -1103,18 +1097,8 @@ def test_unfair_pairs_by_site_against_a_double_loop():
     rng = np.random.default_rng(4)
     score, p, site = rng.integers(0, 4, 30) / 4, rng.random(30), rng.integers(0, 2, 30)
     status = np.where(rng.random(30) < 0.2, Status.COOLING, Status.IN_DRAW)
-    (row,) = fairness_of(
-        [
-            planned(
-                p,
-                np.zeros(30),
-                score=score,
-                site=site,
-                sites=[Site("a", 3), Site("b", 3)],
-                status=status,
-            )
-        ]
-    )
+    sites = [Site("a", 3), Site("b", 3)]
+    row = fairness_of(planned(p, [0] * 30, score=score, site=site, sites=sites, status=status))
     pairs = [
         (i, j)
         for i, j in itertools.permutations(range(30), 2)
@@ -1124,8 +1108,7 @@ def test_unfair_pairs_by_site_against_a_double_loop():
     assert row.pairs == len(pairs) // 2
     assert row.unfair_pairs == len(gaps) > 0
     assert row.largest_difference == pytest.approx(max(gaps))
-    (fair,) = fairness_of([drawn(rng, score, 5)])
-    assert fair.unfair_pairs == 0
+    assert fairness_of(drawn(rng, score, 5)).unfair_pairs == 0
 
 
 def pairwise(score, p):
@@ -1211,7 +1194,7 @@ def test_honest_lists_pass_and_others_do_not():
         rounds = [drawn(rng, rng.normal(size=80), 24, round=t) for t in range(5)]
         chances.append(lists_of(rounds, Z)[1].p)
         firsts.append(spread_of(rounds, people_of(80), history_of([]), Z, 0)[0].z)
-        groups.append(Tally.of(draws(rounds, [label] * 5), 4).z(0))
+        groups.append(tally_of(rounds, [label] * 5, 4).z(0))
     assert stats.kstest(chances, "uniform").statistic < 2.2 / 20 + 0.02
     for z in (firsts, groups):  # mean 0, variance 1: 4 standard errors, 1/20 and sqrt(2)/20
         assert abs(np.mean(z)) < 4 / 20

@@ -15,6 +15,7 @@ from softfair.programme import schema, store
 from softfair.programme.audit import audit
 from softfair.programme.audit.evidence import read
 from softfair.programme.audit.off_policy import AS_DRAWN, MOST_EFFECTIVE
+from softfair.programme.checks import check_in
 from softfair.programme.eligibility import beliefs
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import load_model
@@ -133,7 +134,8 @@ def test_the_audit_does_not_call_it_soft_fairness(planned):
     pairs = f"In {row.for_evenness} pairs the person who would gain less had the higher probability"
     assert pairs in found
     assert "Soft fairness holds" not in found
-    [one] = read(database).planned
+    with database.reading() as connection:
+        [one] = read(connection, check_in(connection)).planned
     np.testing.assert_allclose(AS_DRAWN.inclusion(AS_DRAWN.scores(one), K, C), p, atol=1e-9)
     most = MOST_EFFECTIVE.inclusion(MOST_EFFECTIVE.scores(one), K, C)
     assert set(np.flatnonzero(most > 0.99)) <= set(np.argsort(-gain)[:K])

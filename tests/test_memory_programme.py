@@ -16,9 +16,10 @@ from softfair.errors import InvalidInput
 from softfair.estimate import Contexts, Memory
 from softfair.programme import imports, plans
 from softfair.programme.audit import audit, sections
-from softfair.programme.audit.evidence import Planned, predictions
 from softfair.programme.audit.findings import memory as memory_findings
 from softfair.programme.audit.memory import AFTER_CONTACT, STATE_BEFORE
+from softfair.programme.audit.planned import Planned
+from softfair.programme.audit.predicted import predicted
 from softfair.programme.biography import biography
 from softfair.programme.checks import check
 from softfair.programme.eligibility import Site, beliefs
@@ -124,7 +125,7 @@ def test_what_a_model_with_memory_foretold():
         *(np.zeros(3), np.zeros(3), np.full(3, 1 / 3), zero, one, np.array([0, 1, 1]), one),
         state_before=np.array([0, 1, -1]),
     )
-    found = predictions([planned], lambda number: model, 2)
+    found = predicted(planned, model, 2)
     law = Contexts(2, Memory.STATE).weights(model.P)[2, 1]
     assert found.law[0].tolist() == model.P[0, 0, 1].tolist()
     assert found.law[1].tolist() == model.P[1, 1, 3].tolist()

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fed import policies_for, several_rounds_of
 from test_audit import SOFTWARE, drawn, planned, small, tell
 
 from softfair import sampling
 from softfair.errors import InvalidInput
-from softfair.programme.audit import audit, sections
-from softfair.programme.audit.evidence import windows_of
-from softfair.programme.audit.off_policy import AS_DRAWN, LOTTERY, NOBODY, policies_for
-from softfair.programme.audit.several import several_rounds_of
+from softfair.programme.audit import audit, sections, several
+from softfair.programme.audit.off_policy import AS_DRAWN, LOTTERY, NOBODY
+from softfair.programme.audit.planned import windows_of
 from softfair.programme.plans import make_plan
 from softfair.programme.store import Store
 
@@ -23,7 +23,6 @@ Z = 1.6448536269514722  # of intervals of 90 %
 @pytest.fixture
 def any_weight(monkeypatch):
     """Estimates however few people they rest on."""
-    several = __import__("sys").modules[several_rounds_of.__module__]
     monkeypatch.setattr(several, "LEAST_EFFECTIVE", 0.0)
 
 
@@ -49,7 +48,7 @@ def test_right_on_average_whatever_the_model(any_weight, policy, chance):
     p = rng.uniform(0.1, 0.9, (3, 2, 2))
     score = rng.normal(size=(2, 3, 2))  # by round, person and state
     guess = rng.uniform(0.05, 0.95, (3, 2, 2))
-    models = {1: np.stack([1 - guess, guess], axis=-1)}
+    P = np.stack([1 - guess, guess], axis=-1)
     start = np.array([0, 1, 0])
     mean = total = own = 0.0
     for lists in itertools.product(range(3), repeat=2):
@@ -68,7 +67,7 @@ def test_right_on_average_whatever_the_model(any_weight, policy, chance):
                 )  # fmt: skip
                 rounds.append(one)
                 state = reached[h]
-            as_drawn, row = several_rounds_of(rounds, (AS_DRAWN, policy), models, 2, 0, Z)
+            as_drawn, row = several_rounds_of(rounds, (AS_DRAWN, policy), P, 2, 0, Z)
             assert (row.windows, row.people, row.guessed) == (1, 3, 0.0)
             assert row.estimate - as_drawn.estimate == pytest.approx(row.difference)
             mean += chance_of_log * row.estimate
@@ -115,7 +114,7 @@ def test_intervals_cover_what_another_policy_brings(wrong):
     p = np.sort(rng.uniform(0.05, 0.95, (n, 4)), axis=1)[:, [0, 2, 1, 3]].reshape(n, 2, 2)
     score = 3 * (p[:, 1] - p[:, 0])
     off = np.clip(p + wrong * rng.choice([-1, 1], p.shape), 0.01, 0.99)
-    models = {1: np.stack([1 - off, off], axis=-1)}
+    P = np.stack([1 - off, off], axis=-1)
 
     def brought(c):
         runs = [programme(rng, p, score, k, c, T) for _ in range(400)]
@@ -125,7 +124,7 @@ def test_intervals_cover_what_another_policy_brings(wrong):
     found = {name: [] for name in truth}
     for _ in range(300):
         rounds = programme(rng, p, score, k, 0.7, T)
-        for row in several_rounds_of(rounds, policies_for(rounds, (2.0,)), models, T, 0, Z):
+        for row in several_rounds_of(rounds, policies_for(rounds, (2.0,)), P, T, 0, Z):
             if row.policy in truth:
                 assert row.estimable
                 half = (row.high - row.low) / 2
@@ -149,10 +148,10 @@ def test_intervals_cover_what_another_policy_brings(wrong):
 def test_it_is_refused_where_the_lists_cannot_tell():
     rng = np.random.default_rng(6)
     p = rng.uniform(0.2, 0.8, (120, 2, 2))
-    models = {1: np.stack([1 - p, p], axis=-1)}
+    P = np.stack([1 - p, p], axis=-1)
 
     def told(rounds, cooldown=0, cs=(2.0,)):
-        rows = several_rounds_of(rounds, policies_for(rounds, cs), models, 4, cooldown, Z)
+        rows = several_rounds_of(rounds, policies_for(rounds, cs), P, 4, cooldown, Z)
         return {row.policy: row.why_not for row in rows}
 
     mild = programme(rng, p, 3 * (p[:, 1] - p[:, 0]), 30, 0.5, 4)
@@ -171,12 +170,9 @@ def test_it_is_refused_where_the_lists_cannot_tell():
 
 
 def test_windows_are_in_a_row_and_do_not_overlap():
-    def at(round, after=0):
-        return planned([0.5, 0.5], [1, 0], round=round, after=[after, after])
-
-    rounds = [at(1), at(3), at(4), at(5), at(6, after=-1), at(7), at(8)]
-    assert [[one.round for one in some] for some in windows_of(rounds, 2)] == [[3, 4], [7, 8]]
-    assert windows_of(rounds, 4) == []
+    rounds, followed = [1, 3, 4, 5, 6, 7, 8], [1, 3, 4, 5, 7, 8]
+    assert windows_of(rounds, followed, 2) == [(3, 4), (7, 8)]
+    assert windows_of(rounds, followed, 4) == []
 
 
 @pytest.mark.slow

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 import village
+from fed import fed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from tried import ARMS, ROUNDS, World, history_of, people_of, tried
+from tried import ARMS, ROUNDS, World, history_of, no_list, people_of, tried
 
 from softfair.errors import InvalidInput
 from softfair.programme import imports, store, trials
@@ -25,9 +26,9 @@ from softfair.programme.assignment import (
     units_of_arms,
 )
 from softfair.programme.audit import audit
-from softfair.programme.audit.evidence import Planned
 from softfair.programme.audit.findings import trial as findings
-from softfair.programme.audit.trial import trial_result
+from softfair.programme.audit.planned import Planned
+from softfair.programme.audit.trial import Listed, trial_result
 from softfair.programme.checks import check
 from softfair.programme.effects import A_NUMBER, Means
 from softfair.programme.eligibility import TURN, Site, Status, _Cells, eligibility_of
@@ -424,7 +425,7 @@ def test_the_effect_is_of_all_who_were_assigned():
     departed = people.departed.copy()
     departed[10:13] = trial.first + 2
     people = replace(people, departed=departed)
-    found = trial_result(trial, people, history, [], 2)
+    found = trial_result(trial, people, history, no_list(trial), 2)
     seen = [np.isnan(outcomes(history, trial.first, trial.last, 92, 2)[i]) for i in range(90)]
     assert sum(row.people - row.seen for row in found.arms) == sum(seen) >= 4
     assert sum(row.left for row in found.arms) == 3
@@ -446,7 +447,7 @@ def test_outcomes_that_are_missing_in_one_arm_are_said():
     hidden = trial.person[trial.arm == 0][:25]
     during = (made.history.rounds > trial.first)[:, None]
     history = altered(made.history, during & here(150, hidden), -1)
-    found = trial_result(trial, made.people, history, [], 2)
+    found = trial_result(trial, made.people, history, no_list(trial), 2)
     assert found.missing[0].p < 1e-4
     table = [[row.people - row.seen, row.seen] for row in found.arms[:2]]
     assert found.missing[0].p == pytest.approx(stats.fisher_exact(table)[1])
@@ -479,12 +480,13 @@ def test_how_many_of_an_arm_were_listed_and_contacted_is_counted_by_hand():
         week(trial.last, zero + 1, none),
         week(trial.last + 1, zero, zero),
     ]
-    found = trial_result(trial, made.people, made.history, rounds, 2)
+    listed = fed(Listed(trial, 90), rounds)
+    found = trial_result(trial, made.people, made.history, listed, 2)
     for a, row in enumerate(found.arms):
         many = np.count_nonzero((trial.arm == a) & ~out[trial.person])
         assert row.listed == pytest.approx((many // 3 + many) / (2 * many))
         assert row.contacted == pytest.approx((many // 3) / many)
-    nothing = trial_result(trial, made.people, made.history, [], 2)
+    nothing = trial_result(trial, made.people, made.history, no_list(trial), 2)
     assert all(np.isnan([row.listed, row.contacted]).all() for row in nothing.arms)
 
 
@@ -496,11 +498,11 @@ def test_a_verdict_is_given_once_and_can_be_either(audit_of):
     during = (history.rounds > trial.first)[:, None]
     best, worst = (here(90, trial.person[trial.arm == a]) for a in (0, 2))
     history = altered(altered(history, during & best, 1), during & worst, 0)
-    told = trial_result(trial, made.people, history, [], 2)
+    told = trial_result(trial, made.people, history, no_list(trial), 2)
     assert [row.told for row in told.effects] == [True] * 3
     assert told.effects[1].effect == pytest.approx(1.0)
     early = altered(history, (history.rounds > trial.last)[:, None] & here(90, trial.person), -1)
-    part = trial_result(trial, made.people, early, [], 2)
+    part = trial_result(trial, made.people, early, no_list(trial), 2)
     assert (part.over, part.seen_until) == (False, trial.last - 1)
     assert [row.told for row in part.effects] == [None] * 3
     said = list(findings(audit_of(told)))

@@ -27,7 +27,7 @@ from softfair.programme.assignment import (
     tries_of,
     units_of_arms,
 )
-from softfair.programme.audit.trial import TrialResult, trial_result
+from softfair.programme.audit.trial import Listed, TrialResult, trial_result
 from softfair.programme.luck import Luck, Source
 from softfair.programme.power import Units, known_of, pairs_of
 from softfair.programme.settings import Settings
@@ -59,7 +59,12 @@ class Tried(NamedTuple):
     truth: np.ndarray  # of each comparison
 
     def result(self) -> TrialResult:
-        return trial_result(self.trial, self.people, self.history, [], 2)
+        return trial_result(self.trial, self.people, self.history, no_list(self.trial), 2)
+
+
+def no_list(trial: Trial) -> Listed:
+    """Nobody was listed yet."""
+    return Listed(trial, 1 + int(trial.person.max()))
 
 
 def people_of(n: int, site: np.ndarray) -> People:

@@ -1,13 +1,20 @@
 """How a programme was run: its lists, contacts and outcomes, against what was stated and predicted.
 
 Rooms, each on those before it: ``words`` (how a figure is written), ``plain`` (typed rows as JSON),
-``statistics`` (what chance explains), ``deeds`` (what was done that could bend a list),
-``evidence`` (what is read from the database), ``single`` (the part of it that is about one
-round), the measures ``lists``, ``spread``, ``groups``,
-``outcomes``, ``memory``, ``off_policy``, ``several`` and ``trial``, ``result`` (all of it),
+``statistics`` (what chance explains), ``deeds`` (what was done that could bend a list), ``planned``
+(one planned round), ``predicted`` (what its model said of it), ``evidence`` (what is read from the
+database), the measures ``lists``, ``spread``, ``groups``,
+``outcomes``, ``memory``, ``off_policy``, ``several`` and ``trial``, ``measures`` (those of planned
+rounds, round by round), ``result`` (all of it),
 ``logged`` (all of it as rows), ``findings`` (in sentences), ``tables``, ``pictures`` and
 ``presentation`` (on a terminal and as a page). The equations stand at the top of the room that
 computes them.
+
+A measure of planned rounds is given one round after the other (``add``) and adds up what it needs,
+so that an audit needs no more memory for many rounds than for few. Beside the history (two bytes a
+person and round) three things grow with the rounds: while bins are sought, everybody's chances
+(eight bytes a person and round, see `lists.Bins`); where a wait is promised, what each list did to
+the count of each (one byte, see `lists.RoundRows`); and with a horizon the rounds of one window.
 """
 
 from __future__ import annotations
@@ -15,22 +22,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...errors import InvalidInput
-from .evidence import Evidence, Store, read
+from ...errors import InvalidInput, StoreError
+from ..checks import check_in
+from ..store import Store
+from .evidence import Evidence, read
 from .findings import findings_of
-from .groups import groups_of
-from .lists import fairness_of, lists_of, rounds_of
+from .lists import RoundRow
+from .measures import Measures
 from .memory import memory_of
-from .off_policy import off_policy_of, policies_for
-from .outcomes import calibration_of, cells_of, drift_of, engagement_of
 from .presentation import show, write_page
 from .result import Audit
-from .several import several_rounds_of
-from .single import of_round
 from .spread import spread_of
-from .statistics import alarm_level, flag, quantile
+from .statistics import alarm_level, flag
 from .tables import Section, sections
-from .trial import TrialResult, trial_result
+from .trial import Listed, TrialResult, trial_result
 
 __all__ = ["Audit", "Section", "audit", "measure", "sections", "show", "write_page"]
 
@@ -68,60 +73,75 @@ def audit(
     InvalidInput
         If that round has no plan, or fewer rounds than ``horizon`` can be looked at.
     """
-    evidence = read(database, 1 if round is not None else horizon)
-    if round is None and horizon > 1 and not evidence.models:
-        raise InvalidInput(
-            f"no {horizon} planned rounds in a row have known outcomes (of "
-            f"{len(evidence.planned)} planned in all): take fewer, or record more rounds"
-        )
+    with database.reading() as connection:
+        check = check_in(connection)
+        try:
+            evidence = read(connection, check, round)
+            measured = measure(evidence, cs, names, 1 if round is not None else horizon)
+        except InvalidInput:
+            raise
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError):
+            if not check.wrong:
+                raise
+            raise StoreError(
+                f"the database was altered so that it cannot be read: {check.wrong[0]}; "
+                "see: softfair check"
+            ) from None
     if round is None:
-        return measure(evidence, cs, names)
-    measured = measure(of_round(evidence, round), cs, names)
+        return measured
     return replace(measured, findings=tuple(findings_of(measured, across=False)))
 
 
-def measure(evidence: Evidence, cs: Sequence[float] = (), names: int = 0) -> Audit:
+def measure(
+    evidence: Evidence, cs: Sequence[float] = (), names: int = 0, horizon: int = 1
+) -> Audit:
     """Compute an audit from evidence that was read.
 
     Parameters
     ----------
     evidence : Evidence
         What is known.
-    cs, names
+    cs, names, horizon
         See `audit`.
 
     Returns
     -------
     Audit
         Every figure and what it means in words.
+
+    Raises
+    ------
+    InvalidInput
+        If fewer rounds than ``horizon`` can be looked at.
     """
     settings, people, history = evidence.settings, evidence.people, evidence.history
-    planned, predictions = evidence.planned, evidence.predictions
-    z, S = quantile(settings.level), settings.S
-    lists, lists_test = lists_of(planned, z)
-    spread, histograms = spread_of(planned, people, history, z, names)
-    drift, recent = drift_of(predictions, history, people.n, settings.states, z)
-    groups, engagement = groups_of(planned, people, S, z), engagement_of(predictions, z)
-    calibration = calibration_of(predictions, z)
-    cells = cells_of(predictions, settings.states, z)
-    memory, trial = memory_of(history, settings.states, settings.cooldown), _trial(evidence)
+    found = Measures(evidence, cs, horizon)
+    z = found.z
+    lists, lists_test = found.lists.result(z)
+    spread, histograms = spread_of(found.shares, people, history, z, names)
+    groups, engagement, drift = found.groups.rows(z), found.engagement, found.drift.rows(z)
+    calibration = found.calibration.bins(z)
+    cells = found.calibration.cells(settings.states, z)
+    memory = memory_of(history, settings.states, settings.cooldown)
+    trial = _trial(evidence, found.listed)
     missing = () if trial is None else trial.missing
     compared = (groups, engagement, calibration, cells, drift, memory, missing)
     alarm = alarm_level(row.p for table in compared for row in table)
+    recent = found.drift.recent
     measured = Audit(
         people=people.n,
         round_name=settings.round,
         states=settings.states,
         level=settings.level,
         findings=(),
-        rounds=rounds_of(planned),
+        rounds=tuple(found.rounds.rows),
         lists=lists,
         lists_test=lists_test,
         spread=spread,
         groups=flag(groups, alarm),
-        fairness=fairness_of(planned),
+        fairness=tuple(found.fairness),
         engagement=flag(engagement, alarm),
-        off_policy=off_policy_of(planned, policies_for(planned, cs), predictions.means, S, z),
+        off_policy=found.off_policy.rows(z),
         calibration=flag(calibration, alarm),
         cells=flag(cells, alarm),
         drift=flag(drift, alarm),
@@ -131,36 +151,31 @@ def measure(evidence: Evidence, cs: Sequence[float] = (), names: int = 0) -> Aud
         entries=evidence.check.entries,
         wrong=evidence.check.wrong,
         checkpoint=evidence.check.checkpoint,
-        days=_days(evidence, [recent.first, recent.last, spread.first_round]),
+        days=_days(evidence, found.rounds.rows, [recent.first, recent.last, spread.first_round]),
         protected=settings.protected,
         memory=flag(memory, alarm),
         goes_by=evidence.goes_by,
-        several=several_rounds_of(
-            planned,
-            policies_for(planned, cs),
-            evidence.models,
-            evidence.horizon,
-            settings.cooldown,
-            z,
-        ),
+        several=found.several.rows(horizon, settings.cooldown, z),
         trial=None if trial is None else replace(trial, missing=flag(missing, alarm)),
     )
     return replace(measured, findings=tuple(findings_of(measured)))
 
 
-def _trial(evidence: Evidence) -> TrialResult | None:
+def _trial(evidence: Evidence, listed: Listed | None) -> TrialResult | None:
     """What the trial found, if there is one."""
-    if evidence.trial is None:
+    if evidence.trial is None or listed is None:
         return None
     people, history, S = evidence.people, evidence.history, evidence.settings.S
-    found = trial_result(evidence.trial, people, history, evidence.planned, S)
+    found = trial_result(evidence.trial, people, history, listed, S)
     return replace(found, undrawn=evidence.undrawn)
 
 
-def _days(evidence: Evidence, others: Sequence[int | None]) -> dict[int, str]:
+def _days(
+    evidence: Evidence, planned: Sequence[RoundRow], others: Sequence[int | None]
+) -> dict[int, str]:
     """The first day of every planned round and of some others, if rounds have dates."""
     calendar = evidence.settings.calendar
     if calendar is None:
         return {}
-    rounds = {one.round for one in evidence.planned} | {at for at in others if at is not None}
+    rounds = {row.round for row in planned} | {at for at in others if at is not None}
     return {at: str(calendar.start(at)) for at in sorted(rounds)}

@@ -197,7 +197,8 @@ def _deed(
     ).scalar()
     eligibility, corrected, batches = _changes(connection, before, last.batch)
     source = lucks[-1].source if lucks[-1] is not None else "position"
-    old, new = _listed(connection, first.id), _listed(connection, last.id)
+    new = _listed(connection, last.id)
+    old = new if len(versions) == 1 else _listed(connection, first.id)
     row = DeedRow(
         round=last.round,
         luck=str(source),
@@ -222,7 +223,7 @@ def _luck(text: str | None) -> Luck | None:
 def _listed(connection: Connection, plan: int) -> set[int]:
     r = schema.plan_row
     rows = sa.select(r.c.person).where(r.c.plan == plan, r.c.listed == 1)
-    return set(connection.execute(rows).scalars())
+    return set(fetch(connection, rows, np.int64)[:, 0].tolist())
 
 
 def _changes(connection: Connection, before: int | None, upto: int) -> tuple[int, int, list[int]]:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .evidence import People, Planned, draws, per_person
+from ..snapshot import People
+from .planned import Planned, by_person
 from .statistics import Rates, Tally
 
-__all__ = ["GroupRow", "Rate", "groups_of"]
+__all__ = ["GroupRow", "Groups", "Rate"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_VALUES = 30  # of a group column that have a row of their own
+MOST_VALUES = 30  # of a group column that have a row of their own; a code takes a byte
 OTHERS = "(others)"
 BANDS = 4  # of a column of numbers, such as age
 
@@ -51,94 +50,104 @@ class GroupRow:
 
 
 @dataclass(frozen=True, eq=False)
-class _Totals:
-    """Numerators and denominators of the three rates, of each person [n]."""
+class _Column:
+    """The values of a group column."""
 
-    drawn: Floats
-    listed: Floats
-    asked: Floats  # rounds whose contact is known
-    contacted: Floats
-    followed: Floats  # rounds after which the state is known
-    reward: Floats
-
-    @classmethod
-    def of(cls, planned: Sequence[Planned], n: int, S: int) -> _Totals:
-        total = partial(per_person, n, planned)
-        return cls(
-            drawn=total(lambda one: (one.in_draw, one.in_draw)),
-            listed=total(lambda one: (one.in_draw, one.listed)),
-            asked=total(lambda one: (known := one.in_programme & (one.contacted >= 0), known)),
-            contacted=total(lambda one: (one.in_programme & (one.contacted >= 0), one.contacted)),
-            followed=total(lambda one: (known := one.in_programme & (one.after >= 0), known)),
-            reward=total(lambda one: (one.in_programme & (one.after >= 0), one.after / (S - 1))),
-        )
+    name: str
+    values: list[str]
+    code: NDArray[np.int8]  # [n] the value of each person
+    tally: Tally
 
 
-def groups_of(planned: Sequence[Planned], people: People, S: int, z: float) -> tuple[GroupRow, ...]:
-    """How the values of each group column fared.
+class Groups:
+    """What fell on the people of each value of each group column.
 
     Parameters
     ----------
-    planned : sequence of Planned
-        The rounds, with what was recorded of them.
     people : People
         Everybody, with their groups.
     S : int
         Number of states.
-    z : float
-        Standard deviations that an interval reaches to either side.
-
-    Returns
-    -------
-    tuple of GroupRow
-        Everybody, then a row a value; none if nobody was in a draw.
     """
-    totals = _Totals.of(planned, people.n, S)
-    if not totals.drawn.any():
-        return ()
-    alone = np.zeros(people.n, np.int64)
-    rows = _column(planned, totals, "", ["everybody"], alone, None, z)
-    for column in people.columns():
-        numbers = people.numbers(column)
-        values, code = _pooled(*people.group(column)) if numbers is None else _bands(numbers)
-        rows += _column(planned, totals, column, values, code, rows[0], z)
-    return tuple(rows)
 
-
-def _column(
-    planned: Sequence[Planned],
-    totals: _Totals,
-    column: str,
-    values: list[str],
-    code: Ints,
-    everybody: GroupRow | None,
-    z: float,
-) -> list[GroupRow]:
-    """A row a value that anybody in the draw has; code [n] is the value of each person."""
-    J = len(values)
-    tally = Tally.of(
-        draws(planned, [np.where(one.in_draw, code[one.person], -1) for one in planned]), J
-    )
-    selection = Rates.of(totals.listed, totals.drawn, code, J, z)
-    contact = Rates.of(totals.contacted, totals.asked, code, J, z)
-    outcome = Rates.of(totals.reward, totals.followed, code, J, z)
-    size = np.bincount(code, totals.drawn > 0, J)
-    return [
-        GroupRow(
-            column=column,
-            value=values[j],
-            people=int(size[j]),
-            in_draw=int(tally.rounds[j]),
-            selection=_rate(selection, j, everybody.selection if everybody else None),
-            contact=_rate(contact, j, everybody.contact if everybody else None),
-            outcome=_rate(outcome, j, everybody.outcome if everybody else None),
-            stated_rate=float(tally.expected[j] / tally.rounds[j]),
-            z=tally.z(j),
-            p=tally.p(j),
+    def __init__(self, people: People, S: int) -> None:
+        self._S = S
+        # Numerators and denominators of the three rates, of each person: in the draw and listed;
+        # rounds whose contact is known, and contacts; rounds after which the state is known, and
+        # the reward then.
+        self._drawn, self._listed, self._asked, self._contacted, self._followed, self._reward = (
+            np.zeros((6, people.n))
         )
-        for j in range(J)
-        if size[j]
-    ]
+        self._columns = [_column("", ["everybody"], np.zeros(people.n, np.int64))]
+        for name in people.columns():
+            numbers = people.numbers(name)
+            values = _pooled(*people.group(name)) if numbers is None else _bands(numbers)
+            self._columns.append(_column(name, *values))
+
+    def add(self, one: Planned) -> None:
+        """Count a round."""
+        asked, followed = (one.in_programme & (known >= 0) for known in (one.contacted, one.after))
+        for total, counted, value in (
+            (self._drawn, one.in_draw, one.in_draw),
+            (self._listed, one.in_draw, one.listed),
+            (self._asked, asked, asked),
+            (self._contacted, asked, one.contacted),
+            (self._followed, followed, followed),
+            (self._reward, followed, one.after / (self._S - 1)),
+        ):
+            total += by_person(len(total), one, counted, value)
+        for column in self._columns:
+            for draw in one.draws(np.where(one.in_draw, column.code[one.person], -1)):
+                column.tally.add(draw)
+
+    def rows(self, z: float) -> tuple[GroupRow, ...]:
+        """How the values of each group column fared.
+
+        Parameters
+        ----------
+        z : float
+            Standard deviations that an interval reaches to either side.
+
+        Returns
+        -------
+        tuple of GroupRow
+            Everybody, then a row a value; none if nobody was in a draw.
+        """
+        if not self._drawn.any():
+            return ()
+        rows: list[GroupRow] = []
+        for column in self._columns:
+            rows += self._rows_of(column, rows[0] if rows else None, z)
+        return tuple(rows)
+
+    def _rows_of(self, column: _Column, everybody: GroupRow | None, z: float) -> list[GroupRow]:
+        """A row a value that anybody in the draw has."""
+        J, code, tally = len(column.values), column.code, column.tally
+        selection = Rates.of(self._listed, self._drawn, code, J, z)
+        contact = Rates.of(self._contacted, self._asked, code, J, z)
+        outcome = Rates.of(self._reward, self._followed, code, J, z)
+        size = np.bincount(code, self._drawn > 0, J)
+        return [
+            GroupRow(
+                column=column.name,
+                value=column.values[j],
+                people=int(size[j]),
+                in_draw=int(tally.rounds[j]),
+                selection=_rate(selection, j, everybody.selection if everybody else None),
+                contact=_rate(contact, j, everybody.contact if everybody else None),
+                outcome=_rate(outcome, j, everybody.outcome if everybody else None),
+                stated_rate=float(tally.expected[j] / tally.rounds[j]),
+                z=tally.z(j),
+                p=tally.p(j),
+            )
+            for j in range(J)
+            if size[j]
+        ]
+
+
+def _column(name: str, values: list[str], code: Ints) -> _Column:
+    """A column of which nothing is counted yet."""
+    return _Column(name, values, code.astype(np.int8), Tally(len(values)))
 
 
 def _rate(rates: Rates, j: int, everybody: Rate | None) -> Rate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,18 +12,19 @@ from numpy.typing import NDArray
 from ... import metrics
 from ..eligibility import Status
 from ..plans.keeping import clock_of, left_off_lists
-from ..promises import NO_PROMISE
-from .evidence import Planned, draws
+from ..promises import NO_PROMISE, Promise
+from .planned import Planned
 from .statistics import JointTest, Tally, joint_test, wilson
 
 __all__ = [
+    "Bins",
     "FairnessRow",
+    "Lists",
     "ListsRow",
     "ListsTest",
     "RoundRow",
+    "RoundRows",
     "fairness_of",
-    "lists_of",
-    "rounds_of",
 ]
 
 Bools = NDArray[np.bool_]
@@ -31,6 +32,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST_BINS = 10
+PIECE = 2**20  # probabilities whose variances are added up at a time
 LEAST_VARIANCE = 5.0  # of the number listed in a bin: enough for the normal law
 
 
@@ -65,33 +67,35 @@ class RoundRow:
     shares_broken: int = 0  # of these
 
 
-def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
+class RoundRows:
     """The list of each round, who of it was reached, who else was contacted.
 
     Parameters
     ----------
-    planned : sequence of Planned
-        The rounds, with what was recorded of them.
+    since : int, optional
+        The first round whose list counts for a promised wait; None: no wait was ever promised.
 
-    Returns
-    -------
-    tuple of RoundRow
+    Attributes
+    ----------
+    rows : list of RoundRow
         A row a round.
     """
-    rows = []
-    clocks: dict[int, NDArray[np.int8]] = {}
-    for one in planned:
-        clock = clock_of(one.status, one.site, one.listed, one.sites)
-        clocks[one.round] = clock
+
+    def __init__(self, since: int | None) -> None:
+        self.rows: list[RoundRow] = []
+        self._since = since
+        # A byte for each person and round: how long somebody was left off is counted backwards from
+        # each list to the first that counts for its promise.
+        self._clocks: dict[int, NDArray[np.int8]] = {}
+
+    def add(self, one: Planned) -> None:
+        """Count a round; they come in their order."""
         promise = NO_PROMISE if one.kept is None else one.kept.promise
-        off = np.zeros(len(one.person), np.int64)
-        if promise.wait:
-            counted = [clocks[at] for at in reversed(clocks) if at >= promise.since]
-            off = left_off_lists(counted, len(one.person))
+        off = self._left_off(one, promise)
         listed, known, contacted = one.listed == 1, one.contacted >= 0, one.contacted == 1
         called = (one.called > 0) & ~listed
         shares, broken = _shares_of(one)
-        rows.append(
+        self.rows.append(
             RoundRow(
                 round=one.round,
                 version=one.version,
@@ -120,7 +124,15 @@ def rounds_of(planned: Sequence[Planned]) -> tuple[RoundRow, ...]:
                 shares_broken=broken,
             )
         )
-    return tuple(rows)
+
+    def _left_off(self, one: Planned, promise: Promise) -> Ints:
+        """Lists in a row that each [m] was left off, as far as a wait was promised."""
+        if self._since is not None and one.round >= self._since:
+            self._clocks[one.round] = clock_of(one.status, one.site, one.listed, one.sites)
+        if not promise.wait:
+            return np.zeros(len(one.person), np.int64)
+        counted = [self._clocks[at] for at in reversed(self._clocks) if at >= promise.since]
+        return left_off_lists(counted, len(one.person))
 
 
 def _shares_of(one: Planned) -> tuple[int, int]:
@@ -162,84 +174,133 @@ class ListsTest(JointTest):
     impossible: int  # listed at probability 0, or not listed at 1
 
 
-def lists_of(planned: Sequence[Planned], z: float) -> tuple[tuple[ListsRow, ...], ListsTest]:
+class Bins:
+    """Bins of stated probability, in which the numbers listed have about equal variances.
+
+    Everybody's probability in every round is kept until the bins are known, eight bytes each: where
+    a bin ends depends on all of them.
+    """
+
+    def __init__(self) -> None:
+        self._p = np.empty(0)
+
+    def add(self, one: Planned) -> None:
+        """Count a round."""
+        own, before = one.probability[one.in_draw], len(self._p)
+        self._p.resize(before + len(own), refcheck=False)
+        self._p[before:] = own
+
+    def cuts(self) -> Floats | None:
+        """Where bins begin, after the first; None if nobody was in a draw. What was kept is freed.
+
+        Cuts are made by value, so that equal probabilities stay together.
+        """
+        p, self._p = self._p, np.empty(0)
+        if not len(p):
+            return None
+        p.sort()
+        *_, variance = (float(total[-1]) for _, total in _running(p))
+        bins = int(np.clip(variance / LEAST_VARIANCE, 1, MOST_BINS))
+        goals, cuts = variance * np.arange(1, bins) / bins, [np.empty(0)]
+        for first, total in _running(p):
+            here = goals[goals <= total[-1]]
+            cuts.append(p[first + np.searchsorted(total, here)])
+            goals = goals[len(here) :]
+        found = np.unique(np.concatenate(cuts))
+        later: Floats = found[found > p[0]]
+        return later
+
+
+def _running(p: Floats) -> Iterator[tuple[int, Floats]]:
+    """Running sums of p (1 - p), a piece at a time with the place where it begins."""
+    last = 0.0
+    for first in range(0, len(p), PIECE):
+        total = p[first : first + PIECE] * (1 - p[first : first + PIECE])
+        total[0] += last
+        np.cumsum(total, out=total)
+        last = float(total[-1])
+        yield first, total
+
+
+class Lists:
     """Listed against expected, in bins of stated probability.
 
     Parameters
     ----------
-    planned : sequence of Planned
-        The rounds, with what was recorded of them.
-    z : float
-        Standard deviations that an interval reaches to either side.
-
-    Returns
-    -------
-    tuple of ListsRow
-        A row a bin.
-    ListsTest
-        All bins together.
+    cuts : ndarray, optional
+        See `Bins`.
     """
-    p = np.concatenate([np.empty(0), *(one.probability[one.in_draw] for one in planned)])
-    listed = np.concatenate([np.empty(0), *(one.listed[one.in_draw] for one in planned)])
-    impossible = int(np.count_nonzero((p <= 0) & (listed == 1) | (p >= 1) & (listed == 0)))
-    if not len(p):
-        return (), ListsTest(math.nan, 0, math.nan, impossible)
-    p = np.sort(p)
-    cuts = _cuts(p)
-    first = np.concatenate([[0], np.searchsorted(p, cuts)])
-    last = np.concatenate([first[1:], [len(p)]]) - 1
-    labels = [
-        np.where(one.in_draw, np.searchsorted(cuts, one.probability, side="right"), -1)
-        for one in planned
-    ]
-    J = len(cuts) + 1
-    tally = Tally.of(draws(planned, labels), J)
 
-    def count(condition: Callable[[Planned], Bools]) -> Floats:
-        total = np.zeros(J)
-        for one, label in zip(planned, labels, strict=True):
-            total += np.bincount(label[one.in_draw & condition(one)], minlength=J)
-        return total
+    def __init__(self, cuts: Floats | None) -> None:
+        self._cuts, J = cuts, 0 if cuts is None else len(cuts) + 1
+        self._tally = Tally(J)
+        self._from, self._to = np.full(J, np.inf), np.full(J, -np.inf)
+        self._known, self._reached, self._off_list = np.zeros((3, J))  # by contact
+        self._impossible = 0
 
-    known = count(lambda one: (one.listed == 1) & (one.contacted >= 0))
-    reached = count(lambda one: (one.listed == 1) & (one.contacted == 1))
-    off_list = count(lambda one: (one.listed == 0) & (one.contacted == 1))
-    rows = []
-    for j in range(J):
+    def add(self, one: Planned) -> None:
+        """Count a round."""
+        if self._cuts is None or not one.in_draw.any():
+            return
+        J, p, listed = len(self._from), one.probability[one.in_draw], one.listed[one.in_draw]
+        bins = np.searchsorted(self._cuts, p, side="right")
+        label = np.full(len(one.person), -1)
+        label[one.in_draw] = bins
+        for draw in one.draws(label):
+            self._tally.add(draw)
+        np.minimum.at(self._from, bins, p)
+        np.maximum.at(self._to, bins, p)
+        contacted = one.contacted[one.in_draw]
+        for total, counted in (
+            (self._known, (listed == 1) & (contacted >= 0)),
+            (self._reached, (listed == 1) & (contacted == 1)),
+            (self._off_list, (listed == 0) & (contacted == 1)),
+        ):
+            total += np.bincount(bins[counted], minlength=J)
+        impossible = (p <= 0) & (listed == 1) | (p >= 1) & (listed == 0)
+        self._impossible += int(np.count_nonzero(impossible))
+
+    def result(self, z: float) -> tuple[tuple[ListsRow, ...], ListsTest]:
+        """What was found.
+
+        Parameters
+        ----------
+        z : float
+            Standard deviations that an interval reaches to either side.
+
+        Returns
+        -------
+        tuple of ListsRow
+            A row a bin.
+        ListsTest
+            All bins together.
+        """
+        tally = self._tally
+        test = joint_test(tally.listed - tally.expected, tally.covariance)
+        rows = tuple(self._row(j, z) for j in range(len(self._from)))
+        return rows, ListsTest(test.chi_square, test.freedom, test.p, self._impossible)
+
+    def _row(self, j: int, z: float) -> ListsRow:
+        """One bin."""
+        tally, known = self._tally, self._known[j]
         low, high = tally.ends(j, z)
-        share = float(reached[j] / known[j]) if known[j] else math.nan
-        reached_low, reached_high = wilson(share, known[j], z)
-        rows.append(
-            ListsRow(
-                from_=float(p[first[j]]),
-                to=float(p[last[j]]),
-                in_draw=int(tally.rounds[j]),
-                expected=float(tally.expected[j]),
-                low=low,
-                high=high,
-                listed=int(tally.listed[j]),
-                z=tally.z(j),
-                p=tally.p(j),
-                reached_share=share,
-                reached_low=reached_low,
-                reached_high=reached_high,
-                off_list=int(off_list[j]),
-            )
+        share = float(self._reached[j] / known) if known else math.nan
+        reached_low, reached_high = wilson(share, known, z)
+        return ListsRow(
+            from_=float(self._from[j]),
+            to=float(self._to[j]),
+            in_draw=int(tally.rounds[j]),
+            expected=float(tally.expected[j]),
+            low=low,
+            high=high,
+            listed=int(tally.listed[j]),
+            z=tally.z(j),
+            p=tally.p(j),
+            reached_share=share,
+            reached_low=reached_low,
+            reached_high=reached_high,
+            off_list=int(self._off_list[j]),
         )
-    test = joint_test(tally.listed - tally.expected, tally.covariance)
-    return tuple(rows), ListsTest(test.chi_square, test.freedom, test.p, impossible)
-
-
-def _cuts(p: Floats) -> Floats:
-    """Where bins of about equal variance begin, after the first; p [m] is sorted.
-
-    Cuts are made by value, so that equal probabilities stay together.
-    """
-    variance = np.cumsum(p * (1 - p))
-    bins = int(np.clip(variance[-1] / LEAST_VARIANCE, 1, MOST_BINS))
-    cuts = np.unique(p[np.searchsorted(variance, variance[-1] * np.arange(1, bins) / bins)])
-    later: Floats = cuts[cuts > p[0]]
-    return later
 
 
 @dataclass(frozen=True)
@@ -261,46 +322,41 @@ class FairnessRow:
     for_promise: int | None = None
 
 
-def fairness_of(planned: Sequence[Planned]) -> tuple[FairnessRow, ...]:
+def fairness_of(one: Planned) -> FairnessRow:
     """Whether anybody was favoured over someone who would gain more.
 
     Parameters
     ----------
-    planned : sequence of Planned
-        The rounds, with what was recorded of them.
+    one : Planned
+        A round.
 
     Returns
     -------
-    tuple of FairnessRow
-        A row a round.
+    FairnessRow
+        What was found.
     """
-    rows = []
-    for one in planned:
-        pairs, unfair, largest, less_gain = 0, 0, 0.0, 0
-        for draw, *_ in one.site_draws():
-            score, p = one.drawn_by[draw], one.probability[draw]
-            less_gain += int(metrics.unfair_pairs(p, one.score[draw]))
-            pairs += len(draw) * (len(draw) - 1) // 2
-            for alike in _alike(one, draw):
-                unfair_here = int(metrics.unfair_pairs(p[alike], score[alike]))
-                unfair += unfair_here
-                if unfair_here:
-                    # Of equal scores the lowest probability comes first, so that a running maximum
-                    # sets nobody against another with the same score.
-                    ordered = p[alike][np.lexsort((p[alike], score[alike]))]
-                    largest = max(largest, float(np.max(np.maximum.accumulate(ordered) - ordered)))
-        for_evenness = less_gain if one.bonus.any() else None
-        grouped = one.kept is not None and one.kept.promise.grouped
-        for_promise = less_gain - unfair if grouped or one.due.any() else None
-        sites = sum(1 for _ in one.site_draws())
-        across = 0
-        if sites > 1 and for_promise is None:
-            all_ = one.in_draw
-            across = int(metrics.unfair_pairs(one.probability[all_], one.drawn_by[all_])) - unfair
-        rows.append(
-            FairnessRow(one.round, pairs, unfair, largest, for_evenness, sites, across, for_promise)
-        )
-    return tuple(rows)
+    pairs, unfair, largest, less_gain = 0, 0, 0.0, 0
+    for draw, *_ in one.site_draws():
+        score, p = one.drawn_by[draw], one.probability[draw]
+        less_gain += int(metrics.unfair_pairs(p, one.score[draw]))
+        pairs += len(draw) * (len(draw) - 1) // 2
+        for alike in _alike(one, draw):
+            unfair_here = int(metrics.unfair_pairs(p[alike], score[alike]))
+            unfair += unfair_here
+            if unfair_here:
+                # Of equal scores the lowest probability comes first, so that a running maximum
+                # sets nobody against another with the same score.
+                ordered = p[alike][np.lexsort((p[alike], score[alike]))]
+                largest = max(largest, float(np.max(np.maximum.accumulate(ordered) - ordered)))
+    for_evenness = less_gain if one.bonus.any() else None
+    grouped = one.kept is not None and one.kept.promise.grouped
+    for_promise = less_gain - unfair if grouped or one.due.any() else None
+    sites = sum(1 for _ in one.site_draws())
+    across = 0
+    if sites > 1 and for_promise is None:
+        all_ = one.in_draw
+        across = int(metrics.unfair_pairs(one.probability[all_], one.drawn_by[all_])) - unfair
+    return FairnessRow(one.round, pairs, unfair, largest, for_evenness, sites, across, for_promise)
 
 
 def _alike(one: Planned, draw: Ints) -> list[Ints]:

@@ -22,7 +22,8 @@ from ..snapshot import load_people
 from ..store import Store
 from ..tables import PIECE, Pieces
 from ..tracks import load_history
-from .evidence import Planned, plans_in_force
+from .evidence import PlansInForce
+from .planned import Planned
 
 __all__ = ["log_table"]
 
@@ -69,7 +70,7 @@ def _pieces(database: Store, calendar: Calendar | None) -> Iterator[dict[str, li
     """The rows of each plan after those of the one before, of one moment of the database."""
     with database.reading() as connection:
         people = load_people(connection)
-        for one in plans_in_force(connection, people, load_history(connection)):
+        for one in PlansInForce.of(connection, people, load_history(connection)):
             for first in range(0, len(one.person), PIECE):
                 rows = slice(first, first + PIECE)
                 names = [people.names[i] for i in one.person[rows]]

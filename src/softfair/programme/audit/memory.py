@@ -36,8 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..tracks import Observations
-from .evidence import History
+from ..tracks import History, Observations
 from .statistics import count_p, z_score
 
 __all__ = ["AFTER_CONTACT", "STATE_BEFORE", "MemoryRow", "memory_of"]
@@ -48,6 +47,7 @@ Ints = NDArray[np.int64]
 STATE_BEFORE = "state before"
 AFTER_CONTACT = "contact before"
 LEAST_VARIANCE = 5.0  # of a sum: enough for its law to be near the normal
+ROWS_AT_ONCE = 2**17  # of people and rounds: some 200 bytes each
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,9 @@ def memory_of(history: History, states: Sequence[str], cooldown: int) -> tuple[M
         A row a state and question with enough to tell.
     """
     totals: Floats = np.zeros((len(states), 2, 4))
-    for some in history.blocks():  # people are independent: sums over some of them add up
-        exits = _Exits.of(some)
+    people = max(ROWS_AT_ONCE // max(len(history.rounds), 1), 1)
+    for first in range(0, history.n, people):  # who are independent: sums over some add up
+        exits = _Exits.of(history.rows(slice(first, first + people)))
         for s in range(len(states)):
             here = exits.state == s
             totals[s, 0] += exits.repeats(here)

@@ -31,24 +31,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...policies.rules import Rule
-from .evidence import Planned
+from .planned import Planned
 from .statistics import DesignLaw
 from .words import floored
 
 __all__ = [
     "AS_DRAWN",
     "LOTTERY",
+    "ByList",
+    "OffPolicy",
     "OffPolicyRow",
     "Policy",
     "is_heavy",
-    "off_policy_of",
     "policies_for",
-    "reached_of",
     "weights_of",
 ]
 
@@ -92,13 +93,13 @@ HALF = Policy("half of c", lambda score, k, c: _softmax(c / 2, score, k))
 TWICE = Policy("twice c", lambda score, k, c: _softmax(2 * c, score, k))
 
 
-def policies_for(planned: Sequence[Planned], cs: Sequence[float]) -> tuple[Policy, ...]:
+def policies_for(between: bool, cs: Sequence[float]) -> tuple[Policy, ...]:
     """The policies that the lists are compared with.
 
     Parameters
     ----------
-    planned : sequence of Planned
-        The rounds, with what was recorded of them.
+    between : bool
+        Whether c of some plan is neither 0 nor infinite.
     cs : sequence of float
         Multipliers c to compare with, instead of half and twice the programme's own.
 
@@ -108,7 +109,7 @@ def policies_for(planned: Sequence[Planned], cs: Sequence[float]) -> tuple[Polic
         The programme's own first, as a check: it must give what was realised.
     """
     others = tuple(_softmax_of(c) for c in cs)
-    if not cs and any(0 < one.c < math.inf for one in planned):
+    if not cs and between:
         others = (HALF, TWICE)
     return (AS_DRAWN, NOBODY, LOTTERY, MOST_EFFECTIVE, *others)
 
@@ -157,10 +158,10 @@ class _Observed:
             mean[rows],
         )
 
-    @property
-    def error(self) -> Floats:
-        """Y less what was expected of them as they were listed."""
-        return self.Y - np.where(self.listed == 1, self.mean[:, 1], self.mean[:, 0])
+    @cached_property
+    def squared(self) -> Floats:
+        """The square of Y less what was expected of them as they were listed."""
+        return (self.Y - np.where(self.listed == 1, self.mean[:, 1], self.mean[:, 0])) ** 2
 
     def covariance(self, *numbers: Floats) -> Floats:
         """Of sums over those listed of several numbers [m] of each."""
@@ -213,109 +214,111 @@ class _Sums:
         self.rounds += len(p)
         self.Y += float(seen.Y.sum())
         self.w += float(w.sum())
-        self.wY += float(w @ seen.Y)
+        self.wY += float(np.sum(w * seen.Y))  # not by BLAS: its sums depend on its threads
         for a, own, chance in ((0, w[~listed], 1 - q), (1, w[listed], q)):
-            self.by_list[a] += own.sum(), own @ own, chance.sum()
+            self.by_list[a] += own.sum(), np.sum(own * own), chance.sum()
         shift = np.abs(q - p)
         self.moved += float(shift.sum())
         self.unsupported += float(shift[is_heavy(p, q)].sum())
-        squared = seen.error**2
-        self.errors += w**2 @ squared, w @ squared, squared.sum()
+        weighted = w * seen.squared
+        self.errors += np.sum(w * weighted), weighted.sum(), seen.squared.sum()
         on = np.divide(q, p, out=np.zeros(len(p)), where=p > 0)
         off = np.divide(1 - q, 1 - p, out=np.zeros(len(p)), where=p < 1)
         m0, m1 = seen.mean.T
         self.covariance += seen.covariance(on * m1 - off * m0, on - off, m1 - m0)
 
 
-def reached_of(planned: Sequence[Planned]) -> Floats:
-    """The share [2] of those in a draw who were contacted, not listed and listed.
+class ByList:
+    """What came of people in a draw, not listed and listed.
 
     Parameters
     ----------
-    planned : sequence of Planned
-        The rounds, with what was recorded of them.
-    """
-    contacts, known = np.zeros((2, 2))
-    for one in planned:
-        for a in (0, 1):
-            here = one.in_draw & (one.listed == a)
-            contacts[a] += np.count_nonzero(here & (one.contacted == 1))
-            known[a] += np.count_nonzero(here & (one.contacted >= 0))
-    return np.asarray(contacts / np.maximum(known, 1))
-
-
-def _mean_outcomes(planned: Sequence[Planned], means: Sequence[Floats], S: int) -> list[Floats]:
-    """Mean outcome of everybody, not listed and listed, in each round [m, 2].
-
-    Parameters
-    ----------
-    planned : sequence of Planned
-        The rounds.
-    means : sequence of ndarray, shape (m, 2)
-        Mean outcome left alone and contacted, by the models; nan: not known.
     S : int
         Number of states.
     """
-    outcome, people = np.zeros((2, 2))  # each by listed or not
-    for one in planned:
+
+    def __init__(self, S: int) -> None:
+        self._S = S
+        self._contacts, self._known, self._outcome, self._followed = np.zeros((4, 2))
+
+    def add(self, one: Planned) -> None:
+        """Count a round."""
         for a in (0, 1):
-            followed = one.in_draw & (one.listed == a) & (one.after >= 0)
-            outcome[a] += one.after[followed].sum() / (S - 1)
-            people[a] += np.count_nonzero(followed)
-    reached = reached_of(planned)
-    plain = outcome / np.maximum(people, 1)
-    outcomes = []
-    for one, mean in zip(planned, means or [np.empty((0, 2))] * len(planned), strict=True):
-        if not len(mean):
-            mean = np.full((len(one.person), 2), np.nan)
-        listed = mean[:, :1] + reached * (mean[:, 1:] - mean[:, :1])  # [m, 2]
-        outcomes.append(np.where(np.isnan(listed), plain, listed))
-    return outcomes
+            here = one.in_draw & (one.listed == a)
+            contacted, after = one.contacted[here], one.after[here]
+            self._contacts[a] += np.count_nonzero(contacted == 1)
+            self._known[a] += np.count_nonzero(contacted >= 0)
+            self._outcome[a] += after[after >= 0].sum() / (self._S - 1)
+            self._followed[a] += np.count_nonzero(after >= 0)
+
+    @property
+    def reached(self) -> Floats:
+        """The share of them who were contacted [2]."""
+        return np.asarray(self._contacts / np.maximum(self._known, 1))
+
+    @property
+    def outcome(self) -> Floats:
+        """Their mean reward in the round after [2]."""
+        return np.asarray(self._outcome / np.maximum(self._followed, 1))
+
+    def expected(self, means: Floats) -> Floats:
+        """Mean outcome of everybody, not listed and listed [m, 2].
+
+        Parameters
+        ----------
+        means : ndarray, shape (m, 2)
+            Mean outcome left alone and contacted, by a model; nan where it does not say.
+        """
+        listed = means[:, :1] + self.reached * (means[:, 1:] - means[:, :1])
+        return np.where(np.isnan(listed), self.outcome, listed)
 
 
-def off_policy_of(
-    planned: Sequence[Planned],
-    policies: Sequence[Policy],
-    means: Sequence[Floats],
-    S: int,
-    z: float,
-) -> tuple[OffPolicyRow, ...]:
+class OffPolicy:
     """The mean reward in the round after, had another policy drawn the lists.
 
     Parameters
     ----------
-    planned : sequence of Planned
-        The rounds, with what was recorded of them.
     policies : sequence of Policy
         Those to estimate.
-    means : sequence of ndarray, shape (m, 2)
-        For each round mean outcomes, left alone and contacted, by the model of the plan; nan where
-        it does not say. Empty: nowhere.
+    by_list : ByList
+        Of all planned rounds.
     S : int
         Number of states.
-    z : float
-        Standard deviations that an interval reaches to either side.
-
-    Returns
-    -------
-    tuple of OffPolicyRow
-        A row a policy; none if no outcome is known.
 
     Notes
     -----
     The equations stand at the top of this file.
     """
-    sums = [_Sums() for _ in policies]
-    expected = _mean_outcomes(planned, means, S)
-    for one, mean in zip(planned, expected, strict=True):
+
+    def __init__(self, policies: Sequence[Policy], by_list: ByList, S: int) -> None:
+        self._sums = [(policy, _Sums()) for policy in policies]
+        self._by_list, self._S = by_list, S
+
+    def add(self, one: Planned, means: Floats) -> None:
+        """Count a round; ``means`` as for `ByList.expected`."""
+        expected = self._by_list.expected(means)
         for (draw, k, c), law in zip(one.site_draws(), one.laws, strict=True):
-            seen = _Observed.of(one, draw, law, mean, S)
-            for policy, total in zip(policies, sums, strict=True):
+            seen = _Observed.of(one, draw, law, expected, self._S)
+            for policy, total in self._sums:
                 q = policy.inclusion(policy.scores(one)[draw], k, c)
                 total.add(seen, q[seen.known])
-    if not sums[0].rounds:
-        return ()
-    return tuple(_estimate(policy, total, z) for policy, total in zip(policies, sums, strict=True))
+
+    def rows(self, z: float) -> tuple[OffPolicyRow, ...]:
+        """What was found.
+
+        Parameters
+        ----------
+        z : float
+            Standard deviations that an interval reaches to either side.
+
+        Returns
+        -------
+        tuple of OffPolicyRow
+            A row a policy; none if no outcome is known.
+        """
+        if not any(total.rounds for _, total in self._sums):
+            return ()
+        return tuple(_estimate(policy, total, z) for policy, total in self._sums)
 
 
 def _estimate(policy: Policy, sums: _Sums, z: float) -> OffPolicyRow:

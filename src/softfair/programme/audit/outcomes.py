@@ -21,24 +21,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...for_json import WITHOUT_PREFIX
-from .evidence import CELLS, History, Predictions
+from ..tracks import History
+from .predicted import CELLS, Doubt, Predicted
 from .spread import Span
 from .statistics import count_p, z_score
 
 __all__ = [
+    "Calibration",
     "CalibrationRow",
     "Cell",
     "ChanceBin",
+    "Drift",
     "DriftRow",
     "EngagementRow",
-    "calibration_of",
-    "cells_of",
-    "drift_of",
     "engagement_of",
 ]
 
@@ -66,50 +67,42 @@ class EngagementRow:
     flagged: bool = False
 
 
-def engagement_of(predictions: Predictions, z: float) -> tuple[EngagementRow, ...]:
-    """Mean reward after each round, predicted and realised.
+def engagement_of(said: Predicted, z: float) -> EngagementRow:
+    """Mean reward after a round, predicted and realised.
 
     Parameters
     ----------
-    predictions : Predictions
-        The predictions of the models, and the outcomes.
+    said : Predicted
+        The predictions of its model, and the outcomes: at least one.
     z : float
         Standard deviations that an interval reaches to either side.
 
     Returns
     -------
-    tuple of EngagementRow
-        A row a round with outcomes.
+    EngagementRow
+        What was found.
     """
-    S = predictions.law.shape[1]
+    law, after = said.law, said.after
+    moves, S = law.shape
     reward = np.arange(S) / (S - 1)
-    rows = []
-    for number in np.unique(predictions.round):
-        moves = np.flatnonzero(predictions.round == number)
-        law, after = predictions.law[moves], predictions.after[moves]
-        mean = law @ reward  # [q]
-        predicted, realised = float(mean.mean()), float(reward[after].mean())
-        known = predictions.doubt.get(int(number))
-        spread = max(float(np.sum(law @ reward**2 - mean**2)), 0.0)
-        variance = (spread + (known.reward if known else 0.0)) / len(moves) ** 2
-        score, half = z_score(realised - predicted, variance), z * math.sqrt(variance)
-        p = count_p((realised - predicted) * len(moves), variance * len(moves) ** 2)
-        share = np.bincount(after, minlength=S) / len(moves)
-        rows.append(
-            EngagementRow(
-                round=int(number),
-                people=len(moves),
-                predicted=predicted,
-                low=max(predicted - half, 0.0),
-                high=min(predicted + half, 1.0),
-                realised=realised,
-                z=score,
-                p=p,
-                brier=_brier(law, after),
-                brier_of_share=_brier(np.broadcast_to(share, law.shape), after),
-            )
-        )
-    return tuple(rows)
+    mean = law @ reward  # [q]
+    predicted, realised = float(mean.mean()), float(reward[after].mean())
+    spread = max(float(np.sum(law @ reward**2 - mean**2)), 0.0)
+    variance = (spread + (said.doubt.reward if said.doubt else 0.0)) / moves**2
+    score, half = z_score(realised - predicted, variance), z * math.sqrt(variance)
+    share = np.bincount(after, minlength=S) / moves
+    return EngagementRow(
+        round=said.round,
+        people=moves,
+        predicted=predicted,
+        low=max(predicted - half, 0.0),
+        high=min(predicted + half, 1.0),
+        realised=realised,
+        z=score,
+        p=count_p((realised - predicted) * moves, variance * moves**2),
+        brier=_brier(law, after),
+        brier_of_share=_brier(np.broadcast_to(share, law.shape), after),
+    )
 
 
 def _brier(law: Floats, after: Ints) -> float:
@@ -149,97 +142,114 @@ class CalibrationRow:
     flagged: bool = False
 
 
-def calibration_of(predictions: Predictions, z: float) -> tuple[CalibrationRow, ...]:
-    """Predicted against observed, in bins of predicted probability.
+class Calibration:
+    """Moves and what was predicted of them, put together in cells as `Doubt` does.
 
     Parameters
     ----------
-    predictions : Predictions
-        The predictions of the models, and the outcomes.
-    z : float
-        Standard deviations that an interval reaches to either side.
-
-    Returns
-    -------
-    tuple of CalibrationRow
-        A row a bin; the bins have about equally many moves.
+    S : int
+        Number of states.
     """
-    q, S = predictions.law.shape
-    if not q:
-        return ()
-    bins = int(np.clip(q // LEAST_MOVES, 1, MOST_BINS))
-    size = np.bincount(predictions.cell, minlength=CELLS)
-    bin_of = np.minimum(bins * (np.cumsum(size) - size / 2) // q, bins - 1)  # [CELLS]
-    rows = []
-    for j in range(bins):
-        moves = np.flatnonzero(bin_of[predictions.cell] == j)
-        if len(moves):
-            best = predictions.best[moves]
-            ends = ChanceBin(float(best.min()), float(best.max()))
-            counted = np.broadcast_to(bin_of == j, (2, S, CELLS))
-            rows.append(_calibrated(predictions, ends, moves, counted, z))
-    return tuple(rows)
 
+    def __init__(self, S: int) -> None:
+        shape = (2, S, CELLS)
+        self._moves = np.zeros(shape, np.int64)
+        self._reached = np.zeros(shape, np.int64)  # of these, how many the best state
+        self._predicted, self._variance = np.zeros((2, *shape))  # sums of P and of P (1 - P)
+        self._least, self._most = np.full(shape, np.inf), np.full(shape, -np.inf)  # P
+        self._doubts: list[Doubt] = []
 
-def cells_of(
-    predictions: Predictions, states: Sequence[str], z: float
-) -> tuple[CalibrationRow, ...]:
-    """Predicted against observed, by state and action.
+    def add(self, said: Predicted) -> None:
+        """Count the moves of a round."""
+        place, P, S = said.place, said.best, said.law.shape[1]
 
-    Parameters
-    ----------
-    predictions : Predictions
-        The predictions of the models, and the outcomes.
-    states : sequence of str
-        Their names, from worst to best.
-    z : float
-        Standard deviations that an interval reaches to either side.
+        def of(some: Ints | slice = slice(None), weight: Floats | None = None) -> Any:
+            return np.bincount(place[some], weight, self._moves.size).reshape(self._moves.shape)
 
-    Returns
-    -------
-    tuple of CalibrationRow
-        A row a state and action that have moves.
-    """
-    rows = []
-    for a in (0, 1):
-        for s, state in enumerate(states):
-            moves = np.flatnonzero((predictions.action == a) & (predictions.state == s))
-            if len(moves):
-                counted = np.zeros((2, len(states), CELLS), bool)
+        self._moves += of()
+        self._reached += of(np.flatnonzero(said.after == S - 1))
+        self._predicted += of(weight=P)
+        self._variance += of(weight=P * (1 - P))
+        np.minimum.at(self._least.reshape(-1), place, P)
+        np.maximum.at(self._most.reshape(-1), place, P)
+        if said.doubt is not None:
+            self._doubts.append(said.doubt)
+
+    def bins(self, z: float) -> tuple[CalibrationRow, ...]:
+        """Predicted against observed, in bins of predicted probability.
+
+        Parameters
+        ----------
+        z : float
+            Standard deviations that an interval reaches to either side.
+
+        Returns
+        -------
+        tuple of CalibrationRow
+            A row a bin; the bins have about equally many moves.
+        """
+        size = self._moves.sum(axis=(0, 1))
+        q = int(size.sum())
+        if not q:
+            return ()
+        bins = int(np.clip(q // LEAST_MOVES, 1, MOST_BINS))
+        bin_of = np.minimum(bins * (np.cumsum(size) - size / 2) // q, bins - 1)  # [CELLS]
+        rows = []
+        for j in range(bins):
+            counted = np.broadcast_to(bin_of == j, self._moves.shape)
+            if self._moves[counted].any():
+                ends = float(self._least[counted].min()), float(self._most[counted].max())
+                rows.append(self._row(ChanceBin(*ends), counted, z))
+        return tuple(rows)
+
+    def cells(self, states: Sequence[str], z: float) -> tuple[CalibrationRow, ...]:
+        """Predicted against observed, by state and action.
+
+        Parameters
+        ----------
+        states : sequence of str
+            Their names, from worst to best.
+        z : float
+            Standard deviations that an interval reaches to either side.
+
+        Returns
+        -------
+        tuple of CalibrationRow
+            A row a state and action that have moves.
+        """
+        rows = []
+        for a in (0, 1):
+            for s, state in enumerate(states):
+                counted = np.zeros(self._moves.shape, bool)
                 counted[a, s] = True
-                rows.append(_calibrated(predictions, Cell(bool(a), state), moves, counted, z))
-    return tuple(rows)
+                if self._moves[counted].any():
+                    rows.append(self._row(Cell(bool(a), state), counted, z))
+        return tuple(rows)
 
-
-def _calibrated(
-    predictions: Predictions,
-    moves_of: ChanceBin | Cell,
-    moves: Ints,
-    counted: NDArray[np.bool_],
-    z: float,
-) -> CalibrationRow:
-    """Predicted and observed shares of some moves; too few of them are not tested.
-
-    ``counted`` [2, S, CELLS] says where they are.
-    """
-    P = predictions.best[moves]
-    predicted = float(P.mean())
-    observed = float(np.mean(predictions.after[moves] == predictions.law.shape[1] - 1))
-    spread = float(np.sum(P * (1 - P))) + predictions.doubted(counted)
-    variance = spread / len(moves) ** 2
-    enough = len(moves) >= LEAST_MOVES
-    score = z_score(observed - predicted, variance) if enough else math.nan
-    half = z * math.sqrt(variance)
-    return CalibrationRow(
-        moves_of=moves_of,
-        moves=len(moves),
-        predicted=predicted,
-        low=max(predicted - half, 0.0),
-        high=min(predicted + half, 1.0),
-        observed=observed,
-        z=score,
-        p=count_p((observed - predicted) * len(moves), spread) if enough else math.nan,
-    )
+    def _row(
+        self, moves_of: ChanceBin | Cell, counted: NDArray[np.bool_], z: float
+    ) -> CalibrationRow:
+        """Predicted and observed shares of the moves in some cells; too few are not tested."""
+        moves = int(self._moves[counted].sum())
+        predicted = float(self._predicted[counted].sum()) / moves
+        observed = float(self._reached[counted].sum() / moves)
+        # Each round is predicted from all before it, so the errors of rounds have no covariance.
+        doubted = sum(doubt.variance(counted) for doubt in self._doubts)
+        spread = float(self._variance[counted].sum()) + doubted
+        variance = spread / moves**2
+        enough = moves >= LEAST_MOVES
+        score = z_score(observed - predicted, variance) if enough else math.nan
+        half = z * math.sqrt(variance)
+        return CalibrationRow(
+            moves_of=moves_of,
+            moves=moves,
+            predicted=predicted,
+            low=max(predicted - half, 0.0),
+            high=min(predicted + half, 1.0),
+            observed=observed,
+            z=score,
+            p=count_p((observed - predicted) * moves, spread) if enough else math.nan,
+        )
 
 
 @dataclass(frozen=True)
@@ -261,86 +271,113 @@ class DriftRow:
     flagged: bool = False
 
 
-def drift_of(
-    predictions: Predictions, history: History, n: int, states: Sequence[str], z: float
-) -> tuple[tuple[DriftRow, ...], Span]:
+class Drift:
     """Recent moves against what was expected of them.
 
     Parameters
     ----------
-    predictions : Predictions
-        The predictions of the models, and the outcomes.
+    told : sequence of int
+        The rounds in which some move is wholly known, ascending; the later half are recent.
     history : History
         All that was recorded, also before the first plan.
     n : int
         Number of people.
     states : sequence of str
         Their names, from worst to best.
-    z : float
-        Standard deviations that an interval reaches to either side.
-
-    Returns
-    -------
-    tuple of DriftRow
-        A row a state, action and next state (of two states the better one).
-    Span
-        The recent rounds: the later half of those with outcomes.
     """
-    rounds, S = np.unique(predictions.round), len(states)
-    if not len(rounds):
-        return (), Span(None, None)
-    first, last = int(rounds[len(rounds) // 2]), int(rounds[-1])
-    # The state in the first recent round ends the last earlier move.
-    earlier = history.between(0, first).moves(n, S)
-    # Of two states the share of one says all.
-    next_states = range(1, S) if S == 2 else range(S)
-    rows = []
-    for a in (0, 1):
-        for s in range(S):
-            moves = np.flatnonzero(
-                (predictions.round >= first) & (predictions.action == a) & (predictions.state == s)
-            )
-            if len(moves):
-                for s2 in next_states:
-                    rows.append(_drifted(predictions, moves, earlier, (a, s, s2), states, z))
-    return tuple(rows), Span(first, last)
 
+    def __init__(
+        self, told: Sequence[int], history: History, n: int, states: Sequence[str]
+    ) -> None:
+        self._recent = Span(told[len(told) // 2], told[-1]) if told else Span(None, None)
+        self._states, S = states, len(states)
+        # Of two states the share of one says all.
+        self._next_states = list(range(1, S) if S == 2 else range(S))
+        self._history, J = history, len(self._next_states)
+        self._moves = np.zeros((2, S), np.int64)
+        # Of the recent moves from a state under an action, by the next state: each person's sum of
+        # errors, how many went there, and the sums of P and of P (1 - P).
+        self._error = np.zeros((J, 2 * S, n if told else 0))
+        self._reached, self._expected, self._variance = np.zeros((3, J, 2, S))
 
-def _drifted(
-    predictions: Predictions,
-    moves: Ints,
-    earlier: Ints,
-    move: tuple[int, int, int],
-    states: Sequence[str],
-    z: float,
-) -> DriftRow:
-    """Recent moves from s under a, and how many went to s2; earlier [n, 2, S, S] of each person."""
-    a, s, s2 = move
-    n, recent = len(earlier), len(moves)
-    P, reached = predictions.law[moves, s2], predictions.after[moves] == s2
-    error = np.bincount(predictions.person[moves], reached - P, n)  # [n]
-    from_s, to_s2 = earlier[:, a, s].sum(axis=1), earlier[:, a, s, s2]  # [n]
-    before = int(from_s.sum())
-    share = float(to_s2.sum()) / before if before else math.nan
-    scatter = to_s2 - share * from_s  # [n]
-    # A few people may differ little by chance; the variance by their chances is then larger.
-    spread = max(float(np.sum(error**2)), float(np.sum(P * (1 - P))))
-    variance = spread / recent**2 + (float(np.sum(scatter**2)) / before**2 if before else math.nan)
-    expected, observed = float(P.mean()), float(reached.mean())
-    enough = min(recent, before) >= LEAST_MOVES
-    score = z_score(observed - expected, variance) if enough else math.nan
-    half = z * math.sqrt(variance)
-    return DriftRow(
-        contacted=bool(a),
-        state=states[s],
-        next=states[s2],
-        earlier_moves=before,
-        earlier=share,
-        moves=recent,
-        expected=expected,
-        low=max(expected - half, 0.0),
-        high=min(expected + half, 1.0),
-        observed=observed,
-        z=score,
-        p=count_p((observed - expected) * recent, variance * recent**2) if enough else math.nan,
-    )
+    def add(self, said: Predicted) -> None:
+        """Count the moves of a round."""
+        if self._recent.first is None or said.round < self._recent.first:
+            return
+        S = len(self._states)
+        place = said.action * S + said.state
+
+        def of(weight: Any = None) -> Any:
+            return np.bincount(place, weight, 2 * S).reshape(2, S)
+
+        self._moves += of()
+        for j, s2 in enumerate(self._next_states):
+            P, reached = said.law[:, s2], said.after == s2
+            np.add.at(self._error[j], (place, said.person), reached - P)
+            self._reached[j] += of(reached)
+            self._expected[j] += of(P)
+            self._variance[j] += of(P * (1 - P))
+
+    @property
+    def recent(self) -> Span:
+        """The first and the last recent round, if anything was predicted of them."""
+        return self._recent if self._moves.any() else Span(None, None)
+
+    def rows(self, z: float) -> tuple[DriftRow, ...]:
+        """What was found.
+
+        Parameters
+        ----------
+        z : float
+            Standard deviations that an interval reaches to either side.
+
+        Returns
+        -------
+        tuple of DriftRow
+            A row a state, action and next state (of two states the better one).
+        """
+        S, first = len(self._states), self._recent.first
+        if first is None:
+            return ()
+        # The state in the first recent round ends the last earlier move.
+        earlier = self._history.between(0, first).moves(self._error.shape[-1], S)
+        return tuple(
+            self._row(earlier[:, a, s], (a, s, j), z)
+            for a in (0, 1)
+            for s in range(S)
+            if self._moves[a, s]
+            for j in range(len(self._next_states))
+        )
+
+    def _row(self, earlier: Ints, move: tuple[int, int, int], z: float) -> DriftRow:
+        """Moves from s under a to the j-th next state; earlier [n, S] of each person from there."""
+        a, s, j = move
+        S, s2, recent = len(self._states), self._next_states[j], int(self._moves[a, s])
+        from_s, to_s2 = earlier.sum(axis=1), earlier[:, s2]  # [n]
+        before = int(from_s.sum())
+        share = float(to_s2.sum()) / before if before else math.nan
+        scatter = to_s2 - share * from_s  # [n]
+        # A few people may differ little by chance; the variance by their chances is then larger.
+        error = self._error[j, a * S + s]
+        spread = max(float(np.sum(error**2)), float(self._variance[j, a, s]))
+        variance = spread / recent**2
+        variance += float(np.sum(scatter**2)) / before**2 if before else math.nan
+        expected = float(self._expected[j, a, s]) / recent
+        observed = float(self._reached[j, a, s]) / recent
+        enough = min(recent, before) >= LEAST_MOVES
+        score = z_score(observed - expected, variance) if enough else math.nan
+        half = z * math.sqrt(variance)
+        return DriftRow(
+            contacted=bool(a),
+            state=self._states[s],
+            next=self._states[s2],
+            earlier_moves=before,
+            earlier=share,
+            moves=recent,
+            expected=expected,
+            low=max(expected - half, 0.0),
+            high=min(expected + half, 1.0),
+            observed=observed,
+            z=score,
+            p=count_p((observed - expected) * recent, variance * recent**2) if enough else math.nan,
+        )

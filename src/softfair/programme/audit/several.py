@@ -36,25 +36,18 @@ then have drawn from other people.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .evidence import Planned, windows_of
-from .off_policy import (
-    AS_DRAWN,
-    NOTHING,
-    UNSUPPORTED,
-    Policy,
-    is_heavy,
-    reached_of,
-    weights_of,
-)
+from ..models import Model
+from .off_policy import AS_DRAWN, NOTHING, UNSUPPORTED, Policy, is_heavy, weights_of
+from .planned import Planned
 from .words import floored
 
-__all__ = ["SeveralRow", "several_rounds_of"]
+__all__ = ["Several", "SeveralRow"]
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -202,54 +195,89 @@ def _estimates(window: _Window, q: Floats) -> tuple[Floats, Floats, Floats]:
     return V[0] + D, D, rho
 
 
-def several_rounds_of(
-    planned: Sequence[Planned],
-    policies: Sequence[Policy],
-    models: Mapping[int, Floats],
-    horizon: int,
-    cooldown: int,
-    z: float,
-) -> tuple[SeveralRow, ...]:
+class Several:
     """The mean reward over several rounds, had another policy drawn the lists.
+
+    The rounds of a window are held until it ends.
 
     Parameters
     ----------
-    planned : sequence of Planned
-        The rounds, with what was recorded of them.
+    windows : sequence of tuple of int
+        The rounds of each window, see `windows_of`.
     policies : sequence of Policy
         Those to estimate; the first is the programme's own.
-    models : mapping of int to ndarray, shape (people, 2, S, S)
-        Chances of moves by the model of the plan of each round that begins a window.
-    horizon : int
-        Rounds of a window.
-    cooldown : int
-        Rounds of rest after a contact.
-    z : float
-        Standard deviations that an interval reaches to either side.
+    reached : ndarray, shape (2,)
+        The share of those in a draw who were contacted, not listed and listed.
 
-    Returns
-    -------
-    tuple of SeveralRow
-        A row a policy; none if there is no window.
+    Attributes
+    ----------
+    windows : int
+        How many were counted so far.
 
     Notes
     -----
     The equations stand at the top of this file.
     """
-    sums, reached = [_Sums() for _ in policies], reached_of(planned)
-    windows = [some for some in windows_of(planned, horizon) if some[0].round in models]
-    for some in windows:
-        window = _Window.of(some, models[some[0].round], reached)
-        own = None
-        for policy, total in zip(policies, sums, strict=True):
+
+    def __init__(
+        self, windows: Sequence[tuple[int, ...]], policies: Sequence[Policy], reached: Floats
+    ) -> None:
+        self.windows = 0
+        self._coming = {some[0]: some for some in windows}
+        self._sums, self._reached = [(policy, _Sums()) for policy in policies], reached
+        self._open: list[Planned] = []  # of the window that has begun
+        self._window: tuple[int, ...] = ()
+        self._P = np.empty(0)
+
+    def add(self, one: Planned, model: Model | None) -> None:
+        """Count a round; they come in their order.
+
+        Parameters
+        ----------
+        one : Planned
+            The round.
+        model : Model, optional
+            Of its plan; None: it cannot be read, so that no window begins.
+        """
+        if one.round in self._coming and model is not None:
+            self._window = self._coming[one.round]
+            self._P = model.contexts.by_state(model.P)
+        if one.round in self._window:
+            self._open.append(one)
+            if one.round == self._window[-1]:
+                self._close()
+
+    def _close(self) -> None:
+        """Count the window that has ended."""
+        window, own = _Window.of(self._open, self._P, self._reached), None
+        for policy, total in self._sums:
             estimate = total.add(window, window.wanted(policy), own)
             own = estimate if policy is AS_DRAWN else own
-    if not sums or not sums[0].people:
-        return ()
-    return tuple(
-        _row(policy, total, horizon, len(windows), cooldown, z)
-        for policy, total in zip(policies, sums, strict=True)
-    )
+        self.windows += 1
+        self._open, self._window, self._P = [], (), np.empty(0)
+
+    def rows(self, horizon: int, cooldown: int, z: float) -> tuple[SeveralRow, ...]:
+        """What was found.
+
+        Parameters
+        ----------
+        horizon : int
+            Rounds of a window.
+        cooldown : int
+            Rounds of rest after a contact.
+        z : float
+            Standard deviations that an interval reaches to either side.
+
+        Returns
+        -------
+        tuple of SeveralRow
+            A row a policy; none if there is no window.
+        """
+        if not any(total.people for _, total in self._sums):
+            return ()
+        return tuple(
+            _row(policy, total, horizon, self.windows, cooldown, z) for policy, total in self._sums
+        )
 
 
 def _row(

@@ -8,7 +8,7 @@ with D = 1 for them, sum D p are expected, with the variance of the set B = {D =
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from ... import metrics
 from ...for_json import ONLY_IF_GIVEN
-from ..tracks import FOREVER
-from .evidence import History, People, Planned, draws, per_person
+from ..snapshot import People
+from ..tracks import FOREVER, History
+from .planned import Planned, by_person
 from .statistics import Tally
 
-__all__ = ["Histograms", "Span", "Spread", "Waiting", "Waits", "spread_of"]
+__all__ = ["Histograms", "Shares", "Span", "Spread", "Waiting", "Waits", "spread_of"]
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -116,15 +117,37 @@ class Histograms:
     waiting: tuple[int, ...] = ()  # rounds without a contact by now, of people here now
 
 
+class Shares:
+    """What fell on each of n people in planned rounds, and who was listed for the first time."""
+
+    def __init__(self, n: int) -> None:
+        self.drawn, self.could = np.zeros((2, n), bool)  # ever in the draw, of a recorded round
+        self.lists, self.contacts = np.zeros((2, n))
+        self.firsts = Tally(1)  # lists of people who were not listed before
+        self._before = np.zeros(n, bool)
+
+    def add(self, one: Planned) -> None:
+        """Count a round; they come in their order."""
+        n, drawn = len(self.drawn), one.person[one.in_draw]
+        self.drawn[drawn] = True
+        self.lists += by_person(n, one, one.in_draw, one.listed)
+        if (one.contacted >= 0).any():
+            self.could[drawn] = True
+            self.contacts += by_person(n, one, one.contacted >= 0, one.contacted)
+        for draw in one.draws(np.where(one.in_draw & ~self._before[one.person], 0, -1)):
+            self.firsts.add(draw)
+        self._before[one.person[one.listed == 1]] = True
+
+
 def spread_of(
-    planned: Sequence[Planned], people: People, history: History, z: float, names: int
+    shares: Shares, people: People, history: History, z: float, names: int
 ) -> tuple[Spread, Histograms]:
     """How evenly lists and contacts fell, who never had one, and who waits.
 
     Parameters
     ----------
-    planned : sequence of Planned
-        The rounds, with what was recorded of them.
+    shares : Shares
+        Of all planned rounds.
     people : People
         Everybody.
     history : History
@@ -141,13 +164,8 @@ def spread_of(
     Histograms
         The counts behind them.
     """
-    n = people.n
-    recorded = [one for one in planned if (one.contacted >= 0).any()]
-    drawn = per_person(n, planned, lambda one: (one.in_draw, one.in_draw)) > 0
-    could = per_person(n, recorded, lambda one: (one.in_draw, one.in_draw)) > 0
-    lists = per_person(n, planned, lambda one: (one.in_draw, one.listed))
-    contacts = per_person(n, recorded, lambda one: (one.contacted >= 0, one.contacted))
-    first = _first_listings(n, planned)
+    n, first = people.n, shares.firsts
+    drawn, could, lists, contacts = shares.drawn, shares.could, shares.lists, shares.contacts
     low, high = first.ends(0, z)
     size = int(drawn.sum())
     waits = Waits.of(people, history)
@@ -181,16 +199,6 @@ def spread_of(
         waiting_people=_longest_waiting(people, waits, names) if names else None,
     )
     return spread, Histograms(_counts(lists[drawn]), _counts(contacts[could]), _counts(waiting))
-
-
-def _first_listings(n: int, planned: Sequence[Planned]) -> Tally:
-    """Of people who were not listed before: how many are listed, and how many should be."""
-    before = np.zeros(n, bool)
-    labels = []
-    for one in planned:
-        labels.append(np.where(one.in_draw & ~before[one.person], 0, -1))
-        before[one.person[one.listed == 1]] = True
-    return Tally.of(draws(planned, labels), 1)
 
 
 def _longest_waiting(people: People, waits: Waits, names: int) -> tuple[Waiting, ...]:

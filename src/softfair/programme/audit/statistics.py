@@ -338,10 +338,12 @@ class DesignLaw:
         """
         z = self._parameters
         if z is None:
-            b = self._b
-            total = float(b.sum())
-            part = b @ X
-            return X.T @ (b[:, None] * X) - (np.outer(part, part) / total if total > 0 else 0.0)
+            columns, total = np.ascontiguousarray(X.T), float(self._b.sum())
+            weighted = self._b * columns
+            part = weighted.sum(axis=1)
+            # Not by BLAS: its sums depend on its threads.
+            own = np.array([[np.sum(x * y) for x in columns] for y in weighted])
+            return own - (np.outer(part, part) / total if total > 0 else 0.0)
         free = self._free
         columns = X[free]
         k = round(float(self.p[free].sum()))
@@ -354,6 +356,31 @@ class DesignLaw:
             slope = inclusion(z + step, k, "joint") - inclusion(z - step, k, "joint")
             out[j] = columns.T @ (slope * size / (2 * STEP))
         return (out + out.T) / 2
+
+    def of_sets(self, label: Ints, J: int) -> Floats:
+        """Covariances of the numbers of listed in several sets, of which nobody is in two.
+
+        Parameters
+        ----------
+        label : ndarray, shape (m,)
+            The set that each person is in; below 0: none.
+        J : int
+            Number of sets.
+
+        Returns
+        -------
+        ndarray, shape (J, J)
+            As `covariance` of a column of noughts and ones for each set, in O(m).
+        """
+        inside = label >= 0
+        if self._parameters is None:
+            total = float(self._b.sum())
+            part = np.bincount(label[inside], self._b[inside], J)
+            own: Floats = np.diag(part)
+            return own - (np.outer(part, part) / total if total > 0 else 0.0)
+        X = np.zeros((len(label), J))
+        X[inside, label[inside]] = 1.0
+        return self.covariance(X)
 
     @cached_property
     def _b(self) -> Floats:
@@ -407,7 +434,7 @@ class Rates:
     high: Floats
 
     @classmethod
-    def of(cls, x: Floats, m: Floats, label: Ints, J: int, z: float) -> Rates:
+    def of(cls, x: Floats, m: Floats, label: NDArray[Any], J: int, z: float) -> Rates:
         """From x, m and label [n], a person each."""
 
         def total(values: Floats) -> Floats:
@@ -438,32 +465,42 @@ class Draw:
     label: Ints  # the set that each person is counted in; below 0: none
 
 
-@dataclass(frozen=True, eq=False)
 class Tally:
-    """Listed and expected by label [J], summed over draws."""
+    """Listed and expected by label [J], summed over draws.
 
-    rounds: Floats  # people in the draw, round by round
-    expected: Floats
-    listed: Floats
-    covariance: Floats  # [J, J] of listed - expected
+    Parameters
+    ----------
+    J : int
+        Number of labels.
 
-    @classmethod
-    def of(cls, draws: Iterable[Draw], J: int) -> Tally:
-        """Sum over draws."""
-        rounds, expected, listed = np.zeros(J), np.zeros(J), np.zeros(J)
-        covariance = np.zeros((J, J))
-        for draw in draws:
-            counted = np.flatnonzero(draw.label >= 0)
-            label = draw.label[counted]
-            rounds += np.bincount(label, minlength=J)
-            expected += np.bincount(label, draw.law.p[counted], J)
-            listed += np.bincount(label, draw.listed[counted], J)
-            there, place = np.unique(label, return_inverse=True)
-            if len(there):
-                X = np.zeros((len(draw.label), len(there)))
-                X[counted, place] = 1.0
-                covariance[np.ix_(there, there)] += draw.law.covariance(X)
-        return cls(rounds, expected, listed, covariance)
+    Attributes
+    ----------
+    rounds : ndarray, shape (J,)
+        People in the draw, round by round.
+    expected, listed : ndarray, shape (J,)
+        Of these, how many should be listed, and are.
+    covariance : ndarray, shape (J, J)
+        Of listed - expected.
+    """
+
+    def __init__(self, J: int) -> None:
+        self.rounds, self.expected, self.listed = np.zeros((3, J))
+        self.covariance = np.zeros((J, J))
+
+    def add(self, draw: Draw) -> None:
+        """Count a draw."""
+        J = len(self.rounds)
+        counted = np.flatnonzero(draw.label >= 0)
+        label = draw.label[counted]
+        size = np.bincount(label, minlength=J)
+        self.rounds += size
+        self.expected += np.bincount(label, draw.law.p[counted], J)
+        self.listed += np.bincount(label, draw.listed[counted], J)
+        there = np.flatnonzero(size)
+        if len(there):
+            place = np.full(J + 1, -1)  # the last is for who has no label
+            place[there] = np.arange(len(there))
+            self.covariance[np.ix_(there, there)] += draw.law.of_sets(place[draw.label], len(there))
 
     def z(self, j: int) -> float:
         """How far the number listed is from the expected, in standard deviations."""

@@ -15,7 +15,6 @@ interval by itself holds at 95 % whenever it is looked at for the first time.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,11 +23,12 @@ from numpy.typing import NDArray
 from ..assignment import Trial
 from ..effects import LEVEL, Contrast, Means
 from ..power import outcomes, pairs_of
-from ..tracks import FOREVER
-from .evidence import History, People, Planned
+from ..snapshot import People
+from ..tracks import FOREVER, History
+from .planned import Planned
 from .statistics import alarm_level
 
-__all__ = ["ArmRow", "EffectRow", "MissingRow", "TrialResult", "trial_result"]
+__all__ = ["ArmRow", "EffectRow", "Listed", "MissingRow", "TrialResult", "trial_result"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -120,8 +120,46 @@ class TrialResult:
     undrawn: int = 0
 
 
+class Listed:
+    """How often the people of each arm were listed and contacted.
+
+    Parameters
+    ----------
+    trial : Trial
+        Who is in which arm.
+    n : int
+        Number of people.
+    """
+
+    def __init__(self, trial: Trial, n: int) -> None:
+        self._trial = trial
+        self._arm = np.full(n, -1)
+        self._arm[trial.person] = trial.arm
+        # Rounds in the programme, and of these those listed; and, where recorded, contacted.
+        self._of, self._done = np.zeros((2, 2, len(trial.design.arms)))
+
+    def add(self, one: Planned) -> None:
+        """Count a round."""
+        if not self._trial.runs_in(one.round):
+            return
+        theirs, A = self._arm[one.person], self._of.shape[1]
+        here = one.in_programme & (theirs >= 0)
+        for row, (counted, hit) in enumerate(
+            ((here, one.listed == 1), (here & (one.contacted >= 0), one.contacted == 1))
+        ):
+            self._of[row] += np.bincount(theirs[counted], minlength=A)
+            self._done[row] += np.bincount(theirs[counted & hit], minlength=A)
+
+    @property
+    def rates(self) -> Floats:
+        """Shares of rounds in the programme, listed and, where recorded, contacted [2, A]."""
+        nothing = np.full(self._of.shape, np.nan)
+        rates: Floats = np.divide(self._done, self._of, out=nothing, where=self._of > 0)
+        return rates
+
+
 def trial_result(
-    trial: Trial, people: People, history: History, planned: Sequence[Planned], S: int
+    trial: Trial, people: People, history: History, listed: Listed, S: int
 ) -> TrialResult:
     """What a trial found so far.
 
@@ -133,8 +171,8 @@ def trial_result(
         Everybody, with what is in force.
     history : History
         All that was recorded.
-    planned : sequence of Planned
-        The rounds, with what was recorded of them.
+    listed : Listed
+        Of all planned rounds.
     S : int
         Number of states.
 
@@ -155,7 +193,7 @@ def trial_result(
         level = alarm_level((row.p for row in effects), 1 - LEVEL)
         effects = tuple(replace(row, told=bool(row.p <= level)) for row in effects)
     gone = np.isin(trial.person, people.gone(trial.last + 1))
-    rates = _rates(trial, people.n, planned)
+    rates = listed.rates
     rows = []
     for a, arm in enumerate(design.arms):
         here = trial.arm == a
@@ -231,29 +269,6 @@ def _effect(trial: Trial, adjusted: Contrast, plain: Contrast, pair: tuple[int, 
         plain_low=plain.low,
         plain_high=plain.high,
     )
-
-
-def _rates(trial: Trial, n: int, planned: Sequence[Planned]) -> Floats:
-    """Shares of rounds in the programme, listed and, where recorded, contacted [2, A]."""
-    A = len(trial.design.arms)
-    arm = np.full(n, -1)
-    arm[trial.person] = trial.arm
-    done, of = np.zeros((2, A)), np.zeros((2, A))
-    for one in planned:
-        if not trial.runs_in(one.round):
-            continue
-        theirs = arm[one.person]
-        recorded = one.in_programme & (theirs >= 0) & (one.contacted >= 0)
-        for row, (counted, hit) in enumerate(
-            (
-                (one.in_programme & (theirs >= 0), one.listed == 1),
-                (recorded, one.contacted == 1),
-            )
-        ):
-            of[row] += np.bincount(theirs[counted], minlength=A)
-            done[row] += np.bincount(theirs[counted & hit], minlength=A)
-    rates: Floats = np.divide(done, of, out=np.full((2, A), np.nan), where=of > 0)
-    return rates
 
 
 def _missing(trial: Trial, y: Floats) -> tuple[MissingRow, ...]:
