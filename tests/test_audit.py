@@ -9,6 +9,7 @@ import math
 import re
 import sqlite3
 import sys
+import tracemalloc
 from dataclasses import dataclass, fields, replace
 
 import honest
@@ -19,6 +20,7 @@ from fed import (
     cells_of,
     drift_of,
     engagement_of,
+    fed,
     groups_of,
     lists_of,
     off_policy_of,
@@ -37,7 +39,7 @@ from scipy import optimize, stats
 from softfair import metrics, sampling
 from softfair.errors import InvalidInput
 from softfair.estimate import count_transitions, estimate
-from softfair.programme.audit import audit, off_policy, sections, show, write_page
+from softfair.programme.audit import audit, lists, off_policy, sections, show, write_page
 from softfair.programme.audit.findings import findings_of
 from softfair.programme.audit.groups import _pooled
 from softfair.programme.audit.lists import FairnessRow, ListsTest, RoundRow, fairness_of
@@ -45,7 +47,7 @@ from softfair.programme.audit.logged import log_table
 from softfair.programme.audit.off_policy import LOTTERY, NOBODY, OffPolicyRow, Policy
 from softfair.programme.audit.outcomes import Cell, ChanceBin, DriftRow, EngagementRow
 from softfair.programme.audit.planned import Planned
-from softfair.programme.audit.predicted import Predicted
+from softfair.programme.audit.predicted import CELLS, Doubt, Predicted
 from softfair.programme.audit.result import Audit
 from softfair.programme.audit.spread import Histograms, Span, Waits
 from softfair.programme.audit.statistics import (
@@ -63,6 +65,7 @@ from softfair.programme.audit.statistics import (
     z_score,
 )
 from softfair.programme.audit.words import chance, floored, interval, number, p_value, percent
+from softfair.programme.checks import Check
 from softfair.programme.eligibility import Site, Status
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import UNIT, Model
@@ -74,6 +77,7 @@ from softfair.programme.store import Store
 from softfair.programme.tracks import History
 
 SOFTWARE = "softfair test"
+NO_CHECK = Check(0, "", None, (), ())
 Z = stats.norm.ppf(0.95)  # of a 90 % interval
 
 
@@ -1763,3 +1767,175 @@ def test_the_log_says_what_the_database_says(tmp_path):
     assert rows["p1", 6] == (None, None)
     assert columns["date"][0] == "2027-02-01"
     assert columns["status"][columns["id"].index(first.list[0])] == "opted_out"
+
+
+# Round by round: what is added up is what all rounds together say, and no round is held.
+
+
+def moves_of(rng, rounds, n, S):
+    """What models said of some rounds, and what came: with doubt, in any order of people."""
+    told = []
+    for at in rounds:
+        person = rng.permutation(n)[: rng.integers(n // 2, n)]
+        q = len(person)
+        action, state, after = rng.integers(2, size=q), *rng.integers(S, size=(2, q))
+        doubt = Doubt(rng.random((5, 2, S, CELLS)), rng.random((2, S, CELLS)) / 99, 0.0)
+        law = rng.dirichlet(np.ones(S), q)
+        told.append(Predicted(at, person, action, state, after, law, np.empty((0, 2)), doubt))
+    return told
+
+
+def test_calibration_is_that_of_all_moves_together():
+    """Three states, five rounds: every figure from the moves of all rounds side by side."""
+    told = moves_of(np.random.default_rng(12), range(5), 300, 3)
+    P = np.concatenate([said.law[:, 2] for said in told])
+    good = np.concatenate([said.after == 2 for said in told])
+    action, state = (np.concatenate([getattr(x, y) for x in told]) for y in ("action", "state"))
+    cell = np.minimum((P * CELLS).astype(int), CELLS - 1)
+    size = np.bincount(cell, minlength=CELLS)
+    bin_of = np.minimum(10 * (np.cumsum(size) - size / 2) // len(P), 9)
+    parts = [
+        (row, bin_of[cell] == j, np.broadcast_to(bin_of == j, (2, 3, CELLS)))
+        for j, row in enumerate(calibration_of(told, Z, 3))
+    ]
+    assert len(parts) == 10
+    for row, here, _ in parts:
+        assert (row.moves_of.from_, row.moves_of.to) == (P[here].min(), P[here].max())
+    for row in cells_of(told, ["a", "b", "c"], Z):
+        a, s = int(row.moves_of.contacted), "abc".index(row.moves_of.state)
+        counted = np.zeros((2, 3, CELLS), bool)
+        counted[a, s] = True
+        parts.append((row, (action == a) & (state == s), counted))
+    assert len(parts) == 16
+    for row, here, counted in parts:
+        doubted = [
+            max(d.best[:, counted].sum(axis=1).var(ddof=1) - d.own[counted].sum(), 0)
+            for d in (said.doubt for said in told)
+        ]
+        variance = (np.sum(P[here] * (1 - P[here])) + sum(doubted)) / here.sum() ** 2
+        assert row.moves == here.sum()
+        assert row.predicted == pytest.approx(P[here].mean(), rel=1e-12)
+        assert row.observed == pytest.approx(good[here].mean(), rel=1e-12)
+        z = (good[here].mean() - P[here].mean()) / math.sqrt(variance)
+        assert row.z == pytest.approx(z, rel=1e-9)
+
+
+def test_drift_is_that_of_all_recent_moves_together():
+    """Three states, rounds 3 to 7 of which 5 to 7 are recent, person by person."""
+    rng = np.random.default_rng(13)
+    n, S = 60, 3
+    told = moves_of(rng, range(3, 8), n, S)
+    history = history_of(
+        [(i, t, rng.integers(S), rng.integers(2)) for i in range(n) for t in range(8)]
+    )
+    earlier = history.between(0, 5).moves(n, S)
+    rows, span = drift_of(told, history, n, ["a", "b", "c"], Z)
+    assert span == Span(5, 7)
+    assert len(rows) == 2 * S * S
+    for row in rows:
+        a, s, s2 = int(row.contacted), "abc".index(row.state), "abc".index(row.next)
+        error, chances, reached = np.zeros(n), [], []
+        for said in told[2:]:
+            for i in np.flatnonzero((said.action == a) & (said.state == s)):
+                chances.append(said.law[i, s2])
+                reached.append(said.after[i] == s2)
+                error[said.person[i]] += reached[-1] - chances[-1]
+        P, before = np.array(chances), earlier[:, a, s].sum()
+        share = earlier[:, a, s, s2].sum() / before
+        scatter = earlier[:, a, s, s2] - share * earlier[:, a, s].sum(axis=1)
+        variance = max(np.sum(error**2), np.sum(P * (1 - P))) / len(P) ** 2
+        variance += np.sum(scatter**2) / before**2
+        assert (row.moves, row.earlier_moves) == (len(P), before)
+        assert (row.expected, row.observed) == pytest.approx(
+            (P.mean(), np.mean(reached)), rel=1e-12
+        )
+        assert row.z == pytest.approx((row.observed - row.expected) / math.sqrt(variance), rel=1e-9)
+
+
+@given(chances=arrays(np.float64, st.integers(1, 400), elements=st.floats(0, 1)))
+@settings(deadline=None)
+def test_bins_of_equal_variance_are_found_a_piece_at_a_time(chances):
+    """The same cuts, to the last bit, as from all chances at once."""
+    rounds = [planned(part, np.zeros(len(part))) for part in np.array_split(chances, 3)]
+    p = np.sort(chances)
+    variance = np.cumsum(p * (1 - p))
+    bins = int(np.clip(variance[-1] / 5, 1, 10))
+    cuts = np.unique(p[np.searchsorted(variance, variance[-1] * np.arange(1, bins) / bins)])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(lists, "PIECE", 7)
+        assert fed(lists.Bins(), rounds).cuts().tolist() == cuts[cuts > p[0]].tolist()
+
+
+@pytest.mark.parametrize("n", [12, 200])
+def test_sets_that_do_not_overlap_have_the_covariance_of_their_columns(n):
+    """By the exact law of a small draw, and by the formula of a large one."""
+    rng = np.random.default_rng(14)
+    law = DesignLaw(sampling.inclusion(rng.normal(size=n), n // 3, "joint"))
+    assert (law.variance < EXACT_BELOW) == (n == 12)
+    label = rng.integers(-1, 3, n)
+    X = np.eye(4)[label][:, :3]
+    np.testing.assert_allclose(law.of_sets(label, 3), law.covariance(X), atol=1e-12)
+
+
+def test_what_a_model_doubts_does_not_go_by_how_many_people_are_looked_at_at_once(monkeypatch):
+    rng = np.random.default_rng(15)
+    P = rng.dirichlet(np.ones(2), (50, 2, 2))
+    draws = (np.clip(P[..., 1:] + rng.normal(0, 0.1, (9, 50, 2, 2, 1)), 0, 1) * UNIT).astype(int)
+    model = replace(sure_model(P), draws=draws.astype(np.uint16))
+    state, contacted, after = rng.integers(2, size=(3, 50))
+    one = planned([0.2] * 50, first(10, 50), state=state, contacted=contacted, after=after)
+    (whole,) = predictions([one], lambda number: model, 2)
+    monkeypatch.setattr(sys.modules[Predicted.__module__], "PEOPLE_AT_ONCE", 7)
+    (pieces,) = predictions([one], lambda number: model, 2)
+    assert pieces.doubt.reward == pytest.approx(whole.doubt.reward, rel=1e-9)
+    np.testing.assert_allclose(pieces.doubt.best, whole.doubt.best, rtol=1e-12)
+    np.testing.assert_allclose(pieces.doubt.own, whole.doubt.own, rtol=1e-12)
+
+
+def again(path, first_round, rounds, n):
+    """Add rounds to a programme in which the plan of one round and what came of it are repeated."""
+    with sqlite3.connect(path) as raw:
+        (number,) = raw.execute("select max(id) from plan").fetchone()
+        columns = [row[1] for row in raw.execute("pragma table_info(plan)")]
+        for t in range(first_round + 1, first_round + rounds + 1):
+            new = {"id": number + t, "round": t}
+            values = ", ".join(str(new.get(name, name)) for name in columns)
+            raw.execute(f"insert into plan select {values} from plan where id = {number}")
+            shown = "person, status, site, state, score, bonus, probability, listed"
+            raw.execute(
+                f"insert into plan_row (plan, {shown}) "
+                f"select {number + t}, {shown} from plan_row where plan = {number}"
+            )
+        rng = np.random.default_rng(16)
+        for t in range(first_round, first_round + rounds + 2):
+            state, contacted = rng.integers(2, size=(2, n), dtype=np.int8)
+            raw.execute("delete from track where round = ?", [t])
+            raw.execute(
+                "insert into track values (?, ?, ?)", [t, state.tobytes(), contacted.tobytes()]
+            )
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_planned_rounds(tmp_path, monkeypatch):
+    """Three planned rounds and eighteen of the same 6,000 people, looked at without the check.
+
+    A round may take what stands at the top of the room: eight bytes a person while bins are sought
+    and two of history; and, however many people there are, what is kept of its doubt, [39, 2, 2,
+    200] numbers and a fortieth more, and 30,000 bytes for its rows of tables and what is read of
+    it. One column of numbers of eight bytes, held beside these, would be beyond that.
+    """
+    monkeypatch.setattr(sys.modules[audit.__module__], "check_in", lambda connection: NO_CHECK)
+    n, peaks = 6000, {}
+    for rounds in (3, 18):
+        path = tmp_path / f"{rounds}.db"
+        database = Store(str(path))
+        small(database, tmp_path, n=n, weeks=3, capacity=600)
+        plan, _ = make_plan(database, SOFTWARE)
+        again(path, plan.round, rounds - 1, n)
+        assert len(audit(database).engagement) == rounds  # and all is compiled
+        tracemalloc.start()
+        audit(database)
+        peaks[rounds] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    fixed = 1.025 * 39 * 2 * 2 * CELLS * 8 + 30_000
+    assert peaks[18] - peaks[3] < 15 * (10 * n + fixed)

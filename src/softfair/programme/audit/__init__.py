@@ -1,11 +1,10 @@
 """How a programme was run: its lists, contacts and outcomes, against what was stated and predicted.
 
-Rooms, each on those before it: ``words`` (how a figure is written), ``plain`` (typed rows as JSON),
-``statistics`` (what chance explains), ``deeds`` (what was done that could bend a list), ``planned``
-(one planned round), ``predicted`` (what its model said of it), ``evidence`` (what is read from the
-database), the measures ``lists``, ``spread``, ``groups``,
-``outcomes``, ``memory``, ``off_policy``, ``several`` and ``trial``, ``measures`` (those of planned
-rounds, round by round), ``result`` (all of it),
+Rooms, each on those before it: ``words`` (how a figure is written), ``statistics`` (what chance
+explains), ``deeds`` (what was done that could bend a list), ``planned`` (one planned round),
+``predicted`` (what its model said of it), ``evidence`` (what is read from the database), the
+measures ``lists``, ``spread``, ``groups``, ``outcomes``, ``memory``, ``off_policy``, ``several``
+and ``trial``, ``measures`` (those of planned rounds, round by round), ``result`` (all of it),
 ``logged`` (all of it as rows), ``findings`` (in sentences), ``tables``, ``pictures`` and
 ``presentation`` (on a terminal and as a page). The equations stand at the top of the room that
 computes them.

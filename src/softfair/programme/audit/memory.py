@@ -47,7 +47,7 @@ Ints = NDArray[np.int64]
 STATE_BEFORE = "state before"
 AFTER_CONTACT = "contact before"
 LEAST_VARIANCE = 5.0  # of a sum: enough for its law to be near the normal
-ROWS_AT_ONCE = 2**17  # of people and rounds: some 200 bytes each
+ROWS_AT_ONCE = 2**15  # of people and rounds: some 200 bytes each
 
 
 @dataclass(frozen=True)
