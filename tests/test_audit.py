@@ -1823,7 +1823,7 @@ def test_calibration_is_that_of_all_moves_together():
 def test_drift_is_that_of_all_recent_moves_together():
     """Three states, rounds 3 to 7 of which 5 to 7 are recent, person by person."""
     rng = np.random.default_rng(13)
-    n, S = 60, 3
+    n, S = 400, 3
     told = moves_of(rng, range(3, 8), n, S)
     history = history_of(
         [(i, t, rng.integers(S), rng.integers(2)) for i in range(n) for t in range(8)]
@@ -1875,6 +1875,14 @@ def test_sets_that_do_not_overlap_have_the_covariance_of_their_columns(n):
     label = rng.integers(-1, 3, n)
     X = np.eye(4)[label][:, :3]
     np.testing.assert_allclose(law.of_sets(label, 3), law.covariance(X), atol=1e-12)
+
+
+def test_a_whole_draw_has_no_variance_however_large_it_is():
+    """The list is as long as it has to be; rounding of 100,000 variances does not look like one."""
+    p = np.random.default_rng(17).random(100_000)
+    law = DesignLaw(p * 10_000 / p.sum())
+    assert law.of_sets(np.zeros(100_000, int), 1).tolist() == [[0.0]]
+    assert law.of_sets(np.zeros(100_000, int), 2)[0, 0] == 0.0
 
 
 def test_what_a_model_doubts_does_not_go_by_how_many_people_are_looked_at_at_once(monkeypatch):

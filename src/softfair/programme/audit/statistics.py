@@ -374,10 +374,14 @@ class DesignLaw:
         """
         inside = label >= 0
         if self._parameters is None:
-            total = float(self._b.sum())
-            part = np.bincount(label[inside], self._b[inside], J)
-            own: Floats = np.diag(part)
-            return own - (np.outer(part, part) / total if total > 0 else 0.0)
+            part = np.bincount(np.where(inside, label, J), self._b, J + 1)
+            sets, total = part[:J], float(part.sum())
+            if total <= 0:
+                return np.zeros((J, J))
+            covariance = -np.outer(sets, sets) / total
+            # A set of everybody has no variance, and this way no rounding that looks like some.
+            np.fill_diagonal(covariance, sets * ((total - sets) / total))
+            return np.asarray(covariance)
         X = np.zeros((len(label), J))
         X[inside, label[inside]] = 1.0
         return self.covariance(X)
