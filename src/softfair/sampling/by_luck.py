@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -71,7 +73,7 @@ def draw_by_luck(
     if code is RuleCode.SUCCESSIVE:
         rings = np.empty(n)
         draws.rings_by_luck(z, own, rings)
-        chosen = np.argsort(rings, kind="stable")[:k]  # ties by the first number
+        chosen = _in_order(rings)[:k]  # ties by the first number
     else:
         in_set = np.empty(n, np.uint8)
         draws.draw_joint_by_luck(z, k, own, np.empty(n), in_set)
@@ -151,7 +153,7 @@ def race_by_luck(log_weights: ArrayLike, luck: NDArray[np.uint64]) -> NDArray[np
     order = _order_of(luck, len(z))
     rings = np.empty(len(z))
     draws.rings_by_luck(z[order], _unit(luck[order, 1]), rings)
-    return order[np.argsort(rings, kind="stable")]
+    return order[_in_order(rings)]
 
 
 def _order_of(luck: NDArray[np.uint64], n: int) -> NDArray[np.int64]:
@@ -162,7 +164,20 @@ def _order_of(luck: NDArray[np.uint64], n: int) -> NDArray[np.int64]:
             f"luck is {getattr(luck, 'dtype', type(luck).__name__)} of shape {shape}; "
             f"give uint64 of shape ({n}, 2), 128 random bits for each arm"
         )
-    return np.lexsort((luck[:, 1], luck[:, 0]))
+    order = np.argsort(luck[:, 0])
+    if _some_equal(luck[order, 0]):
+        return np.lexsort((luck[:, 1], luck[:, 0]))
+    return order
+
+
+def _in_order(values: Floats) -> NDArray[np.int64]:
+    """A stable argsort, which takes six times as long only where some values are equal."""
+    order = np.argsort(values)
+    return np.argsort(values, kind="stable") if _some_equal(values[order]) else order
+
+
+def _some_equal(ascending: NDArray[Any]) -> bool:
+    return bool((ascending[1:] == ascending[:-1]).any())
 
 
 def _unit(bits: NDArray[np.uint64]) -> Floats:
