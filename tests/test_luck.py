@@ -167,6 +167,18 @@ def test_extreme_weights():
         assert sampling.draw_by_luck(z, 5, own, design).tolist() == [0, 1, 2, 3, 4]
 
 
+def test_ties_of_rings_go_by_the_first_number():
+    """Rings of equal weights fall with the second number, of which 52 bits count."""
+    rng = np.random.default_rng(1)
+    own = rng.integers(0, 2**64, (500, 2), dtype=np.uint64)
+    few = rng.integers(1, 20, (500, 2), dtype=np.uint64) << np.uint64(55)  # many are equal
+    for numbers in (own, few):
+        first, second = numbers.astype(object).T.tolist()
+        order = sorted(range(500), key=lambda i: (-(second[i] >> 12), first[i], second[i], i))
+        assert sampling.race_by_luck(np.zeros(500), numbers).tolist() == order
+    assert len({tuple(row) for row in few.tolist()}) < 400
+
+
 @pytest.mark.parametrize("wrong", [None, np.zeros((3, 2)), np.zeros((2, 2), np.uint64)])
 def test_luck_of_another_shape_is_refused(wrong):
     with pytest.raises(InvalidInput, match="128 random bits"):
@@ -184,6 +196,38 @@ def test_a_persons_number_is_a_keyed_hash_of_their_name():
     words = [int.from_bytes(one.digest()[i : i + 8], "little") for i in (0, 8)]
     assert luck.numbers(key, ["x", "Åsa"])[1].tolist() == words
     assert luck.numbers(key, []).shape == (0, 2)
+
+
+@pytest.mark.parametrize("key", ["", "07", "ab" * 32, "cd" * 64])
+def test_many_are_hashed_at_once_as_one_by_one(key):
+    """Empty, of a block, of several, more than are hashed side by side, and of any alphabet."""
+    names = [
+        *("", "x", "Åsa", "two\nlines", "\ud800", "名" * 50),
+        *("a" * length for length in (63, 64, 65, 127, 128, 129, 255, 256, 257, 1000)),
+        *(f"person-{i}" for i in range(200)),
+    ]
+    expected = [
+        hashlib.blake2b(
+            name.encode("utf-8", "surrogatepass"),
+            key=bytes.fromhex(key),
+            digest_size=16,
+            person=b"softfair",
+        ).digest()
+        for name in names
+    ]
+    known = luck.Identifiers(names)
+    some = np.random.default_rng(0).permutation(len(names))[:150]
+    got = known.numbers(key, some)
+    assert [row.astype("<u8").tobytes() for row in got] == [expected[i] for i in some]
+    np.testing.assert_array_equal(luck.numbers(key, names)[some], got)
+    assert len(known) == len(names)
+
+
+@pytest.mark.parametrize("who", [[], [0], [3], [0, 1, 2, 3], [1, 2], [0, 2], [2, 1], [1, 1]])
+def test_identifiers_as_lines(who):
+    names = ["a", "Åsa", "", "two\nlines"]
+    lines = luck.Identifiers(names).lines(np.array(who, np.int64))
+    assert bytes(lines) == "\n".join(names[i] for i in who).encode()
 
 
 def test_the_key_depends_on_all_that_it_is_made_of():

@@ -23,7 +23,7 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -42,6 +42,7 @@ __all__ = [
     "TRIAL",
     "Beacon",
     "Chain",
+    "Identifiers",
     "Luck",
     "Source",
     "read_beacon",
@@ -317,20 +318,70 @@ def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-def numbers(key: str, names: list[str]) -> NDArray[np.uint64]:
-    """Each person's luck: 128 bits that follow from the key and their identifier [n, 2].
+class Identifiers:
+    """Identifiers of people as bytes, from which the luck of any of them in any draw follows.
 
     Parameters
     ----------
-    key
-        Of the draw, hexadecimal.
     names
-        Identifiers of those in the draw.
+        One for each person, in the order of their number.
     """
-    base = hashlib.blake2b(key=bytes.fromhex(key), digest_size=16, person=b"softfair")
-    parts = []
-    for name in names:
-        one = base.copy()
-        one.update(name.encode("utf-8", "surrogatepass"))
-        parts.append(one.digest())
-    return np.frombuffer(b"".join(parts), "<u8").astype(np.uint64).reshape(-1, 2)
+
+    def __init__(self, names: Sequence[str]) -> None:
+        each = [name.encode("utf-8", "surrogatepass") for name in names]
+        self.text = b"\n".join([*each, b""])  # each followed by the end of a line
+        lengths = np.fromiter(map(len, each), np.int64, len(each))
+        self.begins = np.concatenate([[0], np.cumsum(lengths + 1)])
+
+    def __len__(self) -> int:
+        return len(self.begins) - 1
+
+    def of(self, who: NDArray[np.int64]) -> list[str]:
+        """Those of some people."""
+        return [self._bytes_of(i).decode("utf-8", "surrogatepass") for i in who.tolist()]
+
+    def lines(self, who: NDArray[np.int64]) -> bytes | memoryview:
+        """Some of them, a line each; the last line has no end."""
+        if not len(who):
+            return b""
+        first, last = int(who[0]), int(who[-1])
+        if last - first == len(who) - 1 and bool((np.diff(who) == 1).all()):  # usually everybody
+            return memoryview(self.text)[self.begins[first] : self.begins[last + 1] - 1]
+        return b"\n".join([self._bytes_of(i) for i in who.tolist()])
+
+    def _bytes_of(self, number: int) -> bytes:
+        return self.text[self.begins[number] : self.begins[number + 1] - 1]
+
+    def numbers(self, key: str, who: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Luck of some people: 128 bits that follow from the key and their identifier [m, 2].
+
+        Parameters
+        ----------
+        key
+            Of the draw, hexadecimal.
+        who
+            Their numbers [m].
+        """
+        from ..kernels.blake2b import BLOCK, two_words  # loads a compiler
+
+        given = bytes.fromhex(key)
+        base = hashlib.blake2b(key=given, digest_size=16, person=b"softfair")
+        # As the standard has it: lengths of digest and key, fan-out and depth of no tree.
+        parameters = bytes([16, len(given), 1, 1]).ljust(48, b"\0") + b"softfair".ljust(16, b"\0")
+        blocks = [np.frombuffer(one, "<u8") for one in (parameters, given.ljust(BLOCK, b"\0"))]
+        length = self.begins[who + 1] - 1 - self.begins[who]
+        short = (length > 0) & (length <= BLOCK) & (len(given) > 0)
+        out = np.empty((len(who), 2), np.uint64)
+        some = np.empty((int(short.sum()), 2), np.uint64)
+        two_words(*blocks, np.frombuffer(self.text, np.uint8), self.begins, who[short], some)
+        out[short] = some
+        for place in np.flatnonzero(~short).tolist():
+            one = base.copy()
+            one.update(self._bytes_of(int(who[place])))
+            out[place] = np.frombuffer(one.digest(), "<u8")
+        return out
+
+
+def numbers(key: str, names: list[str]) -> NDArray[np.uint64]:
+    """As `Identifiers.numbers`, of all of some names [n, 2]."""
+    return Identifiers(names).numbers(key, np.arange(len(names)))

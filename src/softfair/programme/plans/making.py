@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ...errors import InvalidInput
 from ..eligibility import Status, sites_of
-from ..luck import Luck, Source
-from ..luck import numbers as numbers_of
+from ..luck import Identifiers, Luck, Source
 from ..models import Model
 from ..promises import Promise
 from ..settings import Evenness, Settings, Target
@@ -104,7 +103,10 @@ def draw_and_store(
     """Draw the lists of all sites, and store the plan."""
     key, names = luck.key(settings.seed, parts["round"]), names_of(connection)
     kept = Kept.from_json(json.loads(parts["outlook"]))
-    listed, numbers = np.zeros(len(rows.person), np.int64), luck_of_rows(key, rows, names)
+    listed, numbers = (
+        np.zeros(len(rows.person), np.int64),
+        luck_of_rows(key, rows, Identifiers(names)),
+    )
     for j, one in enumerate(sites_of(parts["sites"])):
         who = rows.in_draw(j)
         c, terms = one.c(parts["c"]), terms_of(kept, one, j, rows.status, rows.site)
@@ -115,11 +117,11 @@ def draw_and_store(
     return store_plan(connection, header, drawn, reserve_of(header, drawn, numbers), names, model)
 
 
-def luck_of_rows(key: str, rows: Rows, names: list[str]) -> NDArray[np.uint64]:
+def luck_of_rows(key: str, rows: Rows, names: Identifiers) -> NDArray[np.uint64]:
     """The luck of everybody in a plan's draws [m, 2], 0 for the others."""
     who = np.flatnonzero(rows.status == Status.IN_DRAW)
     numbers = np.zeros((len(rows.person), 2), np.uint64)
-    numbers[who] = numbers_of(key, [names[i] for i in rows.person[who].tolist()])
+    numbers[who] = names.numbers(key, rows.person[who])
     return numbers
 
 
