@@ -4,14 +4,17 @@ import base64
 import hashlib
 import io
 import json
+import re
 import shutil
 import sqlite3
+import tracemalloc
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
 
 from softfair.errors import InvalidInput
+from softfair.kernels import threads
 from softfair.programme import chain, models, notes, schema, store
 from softfair.programme.bulk import fetch_columns
 from softfair.programme.chain import Checkpoint
@@ -213,13 +216,71 @@ def test_columns_are_read_as_they_are_stored(copy):
     )
     names = ["person", "round", "batch", "state", "contacted", "value"]
     with Store(copy).reading() as connection:
-        columns, absent = fetch_columns(connection, schema.observation, names, sa.true())
+        columns, absent = fetch_columns(connection, schema.observation, names, sa.true())()
         nobody, none = fetch_columns(
             connection, schema.observation, names, schema.observation.c.person < 0
-        )
+        )()
     assert sorted(zip(*columns, absent, strict=True)) == expected
     assert {row[-1] for row in expected} >= {0, 4}
     assert [len(one) for one in (*nobody, none)] == [0] * 7
+
+
+def test_rows_are_read_in_the_order_of_a_key(original):
+    """SQLite would copy megabytes of a model to sort rows that its index has in order."""
+    database, asked = Store(str(original)), []
+
+    def note(connection, cursor, statement, parameters, context, executemany):
+        if re.search(r"FROM (model|model_part|commitment|trial)\s+WHERE", statement):
+            asked.append((statement, parameters))
+
+    sa.event.listen(database.engine, "before_cursor_execute", note)
+    assert check(database).wrong == ()
+    large = [one for one in asked if "content" in one[0] and "ORDER BY" in one[0]]
+    assert len(large) > 4
+    with sqlite3.connect(original) as connection:
+        for statement, parameters in large:
+            plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall()
+            assert not any("TEMP B-TREE" in step[-1] for step in plan), (statement, plan)
+
+
+def test_memory_of_a_check_does_not_grow_with_plans(tmp_path, monkeypatch):
+    """Of n people a plan has 9 numbers each; what is kept of every plan is far less.
+
+    Kept are, for each round, a byte a person: whose lists they were left off; and for each plan its
+    verdict and its two entries of the log, of some 2 KB of text each, which are at hand as text and
+    taken apart: 20 KB in all. Rows of all plans at once were 64 bytes a person and plan. With one
+    thread the peak does not depend on what happens to overlap; with more it is one plan higher.
+    """
+    monkeypatch.setattr(threads, "_threads", 1)
+    n, more, path = 4000, 12, tmp_path / "many.db"
+    database = Store(str(path))
+    initialise(database, NAME, seed=0, capacity=40)
+    people = "\n".join(f"p{i}" for i in range(n))
+    import_people(database, f"id\n{people}\n".encode(), NAME)
+    rng = np.random.default_rng(0)
+    states, contacted = rng.random((n, 4)) < 0.5, rng.random((n, 4)) < 0.2
+    rows = (
+        f"p{i},{r + 1},{states[i, r]:d},{contacted[i, r]:d}" for i in range(n) for r in range(4)
+    )
+    import_history(database, ("id,round,state,contacted\n" + "\n".join(rows)).encode(), NAME)
+    make_plan(database, NAME)
+    for i in range(3):
+        make_plan(database, NAME, replan=f"reason {i}")
+
+    def peak():
+        assert check(database).wrong == ()  # what is loaded and compiled once
+        tracemalloc.start()
+        try:
+            assert check(database).wrong == ()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    few = peak()
+    for i in range(more):
+        make_plan(database, NAME, replan=f"another {i}")
+    grown = peak() - few
+    assert grown < more * (n + 20_000), grown / more / n
 
 
 def test_a_database_of_another_version_is_refused(copy):

@@ -16,7 +16,7 @@ from numba import njit
 
 from softfair.errors import InvalidInput
 from softfair.kernels import threads
-from softfair.kernels.threads import get_threads, map_parts, set_threads
+from softfair.kernels.threads import get_threads, map_parts, overlapped, set_threads
 
 WAIT = 60  # seconds after which something that should have met is taken to hang
 
@@ -236,3 +236,51 @@ def test_after_a_fork():
         [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=2 * WAIT
     )
     assert done.stdout == "child 0\n", done.stderr
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_jobs_run_in_order_while_the_next_one_is_made_ready(workers):
+    """With two threads job i runs while job i + 1 is made, and never further ahead."""
+    set_threads(workers)
+    made, done = [], []
+    ahead = threading.Event()
+
+    def job(i):
+        if workers == 2 and i == 0:
+            assert ahead.wait(WAIT)  # job 1 is made while this one runs
+        done.append(i)
+        return i, threading.current_thread() is threading.main_thread()
+
+    def jobs():
+        for i in range(6):
+            assert len(done) >= i - 1  # all but the one that runs
+            made.append(i)
+            if i == 1:
+                ahead.set()
+            yield lambda i=i: job(i)
+
+    assert list(overlapped(jobs())) == [(i, workers == 1) for i in range(6)]
+    assert made == done == list(range(6))
+    assert list(overlapped([])) == []
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_ends_jobs(workers):
+    """That of a job, and that of making one ready, after which the running job has ended."""
+    set_threads(workers)
+    done = []
+
+    def fails():
+        raise KeyError("a job")
+
+    with pytest.raises(KeyError, match="a job"):
+        list(overlapped(iter([lambda: done.append(1), fails, lambda: done.append(2)])))
+    assert done == [1]
+
+    def jobs():
+        yield lambda: done.append(3)
+        raise OSError("making ready")
+
+    with pytest.raises(OSError, match="making ready"):
+        list(overlapped(jobs()))
+    assert done == [1, 3]

@@ -4,19 +4,21 @@ Kernels are compiled with ``nogil=True`` and run on plain Python threads: the po
 several threads at once and is made anew after a fork. The parts depend on the size of the work
 alone, and their results come back in order, so that sums over parts are the same on any number of
 threads.
+
+`overlapped` lets what waits for a database, a file or a server run beside arithmetic.
 """
 
 from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from ..errors import InvalidInput
 
-__all__ = ["get_threads", "map_parts", "set_threads"]
+__all__ = ["get_threads", "map_parts", "overlapped", "set_threads"]
 
 Result = TypeVar("Result")
 
@@ -113,3 +115,23 @@ def map_parts(kernel: Callable[..., Result], size: int, part: int, *args: Any) -
     if pool is None:
         pool = _pool = ThreadPoolExecutor(get_threads(), thread_name_prefix="softfair")
     return list(pool.map(lambda bound: kernel(*bound, *args), bounds))
+
+
+def overlapped(jobs: Iterable[Callable[[], Result]]) -> Iterator[Result]:
+    """``(job() for job in jobs)``, where each job runs while the next one is made ready.
+
+    Jobs run one after another on a thread of their own; they are made ready on this one, as far as
+    one ahead. With one thread nothing overlaps. An exception ends it after the job that is running.
+    """
+    if get_threads() < 2:
+        for job in jobs:
+            yield job()
+        return
+    with ThreadPoolExecutor(1, thread_name_prefix="softfair") as worker:
+        running = None
+        for job in jobs:
+            if running is not None:
+                yield running.result()
+            running = worker.submit(job)
+        if running is not None:
+            yield running.result()

@@ -6,7 +6,8 @@ import array
 import io
 import itertools
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -203,8 +204,17 @@ def fetch(
             str(query.compile(dialect=connection.dialect, compile_kwargs=literal))
         )
         return np.fromiter(itertools.chain.from_iterable(rows), kind).reshape(-1, width)
-    # A row at a time would take ten times as long. The server concatenates thousands of rows, eight
-    # bytes a number, and sends them as one value.
+    return _unbundled(_bundles(connection, query, kind, bundle), kind, width)
+
+
+def _bundles(
+    connection: Connection, query: sa.SelectBase, kind: type[Number], bundle: int
+) -> Sequence[bytes]:
+    """The rows of a query as PostgreSQL sends them fastest.
+
+    A row at a time would take ten times as long. The server concatenates thousands of rows, eight
+    bytes a number, and sends them as one value.
+    """
     named = query.subquery()
     integers = kind is np.int64
     send, cast = (sa.func.int8send, sa.BigInteger) if integers else (sa.func.float8send, sa.Double)
@@ -212,10 +222,12 @@ def fetch(
     for column in list(named.c)[1:]:
         row = row.op("||")(send(sa.cast(column, cast)))
     group = sa.cast(named.c[0], sa.BigInteger).op("/")(bundle)
-    bundles = connection.execute(
-        sa.select(sa.func.string_agg(row, sa.cast(b"", sa.LargeBinary))).group_by(group)
-    ).scalars()
-    content = np.frombuffer(b"".join(bundles), ">i8" if integers else ">f8")
+    bundles = sa.select(sa.func.string_agg(row, sa.cast(b"", sa.LargeBinary))).group_by(group)
+    return connection.execute(bundles).scalars().all()
+
+
+def _unbundled(bundles: Sequence[bytes], kind: type[Number], width: int) -> NDArray[Number]:
+    content = np.frombuffer(b"".join(bundles), ">i8" if kind is np.int64 else ">f8")
     return content.astype(kind).reshape(-1, width)
 
 
@@ -225,7 +237,7 @@ def fetch_columns(
     names: list[str],
     where: sa.ColumnElement[bool],
     bundle: int = BUNDLE,
-) -> tuple[list[NDArray[Any]], NDArray[Any]]:
+) -> Callable[[], tuple[list[NDArray[Any]], NDArray[Any]]]:
     """Columns of a table of numbers, by the fastest way that the driver has.
 
     Parameters
@@ -243,9 +255,11 @@ def fetch_columns(
 
     Returns
     -------
-    tuple of list of numpy.ndarray and numpy.ndarray
-        The values of each column [rows], 0 where it is NULL, rows in any order; and where something
-        is NULL [rows]: the sum of 2**j over the columns j that are, among those that may be.
+    callable
+        Makes arrays of what the database has sent; it needs no connection, and raises ValueError as
+        this function does. It returns the values of each column [rows], 0 where it is NULL, rows in
+        any order; and where something is NULL [rows]: the sum of 2**j over the columns j that are,
+        among those that may be.
 
     Raises
     ------
@@ -254,11 +268,16 @@ def fetch_columns(
     """
     nullable = [column for column in table.c if column.nullable]
     if connection.dialect.name == "sqlite":
-        columns, unknown = _sqlite_columns(connection, [table.c[name] for name in names], where)
-        absent = np.zeros(len(columns[0]), np.int64)
-        for bit, column in enumerate(nullable):
-            absent += 2**bit * unknown[names.index(column.name)]
-        return columns, absent
+        sent = _sqlite_columns(connection, [table.c[name] for name in names], where)
+
+        def of_sqlite() -> tuple[list[NDArray[Any]], NDArray[Any]]:
+            columns, unknown = zip(*(one() for one in sent), strict=True)
+            absent = np.zeros(len(columns[0]), np.int8)
+            for bit, column in enumerate(nullable):
+                absent += np.int8(2**bit) * unknown[names.index(column.name)]
+            return list(columns), absent
+
+        return of_sqlite
     bits: sa.ColumnElement[Any] = sa.literal_column("0")
     for bit, column in enumerate(nullable):
         bits = bits + sa.case((column.is_(None), sa.literal_column(str(2**bit))), else_=0)
@@ -267,8 +286,13 @@ def fetch_columns(
         for name in names
     ]
     labelled = (one.label(f"column_{j}") for j, one in enumerate([*picked, bits]))
-    numbers = fetch(connection, sa.select(*labelled).where(where), np.float64, bundle)
-    return list(numbers[:, :-1].T), numbers[:, -1]
+    bundles = _bundles(connection, sa.select(*labelled).where(where), np.float64, bundle)
+
+    def of_bundles() -> tuple[list[NDArray[Any]], NDArray[Any]]:
+        numbers = _unbundled(bundles, np.float64, len(names) + 1)
+        return list(numbers[:, :-1].T), numbers[:, -1]
+
+    return of_bundles
 
 
 class _Numbers:
@@ -284,8 +308,8 @@ class _Numbers:
 
 def _sqlite_columns(
     connection: Connection, columns: list[sa.Column[Any]], where: sa.ColumnElement[bool]
-) -> tuple[list[NDArray[Any]], list[NDArray[np.bool_]]]:
-    """The values of each column, 0 where it is NULL, and where that is; rows in any order.
+) -> list[Callable[[], tuple[NDArray[Any], NDArray[np.bool_]]]]:
+    """What makes the values of each column, 0 where it is NULL, and where that is.
 
     The driver takes some 0.15 microseconds for each value of each row. So SQLite itself writes the
     whole numbers of a column as one text, which NumPy reads in a sixth of that. Its text of other
@@ -313,26 +337,33 @@ def _sqlite_columns(
         if "user-defined aggregate" in str(error) or "JSON cannot hold" in str(error):
             raise ValueError("something is no number") from None
         raise
-    values: list[NDArray[Any]] = []
-    unknown: list[NDArray[np.bool_]] = []
-    for column in columns:
-        whole, absent = _whole_numbers(next(answers))
-        unknown.append(absent)
-        if not isinstance(column.type, sa.Float):
-            values.append(whole)
-            continue
-        numbers = np.zeros(len(whole))
-        numbers[whole == 1] = np.frombuffer(next(answers) or b"", np.float64)
-        values.append(numbers)
-    return values, unknown
+    return [
+        partial(_numbers, next(answers), next(answers) or b"")
+        if isinstance(column.type, sa.Float)
+        else partial(_whole_numbers, next(answers))
+        for column in columns
+    ]
+
+
+def _numbers(which: str, content: bytes) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Numbers of which a list in JSON tells those that are not 0, and where one is null."""
+    some, absent = _whole_numbers(which)
+    numbers = np.zeros(len(some))
+    numbers[some == 1] = np.frombuffer(content, np.float64)
+    return numbers, absent
 
 
 def _whole_numbers(text: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The numbers of a list in JSON, 0 where one is null, and where that is."""
     if text.encode().translate(None, b"0123456789,-[]nul") or NULL in text:
         raise ValueError("something is no whole number")
+    many = text.count("null")
+    if many and len(text) == 5 * many + 1:  # nothing else
+        return np.zeros(many, np.int64), np.ones(many, bool)
     inside = text[1:-1].replace("null", NULL)
     numbers = np.fromstring(inside, np.int64, sep=",") if inside else np.empty(0, np.int64)
+    if len(inside) == len(text) - 2:  # nothing was replaced
+        return numbers, np.zeros(len(numbers), bool)
     unknown = numbers == int(NULL)
     numbers[unknown] = 0
     return numbers, unknown

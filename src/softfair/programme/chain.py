@@ -26,20 +26,24 @@ import json
 import re
 import secrets
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
+from ..progress import track
 from .bulk import appended, fetch_columns, is_large, is_null, large_rows
 
 __all__ = [
     "Checkpoint",
+    "Columns",
     "Entry",
+    "Watch",
     "checkpoint_of",
     "compare",
     "entries_of",
@@ -58,13 +62,16 @@ OUTSIDE = ("meta", "track", LINK)
 PARENTS = ("batch", "model", "plan", "trial")  # tables whose numbers order the rows of others
 MANY = 10_000  # rows from which on they are not read back to be digested
 BUNDLE = 4096  # persons whose rows PostgreSQL sends as one value
-PERSONS = 2**15  # whose rows are read at a time
-CHUNK = 2**20  # numbers that are digested at a time
+PERSONS = 2**13  # whose rows are read at a time
+MOST = 2**31  # a person's number in an honest database
+CHUNK = 2**16  # numbers that are digested at a time
 WIDTH = 60  # of a checkpoint's lines, which stand on printed pages
 SHORT = 8  # digits of a table's digest in a checkpoint; the root stands for all of them
 
 Marks = dict[str, int]
-Watch = Callable[[sa.Table, dict[str, Any]], None]
+Columns = Mapping[str, Mapping[str, Any]]  # by table and column
+Glance = Callable[[sa.Table, Sequence[Any]], None]
+UNREADABLE = (ValueError, TypeError, OverflowError)  # a value is not of the type of its column
 
 
 def link_table(tables: sa.MetaData) -> sa.Table:
@@ -210,45 +217,83 @@ class _Part:
         return _Part(self.names, [column[low:high] for column in self.columns])
 
 
+Make = Callable[[], _Part]  # the rest of reading, for which no connection is needed
+
+
 def _is_numeric(table: sa.Table) -> bool:
     return all(isinstance(column.type, (sa.Integer, sa.Float)) for column in table.c)
 
 
-def _read(connection: Connection, table: sa.Table, low: int | None, high: int | None) -> _Part:
-    """Rows whose number is above ``low`` and at most ``high``; None: no such limit.
+def _read(connection: Connection, table: sa.Table, low: int, high: int) -> _Part:
+    """Rows whose number is above ``low`` and at most ``high``.
 
     Raises
     ------
     ValueError
         If a value of a table of numbers is not of the type of its column.
     """
-    column = grows_by(table)
-    rows_of: sa.ColumnElement[bool] = sa.true()
-    if low is not None:
-        rows_of = sa.and_(rows_of, column > low)
-    if high is not None:
-        rows_of = sa.and_(rows_of, column <= high)
+    rows_of = _between(table, low, high)
     if not _is_numeric(table):
-        raw: list[Any] = [sa.column(other.name) for other in table.c]  # as it is stored
-        query = sa.select(*raw).select_from(table).where(rows_of)
-        query = query.order_by(column, *table.primary_key.columns)
-        rows = _rows(connection, query) if is_large(table) else connection.execute(query)
-        return _Part(
-            [other.name for other in table.c],
-            [list(values) for values in zip(*rows, strict=True)] or [[] for _ in table.c],
-        )
+        return _read_texts(connection, table, rows_of)
+    asked = [_ask(connection, table, some) for some in _pieces(connection, table, rows_of)]
+    return _joined_parts([one() for one in asked], table)
+
+
+def _between(table: sa.Table, low: int, high: int) -> sa.ColumnElement[bool]:
+    return sa.and_(grows_by(table) > low, grows_by(table) <= high)
+
+
+def _read_texts(
+    connection: Connection,
+    table: sa.Table,
+    rows_of: sa.ColumnElement[bool],
+    glance: Glance | None = None,
+) -> _Part:
+    """Rows of a table that has more than numbers."""
+    raw: list[Any] = [sa.column(other.name) for other in table.c]  # as it is stored
+    query = sa.select(*raw).select_from(table).where(rows_of)
+    query = query.order_by(*_key(table))
+    look = None if glance is None else partial(glance, table)
+    rows: Iterable[Any] = (
+        _rows(connection, query, look) if is_large(table) else connection.execute(query)
+    )
+    return _Part(
+        [other.name for other in table.c],
+        [list(values) for values in zip(*rows, strict=True)] or [[] for _ in table.c],
+    )
+
+
+def _ask(
+    connection: Connection, table: sa.Table, rows_of: sa.ColumnElement[bool]
+) -> Callable[[], _Part]:
+    """What makes a part of a table of numbers, in any order, of what the database has sent."""
+    _, names = _layout(table)
+    sent = fetch_columns(connection, table, names[:-1], rows_of, BUNDLE)
+
+    def made() -> _Part:
+        columns, absent = sent()
+        return _Part(names, [_small(values) for values in (*columns, absent)])
+
+    return made
+
+
+def _joined_parts(parts: list[_Part], table: sa.Table) -> _Part:
+    """One part of a table of numbers, in the order of its key."""
     key, names = _layout(table)
-    parts = []
-    for some in _pieces(connection, table, rows_of):
-        numbers, absent = fetch_columns(connection, table, names[:-1], some, BUNDLE)
-        parts.append([_small(values) for values in (*numbers, absent)])
-    columns = [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
-    return _sorted(_Part(names, columns), key)
+    pieces = zip(*(part.columns for part in parts), strict=True)
+    return _sorted(_Part(names, [_joined(list(some)) for some in pieces]), key)
 
 
-def _rows(connection: Connection, query: sa.Select[Any]) -> Iterator[list[Any]]:
-    """The rows of a query, with the SHA-256 of its content in place of whatever is binary."""
+def _rows(
+    connection: Connection, query: sa.Select[Any], glance: Callable[[Any], None] | None
+) -> Iterator[list[Any]]:
+    """The rows of a query, with the SHA-256 of its content in place of whatever is binary.
+
+    ``glance`` is called with each row as it is.
+    """
     for row in large_rows(connection, query):
+        if glance is not None:
+            glance(row)
         yield [
             {"sha256": hashlib.sha256(value).hexdigest()}
             if isinstance(value, (bytes, memoryview))
@@ -268,7 +313,7 @@ def _pieces(
     if first is grows_by(table):
         return [rows_of]
     last = connection.execute(sa.select(sa.func.max(first))).scalar() or 0
-    ends = [*range(PERSONS, int(last) + 1, PERSONS)]
+    ends = [*range(PERSONS, min(int(last), MOST) + 1, PERSONS)]
     above = [None, *ends]
     return [
         sa.and_(
@@ -283,10 +328,11 @@ def _pieces(
 def _small(values: NDArray[Any]) -> NDArray[Any]:
     """The same numbers in as few bytes as hold them exactly: there may be many millions."""
     low, high = values.min(initial=0), values.max(initial=0)
-    for kind in (np.int8, np.int32):
+    for kind in (np.int8, np.int16, np.int32):
         if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:  # not so if any is nan
             few = values.astype(kind)
-            return few if np.array_equal(values, few) else values
+            whole = values.dtype.kind == "i" or np.array_equal(values, few)
+            return few if whole else values
     return values
 
 
@@ -338,11 +384,19 @@ def _as_appended(
 
 def _layout(table: sa.Table) -> tuple[list[str], list[str]]:
     """The key of a table of numbers, the column it grows by first, and its columns as digested."""
-    column = grows_by(table)
-    key = [column, *(other for other in table.primary_key.columns if other is not column)]
+    key = _key(table)
     first = key[-1]  # PostgreSQL sends rows in bundles by it
     names = [first.name, *(other.name for other in table.c if other is not first), "absent"]
     return [one.name for one in key], names
+
+
+def _key(table: sa.Table) -> list[sa.Column[Any]]:
+    """The key, the column that the table grows by first.
+
+    Each column once: SQLite sorts rows that an index has in order if one is named twice.
+    """
+    column = grows_by(table)
+    return [column, *(other for other in table.primary_key.columns if other is not column)]
 
 
 def _nullable(table: sa.Table) -> list[sa.Column[Any]]:
@@ -378,8 +432,10 @@ def _digest(part: _Part) -> tuple[int, str]:
     for values in part.columns:
         if isinstance(values, np.ndarray):
             for first in range(0, len(values), CHUNK):
-                # The sum turns -0 into 0, as SQLite does.
-                digest.update((values[first : first + CHUNK].astype("<f8") + 0.0).tobytes())
+                some = values[first : first + CHUNK].astype("<f8")
+                if values.dtype.kind == "f":
+                    some += 0.0  # turns -0 into 0, as SQLite does
+                digest.update(some.data)
         else:
             digest.update(json.dumps(values).encode())
     return part.count, digest.hexdigest()
@@ -402,77 +458,229 @@ class _Growth(NamedTuple):
     digest: str
 
 
+class Watch(Protocol):
+    """Who looks at all rows while they are compared with the log."""
+
+    def glance(self, table: sa.Table, row: Sequence[Any]) -> None:
+        """Look at a row with large values, which are not kept."""
+
+    def follow(self, texts: Columns) -> Callable[[Columns], None]:
+        """Look at the rows that came with an entry, by table and column.
+
+        Parameters
+        ----------
+        texts
+            Every table with rows among them, and the rows of those that have more than numbers.
+
+        Returns
+        -------
+        callable
+            Is called with the rows of all tables, after that of the entry before. It must not use
+            the connection: the next rows are read meanwhile.
+        """
+
+
 def faults_of(
     connection: Connection,
     tables: sa.MetaData,
     entries: Sequence[Entry],
     watch: Watch | None = None,
-) -> Iterator[str]:
+) -> list[str]:
     """What stands in the tables and is not what the entries say, in sentences.
 
-    ``watch`` is called with each table and the rows of each entry, by column, as they are read.
+    One entry's rows are read while those of the entry before are compared. Of a table that is not
+    read by the column it grows by (observations) all rows are held, in as few bytes as will do.
     """
+    from ..kernels.threads import overlapped  # loads a compiler
+
+    grown, broken = _growth(entries)
+    if broken is not None:
+        return [broken]
+    logged, found = _logged(tables), _Comparison(connection, watch)
+    for _ in overlapped(found.jobs(logged, grown)):
+        pass
+    sentences = []
+    for table in logged:
+        sentences += found.said.get(table.name, [])
+        if table.name not in found.unreadable:
+            total = connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+            more = total - found.told.get(table.name, 0)
+            if more > 0:
+                sentences.append(f"{table.name}: {more:,} rows that no entry of the log tells of")
+    return sentences + [
+        f"{name}: the log tells of such a table, there is none"
+        for name in sorted(set(grown) - set(tables.tables))
+    ]
+
+
+def _growth(entries: Sequence[Entry]) -> tuple[dict[str, list[_Growth]], str | None]:
+    """How each table grew, and what is wrong with the entries, if anything."""
     grown: dict[str, list[_Growth]] = {}
     before: Marks = {}
     for place, entry in enumerate(entries):
         if entry.number != place:
-            yield f"the log: entry {place} is missing, {entry.number} stands in its place"
-            return
+            said = f"the log: entry {place} is missing, {entry.number} stands in its place"
+            return grown, said
         try:
             _, now, added = entry.parts()
             if entry.leaf.hex() != entry.stored_leaf:
                 raise ValueError("altered")
         except ValueError as error:
-            yield f"the log: entry {place}, of {entry.created}, is {error}"
-            return
+            return grown, f"the log: entry {place}, of {entry.created}, is {error}"
         for name, (count, digest) in added.items():
             one = _Growth(entry, before.get(name, -1), now.get(name, -1), count, digest)
             grown.setdefault(name, []).append(one)
         before = now
-    for table in _logged(tables):
-        yield from _table_faults(connection, table, grown.get(table.name, []), watch)
-    for name in sorted(set(grown) - set(tables.tables)):
-        yield f"{name}: the log tells of such a table, there is none"
+    return grown, None
 
 
-def _table_faults(
-    connection: Connection, table: sa.Table, grown: Sequence[_Growth], watch: Watch | None
-) -> Iterator[str]:
-    """Where the rows of one table are not what its entries say."""
-    told = 0
-    try:
-        for one, part in zip(grown, _parts(connection, table, grown), strict=True):
-            now, digest = _digest(part)
-            told += now
-            if watch is not None:
-                watch(table, dict(zip(part.names, part.columns, strict=True)))
-            if digest != one.digest:
-                yield f"{table.name}: entry {one.entry.number}, of {one.entry.created}: " + (
-                    f"{one.rows - now:,} of its {one.rows:,} rows are gone"
-                    if now < one.rows
-                    else f"{now - one.rows:,} rows were put among its {one.rows:,}"
-                    if now > one.rows
-                    else f"of its {one.rows:,} rows some were altered"
-                )
-    except (ValueError, TypeError, OverflowError):
-        yield f"{table.name}: a value is not of the type of its column"
-        return
-    total = connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
-    if total > told:
-        yield f"{table.name}: {total - told:,} rows that no entry of the log tells of"
+Asked = tuple[sa.Table, _Growth, Make]  # rows of a table that came with an entry
 
 
-def _parts(connection: Connection, table: sa.Table, grown: Sequence[_Growth]) -> Iterator[_Part]:
-    """The rows that came with each entry."""
-    column = grows_by(table)
-    if next(iter(table.primary_key.columns)) is column:  # found by the key
-        yield from (_read(connection, table, one.low, one.high) for one in grown)
-    elif grown:
-        whole = _read(connection, table, None, None)
-        number = np.asarray(whole.columns[whole.names.index(column.name)])
-        for one in grown:
+class _Comparison:
+    """Compares the rows of a database with its log, entry by entry.
+
+    Parameters
+    ----------
+    connection
+        Of the transaction.
+    watch
+        Who looks on, if anybody.
+    """
+
+    def __init__(self, connection: Connection, watch: Watch | None) -> None:
+        self._connection, self._watch = connection, watch
+        self.said: dict[str, list[str]] = {}  # what was found of each table
+        self.told: dict[str, int] = {}  # rows of each table that some entry tells of
+        self.unreadable: set[str] = set()
+
+    def jobs(
+        self, logged: Sequence[sa.Table], grown: Mapping[str, Sequence[_Growth]]
+    ) -> Iterator[Callable[[], None]]:
+        """What is to be done with the rows of each entry, as they are read."""
+        by_entry: dict[int, list[tuple[sa.Table, _Growth]]] = {}
+        for table in logged:
+            some = grown.get(table.name, [])
+            if next(iter(table.primary_key.columns)) is grows_by(table):  # found by the key
+                for one in some:
+                    by_entry.setdefault(one.entry.number, []).append((table, one))
+            elif some:
+                yield from (self._numbers if _is_numeric(table) else self._texts)(table, some)
+        for number in track(sorted(by_entry), "checking"):
+            asked: list[Asked] = []
+            texts: dict[str, dict[str, Any]] = {table.name: {} for table, _ in by_entry[number]}
+            for table, one in by_entry[number]:
+                rows_of = _between(table, one.low, one.high)
+                if _is_numeric(table):
+                    make = self._later(table, rows_of)
+                    asked.append((table, one, partial(_joined_later, make, table)))
+                else:
+                    part = self._read(table, rows_of)
+                    texts[table.name] = dict(zip(part.names, part.columns, strict=True))
+                    asked.append((table, one, partial(part.cut, 0, part.count)))
+            yield self._entry_job(asked, texts)
+
+    def _texts(self, table: sa.Table, grown: Sequence[_Growth]) -> Iterator[Callable[[], None]]:
+        """As `jobs`, of a table of texts that is read as a whole."""
+        whole = self._read(table, sa.true())
+
+        def make(one: _Growth) -> _Part:
+            number = np.asarray(whole.columns[whole.names.index(grows_by(table).name)])
             low, high = np.searchsorted(number, [one.low, one.high], "right")
-            yield whole.cut(int(low), int(high))
+            return whole.cut(int(low), int(high))
+
+        for one in grown:
+            yield self._entry_job([(table, one, partial(make, one))], {table.name: {}})
+
+    def _numbers(self, table: sa.Table, grown: Sequence[_Growth]) -> Iterator[Callable[[], None]]:
+        """As `jobs`, of a table of numbers that is read as a whole, the rows of some at a time."""
+        kept: list[list[_Part]] = [[] for _ in grown]  # pieces of each entry
+
+        def share_out(make: Make) -> None:
+            part = self._made(table, make)
+            if part is None:
+                return
+            number = part.columns[part.names.index(grows_by(table).name)]
+            order = np.argsort(number, kind="stable")  # by radix: whole numbers of few bytes
+            number = number[order]
+            for one, pieces in zip(grown, kept, strict=True):
+                low, high = np.searchsorted(number, [one.low, one.high], "right")
+                rows = order[low:high]
+                pieces.append(_Part(part.names, [_small(values[rows]) for values in part.columns]))
+
+        def joined(pieces: list[_Part]) -> _Part:
+            part = _joined_parts(pieces, table)
+            pieces.clear()  # once it is compared it is not needed
+            return part
+
+        try:
+            which = _pieces(self._connection, table, sa.true())
+        except UNREADABLE as error:
+            self._made(table, partial(_fail, error))
+            return
+        for some in which:
+            yield partial(share_out, self._later(table, some))
+        for one, pieces in zip(grown, kept, strict=True):
+            yield self._entry_job([(table, one, partial(joined, pieces))], {table.name: {}})
+
+    def _read(self, table: sa.Table, rows_of: sa.ColumnElement[bool]) -> _Part:
+        glance = None if self._watch is None else self._watch.glance
+        return _read_texts(self._connection, table, rows_of, glance)
+
+    def _later(self, table: sa.Table, rows_of: sa.ColumnElement[bool]) -> Make:
+        """What makes a part; if the rows cannot be read, it says so when it is called."""
+        try:
+            return _ask(self._connection, table, rows_of)
+        except UNREADABLE as error:
+            return partial(_fail, error)
+
+    def _entry_job(self, asked: Sequence[Asked], texts: Columns) -> Callable[[], None]:
+        then = None if self._watch is None else self._watch.follow(texts)
+        return partial(self._entry, asked, then)
+
+    def _made(self, table: sa.Table, make: Callable[[], Any]) -> Any:
+        """What ``make`` returns; None if the table cannot be read, of which this tells once."""
+        if table.name in self.unreadable:
+            return None
+        try:
+            return make()
+        except UNREADABLE:
+            self.unreadable.add(table.name)
+            said = f"{table.name}: a value is not of the type of its column"
+            self.said.setdefault(table.name, []).append(said)
+            return None
+
+    def _entry(self, asked: Sequence[Asked], then: Callable[[Columns], None] | None) -> None:
+        """Compare the rows of an entry, and look at them if all can be read."""
+        columns = {}
+        for table, one, make in asked:
+            part = self._made(table, make)
+            if part is not None and self._made(table, partial(self._compare, table, one, part)):
+                columns[table.name] = dict(zip(part.names, part.columns, strict=True))
+        if then is not None and len(columns) == len(asked):
+            then(columns)
+
+    def _compare(self, table: sa.Table, one: _Growth, part: _Part) -> bool:
+        now, digest = _digest(part)
+        self.told[table.name] = self.told.get(table.name, 0) + now
+        if digest != one.digest:
+            said = f"{table.name}: entry {one.entry.number}, of {one.entry.created}: " + (
+                f"{one.rows - now:,} of its {one.rows:,} rows are gone"
+                if now < one.rows
+                else f"{now - one.rows:,} rows were put among its {one.rows:,}"
+                if now > one.rows
+                else f"of its {one.rows:,} rows some were altered"
+            )
+            self.said.setdefault(table.name, []).append(said)
+        return True
+
+
+def _joined_later(make: Make, table: sa.Table) -> _Part:
+    return _joined_parts([make()], table)
+
+
+def _fail(error: Exception) -> _Part:
+    raise error
 
 
 @dataclass(frozen=True)

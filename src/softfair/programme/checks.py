@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,10 @@ import sqlalchemy as sa
 from . import chain, schema, tracks
 from .chain import Checkpoint
 from .luck import QUICKNET, Chain, seed_hash
+from .models import Contents
 from .notes import signed
-from .plans.replaying import Verdict, trial_faults, verify_in
-from .plans.stored import Reserve, Rows, reserves_by_plan, rows_by_plan
+from .plans.replaying import Replays, Stored, Verdict, readable_reserve, trial_faults
+from .plans.stored import Reserve, reserve_among, rows_among
 from .settings import Settings
 from .store import Connection, Store
 
@@ -86,30 +88,54 @@ def check_in(
 ) -> Check:
     """As `check`, within a transaction."""
     entries, origin = chain.entries_of(connection, schema.tables), origin_of(connection)
-    rows: dict[int, Rows] = {}  # of each plan, so that millions of rows are read once
-    reserves: dict[int, Reserve] = {}
-    counted = tracks.Recount(connection)
-
-    def watch(table: sa.Table, columns: dict[str, Any]) -> None:
-        if table is schema.plan_row:
-            rows.update(rows_by_plan(columns))
-        elif table is schema.reserve:
-            reserves.update(reserves_by_plan(columns))
-        elif table is schema.observation:
-            counted.lay(columns)
-
-    faults = tuple(chain.faults_of(connection, schema.tables, entries, watch))
-    faults += tuple(counted.faults(connection))
+    looks = _Looks(connection, beacons)
+    faults = tuple(chain.faults_of(connection, schema.tables, entries, looks))
+    faults += tuple(looks.counted.faults(connection))
     since = () if against is None else tuple(chain.compare(entries, against, origin))
     return Check(
         entries=len(entries),
         checkpoint=signed(str(chain.checkpoint_of(entries, origin))),
         began=_began(entries),
         faults=faults,
-        verdicts=tuple(verify_in(connection, beacons, rows, reserves)),
+        verdicts=tuple(looks.replays.verdicts(connection, looks.contents)),
         since=since,
         trial=trial_faults(connection, beacons),
     )
+
+
+class _Looks:
+    """Looks at rows while they are compared with the log, so that millions are read once."""
+
+    def __init__(self, connection: Connection, beacons: Chain) -> None:
+        self._connection = connection
+        self.counted = tracks.Recount(connection)
+        self.contents = Contents()
+        self.replays = Replays(connection, beacons)
+
+    def glance(self, table: sa.Table, row: Sequence[Any]) -> None:
+        """As `chain.Watch` has it."""
+        self.contents.glance(table, row)
+
+    def follow(self, texts: chain.Columns) -> Callable[[chain.Columns], None]:
+        """As `chain.Watch` has it."""
+        plans: list[tuple[Stored, Reserve | None]] = []
+        numbers = texts["plan"]["id"] if {"plan", "plan_row"} <= set(texts) else ()
+        for number in numbers:
+            plan = self.replays.stored(self._connection, number)
+            if plan is not None:
+                with_it = "reserve" in texts  # plans from before there were reserves have none
+                reserve = None if with_it else readable_reserve(self._connection, number)
+                plans.append((plan, reserve))
+
+        def followed(columns: chain.Columns) -> None:
+            if "observation" in columns:
+                self.counted.lay(columns["observation"])
+            for plan, reserve in plans:
+                if "reserve" in columns:
+                    reserve = reserve_among(columns["reserve"], plan.number)
+                self.replays.replay(plan, rows_among(columns["plan_row"], plan.number), reserve)
+
+        return followed
 
 
 def head(database: Store) -> str:

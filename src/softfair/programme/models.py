@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from .store import Connection, Store, names_of
 from .tracks import PEOPLE_AT_ONCE, History
 
 __all__ = [
+    "Contents",
     "Model",
     "Summary",
     "averaged",
@@ -382,6 +383,36 @@ def is_intact(connection: Connection, number: int) -> bool:
     m = schema.model
     row = connection.execute(sa.select(m.c.settings, m.c.digest).where(m.c.id == number)).first()
     return row is not None and _digest(_parts(connection, number), row.settings) == row.digest
+
+
+class Contents:
+    """The contents of models, while all of them are read for another purpose."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, tuple[Any, Any]] = {}  # settings and digest of each model
+        self._running: dict[int, Any] = {}  # the SHA-256 of what was read of each
+
+    def glance(self, table: sa.Table, row: Sequence[Any]) -> None:
+        """Look at a row of any table; a model's parts come in order, after the model."""
+        if table not in (schema.model, schema.model_part):
+            return
+        one = dict(zip(table.c.keys(), row, strict=True))
+        number = one["id"] if table is schema.model else one["model"]
+        if table is schema.model:
+            self._told[number] = one["settings"], one["digest"]
+            self._running[number] = hashlib.sha256()
+        if number in self._running and isinstance(one["content"], (bytes, memoryview)):
+            self._running[number].update(one["content"])
+
+    def is_intact(self, connection: Connection, number: int) -> bool:
+        """As the function of this name; what was not as it should be is read once more."""
+        if number in self._running:
+            settings, digest = self._told[number]
+            whole = self._running[number].copy()
+            whole.update(str(settings).encode())
+            if whole.hexdigest() == digest:
+                return True
+        return is_intact(connection, number)
 
 
 def latest_model(database: Store) -> tuple[Model, list[str]]:

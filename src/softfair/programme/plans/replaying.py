@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields
 from typing import NamedTuple
 from zipfile import BadZipFile
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from ...progress import track
 from .. import schema
 from ..assignment import Trial, is_frozen_in, load_trial, replays
-from ..commitments import load_commitment, used_after
+from ..commitments import Commitment, load_commitment, used_after
 from ..eligibility import Status, sites_of
-from ..luck import QUICKNET, TRIAL, Chain, Luck, Source
-from ..models import is_intact
+from ..luck import QUICKNET, TRIAL, Chain, Identifiers, Luck, Source
+from ..models import Contents
 from ..settings import Settings
-from ..snapshot import load_people
+from ..snapshot import People, load_people
 from ..store import Connection, Store, names_of
 from ..tracks import AsOf
 from .commitments import OPEN_HEADER, OPEN_ROWS, are_frozen_names, fixed_header, frozen_rows
@@ -29,12 +29,13 @@ from .keeping import Kept, belonging_of, clock_of, left_off_lists, terms_of
 from .making import luck_of_rows, reserve_of
 from .stored import Header, Reserve, Rows, digest_of, load_header, plan_reserve, plan_rows
 
-__all__ = ["Verdict", "trial_faults", "verify"]
+__all__ = ["Replays", "Stored", "Verdict", "readable_reserve", "trial_faults", "verify"]
 
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 UNREADABLE = (ValueError, TypeError, KeyError, IndexError, OverflowError, OSError, BadZipFile)
+GARBLED = "what is stored of it cannot be read"
 REPLAYED = 1e-9  # absolute error of a probability within which a replay agrees
 
 
@@ -62,72 +63,150 @@ def verify(database: Store, chain: Chain = QUICKNET) -> list[Verdict]:
         One for each plan, in the order they were made.
     """
     with database.reading() as connection:
-        return verify_in(connection, chain)
+        return Replays(connection, chain).verdicts(connection, Contents())
 
 
-def verify_in(
-    connection: Connection,
-    chain: Chain = QUICKNET,
-    read: Mapping[int, Rows] | None = None,
-    reserves: Mapping[int, Reserve] | None = None,
-) -> list[Verdict]:
-    """As `verify`, within a transaction; what was read of plans already need not be again."""
-    verdicts: list[Verdict] = []
-    intact: dict[int, bool] = {}
-    before, names = "", names_of(connection)
-    last = connection.execute(sa.select(sa.func.max(schema.person.c.id))).scalar()
-    p, trial = schema.plan, _readable_trial(connection)
-    clocks: dict[int, NDArray[np.int8]] = {}  # by round, of the lists in force so far
-    plans = connection.execute(sa.select(p.c.id, p.c.round, p.c.version).order_by(p.c.id)).all()
-    for number, at, version in track(plans, "replaying draws"):
+class Stored(NamedTuple):
+    """What a replay needs of a plan and of what stood before it, besides rows and reserve."""
+
+    number: int
+    header: Header
+    digest: str
+    settings: Settings | None  # None: somebody removed or garbled them
+    commitment: Commitment | None  # whose luck it is; None also if it cannot be read
+    people: People | None  # what was known then of everybody, where groups are promised
+
+
+class Replays:
+    """The replay of every plan, one after another.
+
+    It holds what is known of everybody, a byte a person and round, and never more than one plan.
+
+    Parameters
+    ----------
+    connection
+        Of a reading transaction.
+    chain
+        The chain of beacons that is trusted.
+    """
+
+    def __init__(self, connection: Connection, chain: Chain = QUICKNET) -> None:
+        p = schema.plan
+        query = sa.select(p.c.id, p.c.round, p.c.version).order_by(p.c.id)
+        self._plans = connection.execute(query).all()
+        self._chain, self._trial = chain, _readable_trial(connection)
+        self._settings = _settings(connection)
+        self._names = Identifiers(names_of(connection))
+        last = connection.execute(sa.select(sa.func.max(schema.person.c.id))).scalar()
+        self._numbered = last == len(self._names) - 1  # people are numbered from 0 on
+        self._before = ""  # the digest of the plan before
+        self._clocks: dict[int, NDArray[np.int8]] = {}  # by round, of the lists in force so far
+        self._done: list[tuple[Verdict, int]] = []  # and the number of the model
+        self._heard: list[int] = []  # where a verdict tells of the model, if it is not intact
+
+    def stored(self, connection: Connection, number: int) -> Stored | None:
+        """What is stored of a plan; None: it cannot be read."""
         try:
             header, digest = load_header(connection, number)
-            rows = (read or {}).get(number) or plan_rows(connection, number)
-        except (ValueError, TypeError, OverflowError):  # a value of another type than its column's
-            verdicts.append(Verdict(at, version, ["what is stored of it cannot be read"]))
-            before = ""
-            continue
-        # People are numbered from 0 on, and the plan's are among them.
-        known = last == len(names) - 1 and rows.person.max(initial=-1) < len(names)
-        wrong = _luck_faults(connection, header, rows, names, chain)
-        if not known or digest_of(before, header, rows, names) != digest:
+        except UNREADABLE:
+            return None
+        settings, commitment, people = self._settings.get(header.setting), None, None
+        with suppress(sa.exc.NoResultFound, *UNREADABLE):
+            luck = None if header.luck is None else Luck.from_json(header.luck)
+            if luck is not None and luck.commitment is not None:
+                commitment = load_commitment(connection, luck.commitment)
+        with suppress(*UNREADABLE):
+            kept = Kept.from_json(json.loads(header.outlook))
+            if kept is not None and kept.promise.grouped:
+                people = load_people(connection, AsOf(header.batch, header.batch))
+        return Stored(number, header, digest, settings, commitment, people)
+
+    def replay(self, plan: Stored, rows: Rows, reserve: Reserve | None) -> None:
+        """Replay the next plan; one out of turn waits for `verdicts`, which reads it once more.
+
+        Parameters
+        ----------
+        plan
+            What `stored` returned.
+        rows
+            Its rows.
+        reserve
+            The order in which its people are called; None: it cannot be read.
+        """
+        done = len(self._done)
+        if done == len(self._plans) or self._plans[done].id != plan.number:
+            return
+        header, names = plan.header, self._names
+        low, high = rows.person.min(initial=0), rows.person.max(initial=-1)
+        known = self._numbered and low >= 0 and high < len(names)
+        wrong = _luck_faults(plan, rows, names, self._chain)
+        if not known or digest_of(self._before, header, rows, names) != plan.digest:
             wrong.append("what is stored is not what was committed")
-        if header.model not in intact:
-            intact[header.model] = is_intact(connection, header.model)
-        if not intact[header.model]:
-            wrong.append("its model is not what was estimated")
+        self._heard.append(len(wrong))
         try:
             if known:
                 numbers = None if header.luck is None else luck_of_rows(header.seed, rows, names)
                 wrong += _replayed(header, rows, numbers)
-                stored = (reserves or {}).get(number) or plan_reserve(connection, number)
-                wrong += _reserve_faults(stored, header, rows, numbers)
-                wrong += _arm_faults(trial, header, rows)
-                wrong += _wait_faults(header, rows, clocks)
-                wrong += _group_faults(connection, header, rows)
-        except (ValueError, TypeError, KeyError, IndexError, OverflowError):
-            wrong.append("what is stored of it cannot be read")
-        verdicts.append(Verdict(header.round, header.version, wrong))
-        before = digest
-    return verdicts
+                wrong += _reserve_faults(reserve, header, rows, numbers)
+                wrong += _arm_faults(self._trial, header, rows)
+                wrong += _wait_faults(header, rows, self._clocks)
+                wrong += _group_faults(plan, rows)
+        except UNREADABLE:
+            wrong.append(GARBLED)
+        self._done.append((Verdict(header.round, header.version, wrong), header.model))
+        self._before = plan.digest
+
+    def verdicts(self, connection: Connection, contents: Contents) -> list[Verdict]:
+        """The verdicts on all plans, of which those are read that were not replayed yet.
+
+        Parameters
+        ----------
+        connection
+            Of the same transaction.
+        contents
+            What was read of models.
+        """
+        for number, at, version in track(self._plans[len(self._done) :], "replaying draws"):
+            plan = self.stored(connection, number)
+            try:
+                rows = plan_rows(connection, number)
+            except UNREADABLE:
+                plan = None
+            if plan is None:
+                self._done.append((Verdict(at, version, [GARBLED]), -1))
+                self._heard.append(-1)
+                self._before = ""
+            else:
+                self.replay(plan, rows, readable_reserve(connection, number))
+        intact: dict[int, bool] = {-1: True}
+        for (verdict, model), place in zip(self._done, self._heard, strict=True):
+            if model not in intact:
+                intact[model] = contents.is_intact(connection, model)
+            if not intact[model]:
+                verdict.wrong.insert(place, "its model is not what was estimated")
+        return [verdict for verdict, _ in self._done]
 
 
-def _settings(connection: Connection, number: int) -> Settings | None:
-    """The settings with a number; None: somebody removed or garbled them."""
-    s = schema.setting
-    content = connection.execute(sa.select(s.c.content).where(s.c.id == number)).scalar()
+def readable_reserve(connection: Connection, number: int) -> Reserve | None:
+    """The order in which a plan's people are called; None: it cannot be read."""
     try:
-        return None if content is None else Settings.from_json(content)
-    except (ValueError, KeyError, TypeError):  # InvalidInput is a ValueError
+        return plan_reserve(connection, number)
+    except UNREADABLE:
         return None
 
 
-def _luck_faults(
-    connection: Connection, header: Header, rows: Rows, names: list[str], chain: Chain
-) -> list[str]:
+def _settings(connection: Connection) -> dict[int, Settings]:
+    """All settings by number, without those that are garbled."""
+    s, readable = schema.setting, {}
+    for number, content in connection.execute(sa.select(s.c.id, s.c.content)):
+        with suppress(AttributeError, *UNREADABLE):
+            readable[number] = Settings.from_json(content)
+    return readable
+
+
+def _luck_faults(plan: Stored, rows: Rows, names: Identifiers, chain: Chain) -> list[str]:
     """What is wrong with a plan's key and with the commitment before it."""
-    settings = _settings(connection, header.setting)
-    luck = None
+    header, settings, luck = plan.header, plan.settings, None
     try:
         luck = None if header.luck is None else Luck.from_json(header.luck)
     except (ValueError, KeyError, TypeError):
@@ -140,25 +219,22 @@ def _luck_faults(
         return ["the seed does not follow from the programme's"]
     if luck is None or luck.commitment is None:
         return []
-    return _commitment_faults(connection, header, rows, names, luck, chain)
+    return _commitment_faults(plan, rows, names, luck, chain)
 
 
 def _commitment_faults(
-    connection: Connection,
-    header: Header,
-    rows: Rows,
-    names: list[str],
-    luck: Luck,
-    chain: Chain,
+    plan: Stored, rows: Rows, names: Identifiers, luck: Luck, chain: Chain
 ) -> list[str]:
     """Where a plan differs from its commitment, or its luck is not what was announced."""
-    assert luck.commitment is not None
+    header, commitment = plan.header, plan.commitment
+    gone = ["the commitment before it is gone or cannot be read"]
+    if commitment is None:
+        return gone
     try:
-        commitment = load_commitment(connection, luck.commitment)
         parts, frozen = fixed_header(commitment), frozen_rows(commitment)
-        same_names = are_frozen_names(commitment, [names[i] for i in rows.person.tolist()])
-    except (sa.exc.NoResultFound, *UNREADABLE):
-        return ["the commitment before it is gone or cannot be read"]
+        same_names = are_frozen_names(commitment, names.of(rows.person))
+    except UNREADABLE:
+        return gone
     fixed = {
         field.name: getattr(header, field.name)
         for field in fields(Header)
@@ -176,12 +252,14 @@ def _commitment_faults(
 
 
 def _reserve_faults(
-    stored: Reserve, header: Header, rows: Rows, numbers: Words | None
+    stored: Reserve | None, header: Header, rows: Rows, numbers: Words | None
 ) -> list[str]:
     """Whether the order in which people are called follows from a plan's scores and its key.
 
     Plans from before there were reserves have none.
     """
+    if stored is None:
+        raise ValueError("the reserve cannot be read")
     if numbers is None or not len(stored.person):
         return []
     drawn = reserve_of(header, rows, numbers)
@@ -208,7 +286,7 @@ def trial_faults(connection: Connection, chain: Chain = QUICKNET) -> tuple[str, 
     trial = _readable_trial(connection)
     if trial is None:
         return ("the trial: what is stored of it cannot be read",)
-    settings, names, wrong = _settings(connection, trial.setting), names_of(connection), []
+    settings, names, wrong = _settings(connection).get(trial.setting), names_of(connection), []
     if settings is None or trial.key != trial.luck.key(settings.seed, trial.first, TRIAL):
         wrong.append("the seed does not follow from the programme's")
     try:
@@ -278,12 +356,14 @@ def _wait_faults(header: Header, rows: Rows, clocks: dict[int, NDArray[np.int8]]
     return wrong
 
 
-def _group_faults(connection: Connection, header: Header, rows: Rows) -> list[str]:
+def _group_faults(plan: Stored, rows: Rows) -> list[str]:
     """Whether who belonged to which promised group follows from what was known, and lists do."""
+    header, known = plan.header, plan.people
     kept = Kept.from_json(json.loads(header.outlook))
     if kept is None or not kept.promise.grouped:
         return []
-    known = load_people(connection, AsOf(header.batch, header.batch))
+    if known is None:
+        raise ValueError("what was known of people cannot be read")
     drawn, wrong = rows.status == Status.IN_DRAW, []
     there, held = belonging_of(kept.promise, known), kept.belonging
     n = len(rows.person)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -16,7 +16,7 @@ from ...errors import InvalidInput
 from .. import schema, store
 from ..bulk import append, fetch
 from ..eligibility import Site, Status, sites_of
-from ..luck import Luck
+from ..luck import Identifiers, Luck
 from ..models import Model, load_model
 from ..outlook import Outlook
 from ..schema import Multiplier
@@ -35,8 +35,8 @@ __all__ = [
     "plan_of",
     "plan_reserve",
     "plan_rows",
-    "reserves_by_plan",
-    "rows_by_plan",
+    "reserve_among",
+    "rows_among",
     "store_plan",
 ]
 
@@ -167,7 +167,7 @@ def store_plan(
     return _assembled(number, digest, header, rows, reserve, names, model)
 
 
-def digest_of(before: str, header: Header, rows: Rows, names: list[str]) -> str:
+def digest_of(before: str, header: Header, rows: Rows, names: Sequence[str] | Identifiers) -> str:
     """SHA-256 of a plan, of the names of its people and of the digest of the plan before.
 
     It covers every column, so that none can be altered, and no earlier plan removed, without
@@ -182,8 +182,9 @@ def digest_of(before: str, header: Header, rows: Rows, names: list[str]) -> str:
         if column.name == "bonus" and not values.any():
             continue  # plans from before there were bonuses have none
         kind = "<f8" if values.dtype.kind == "f" else "<i8"
-        digest.update(np.ascontiguousarray(values, dtype=kind).tobytes())
-    digest.update("\n".join([names[i] for i in rows.person.tolist()]).encode())
+        digest.update(np.ascontiguousarray(values, dtype=kind).data)
+    identifiers = names if isinstance(names, Identifiers) else Identifiers(names)
+    digest.update(identifiers.lines(rows.person))
     return digest.hexdigest()
 
 
@@ -274,26 +275,21 @@ def plan_rows(connection: Connection, number: int) -> Rows:
     return _typed({column.name: table[:, j] for j, column in enumerate(columns)})
 
 
-def rows_by_plan(columns: Mapping[str, NDArray[Any]]) -> Iterator[tuple[int, Rows]]:
-    """The rows of each plan, from columns of the table that are sorted by plan and person."""
-    for number, part in _by_plan(columns):
-        yield number, _typed({column.name: part[column.name] for column in fields(Rows)})
+def rows_among(columns: Mapping[str, NDArray[Any]], number: int) -> Rows:
+    """The rows of a plan, among columns of the table that are sorted by plan and person."""
+    part = _of_plan(columns, number)
+    return _typed({column.name: part[column.name] for column in fields(Rows)})
 
 
-def reserves_by_plan(columns: Mapping[str, NDArray[Any]]) -> Iterator[tuple[int, Reserve]]:
-    """As `rows_by_plan`, of the reserves."""
-    for number, part in _by_plan(columns):
-        yield number, _reserve(part["person"], part["place"], part["chance"])
+def reserve_among(columns: Mapping[str, NDArray[Any]], number: int) -> Reserve:
+    """As `rows_among`, of the order in which people are called."""
+    part = _of_plan(columns, number)
+    return _reserve(part["person"], part["place"], part["chance"])
 
 
-def _by_plan(
-    columns: Mapping[str, NDArray[Any]],
-) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-    """The part of each plan, of columns that are sorted by plan."""
-    plan = columns["plan"]
-    starts = np.flatnonzero(np.diff(plan, prepend=-1))
-    for first, last in zip(starts, [*starts[1:], len(plan)], strict=True):
-        yield int(plan[first]), {name: values[first:last] for name, values in columns.items()}
+def _of_plan(columns: Mapping[str, NDArray[Any]], number: int) -> dict[str, NDArray[Any]]:
+    low, high = np.searchsorted(columns["plan"], [number, number + 1])
+    return {name: values[low:high] for name, values in columns.items()}
 
 
 def _reserve(person: NDArray[Any], place: NDArray[Any], chance: NDArray[Any]) -> Reserve:
