@@ -257,7 +257,8 @@ def retracted_batches(connection: Connection, upto: int | None = None) -> frozen
     gone: set[int] = set()
     # From the last one on: a retraction that was itself retracted does nothing.
     for number, retracts in connection.execute(query.order_by(b.c.id.desc())):
-        if number not in gone:
+        # SQLite holds values of any type; what is no number names no batch, and a check tells.
+        if number not in gone and isinstance(retracts, int):
             gone.add(retracts)
     return frozenset(gone)
 

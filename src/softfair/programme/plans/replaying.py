@@ -34,7 +34,10 @@ __all__ = ["Replays", "Stored", "Verdict", "readable_reserve", "trial_faults", "
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
-UNREADABLE = (ValueError, TypeError, KeyError, IndexError, OverflowError, OSError, BadZipFile)
+UNREADABLE = (
+    *(ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError),
+    *(OSError, BadZipFile),
+)
 GARBLED = "what is stored of it cannot be read"
 REPLAYED = 1e-9  # absolute error of a probability within which a replay agrees
 
@@ -199,7 +202,7 @@ def _settings(connection: Connection) -> dict[int, Settings]:
     """All settings by number, without those that are garbled."""
     s, readable = schema.setting, {}
     for number, content in connection.execute(sa.select(s.c.id, s.c.content)):
-        with suppress(AttributeError, *UNREADABLE):
+        with suppress(*UNREADABLE):
             readable[number] = Settings.from_json(content)
     return readable
 
@@ -233,6 +236,7 @@ def _commitment_faults(
     try:
         parts, frozen = fixed_header(commitment), frozen_rows(commitment)
         same_names = are_frozen_names(commitment, names.of(rows.person))
+        wrong = used_after(commitment, luck, chain)
     except UNREADABLE:
         return gone
     fixed = {
@@ -245,7 +249,6 @@ def _commitment_faults(
         for field in fields(Rows)
         if field.name not in OPEN_ROWS
     )
-    wrong = used_after(commitment, luck, chain)
     if fixed != parts or not (same_rows and same_names):
         wrong.append(f"it is not what was committed with the code {commitment.code}")
     return wrong
