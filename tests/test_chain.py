@@ -291,6 +291,41 @@ def test_a_database_of_another_version_is_refused(copy):
             check(Store(copy))
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE meta SET version = '[]'",
+        "UPDATE meta SET version = version + 0.0001",
+        "DELETE FROM meta",
+    ],
+)
+def test_a_version_that_is_none_is_refused(copy, statement):
+    with sqlite3.connect(copy) as connection:
+        connection.execute(statement)
+    with pytest.raises(store.StoreError, match="does not say its version"):
+        check(Store(copy))
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("model", "content = '0'"),
+        ("model", "content = 7"),
+        ("model", "settings = x'31'"),
+        ("model_part", "content = 7"),
+        ("commitment", "header = '0'"),
+        ("commitment", "header = '[]'"),
+        ("commitment", "created = x'31'"),
+        ("batch", "retracts = '[]'"),
+    ],
+)
+def test_a_value_of_another_type_is_a_finding(copy, table, change):
+    """SQLite holds values of any type in any column, and no check ends on one."""
+    with sqlite3.connect(copy) as connection:
+        connection.execute(f"UPDATE {table} SET {change}")
+    assert any(sentence.startswith(f"{table}: ") for sentence in check(Store(copy)).wrong)
+
+
 def test_the_tail_is_cut(copy):
     """Somebody removes the last plans and their entries of the log."""
     earlier = Checkpoint.find(head(Store(copy)))

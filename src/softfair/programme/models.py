@@ -382,7 +382,10 @@ def is_intact(connection: Connection, number: int) -> bool:
     """Whether a model is there, with the content and settings that its digest was made of."""
     m = schema.model
     row = connection.execute(sa.select(m.c.settings, m.c.digest).where(m.c.id == number)).first()
-    return row is not None and _digest(_parts(connection, number), row.settings) == row.digest
+    try:
+        return row is not None and _digest(_parts(connection, number), row.settings) == row.digest
+    except (TypeError, AttributeError):  # SQLite holds values of any type in any column
+        return False
 
 
 class Contents:

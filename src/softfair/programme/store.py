@@ -157,7 +157,13 @@ class Store:
                 f"{self.name} is a database of something else (it has a table {names[0]!r}); "
                 "choose another --db"
             )
-        return int(connection.execute(sa.select(schema.meta.c.version)).scalar_one())
+        versions = connection.execute(sa.select(schema.meta.c.version)).scalars().all()
+        if len(versions) != 1 or type(versions[0]) is not int:
+            raise StoreError(
+                f"{self.name} does not say its version, somebody has altered it; "
+                "restore it from a copy"
+            )
+        return int(versions[0])
 
     @contextmanager
     def _of_this_version(self, kind: str) -> Iterator[Connection]:
