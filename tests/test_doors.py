@@ -229,6 +229,14 @@ def test_an_address_where_a_file_belongs_is_neither_made_nor_repeated(
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize("name", ["x" * 250 + ".db", "x" * 300, "small.db/copy.db", "loop.db"])
+def test_a_backup_under_a_name_that_no_file_can_have(small, tmp_path, name):
+    (tmp_path / "loop.db").symlink_to("loop.db")
+    said = refused("backup", name, "--db", "small.db", folder=tmp_path)
+    assert "choose another" in said
+    assert (tmp_path / "loop.db").is_symlink()
+
+
 def test_paths_that_look_a_little_like_addresses(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("me@work.db", "a=b.sqlite", "plain", "north:south.db"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -46,7 +47,7 @@ def backup(database: Store, path: Path) -> int:
         If the file is there already, or cannot be written.
     """
     refuse_address(path)
-    if path.exists():
+    if os.path.lexists(path):
         raise InvalidInput(f"{path} is there already; choose another name, or move it away")
     unfinished = path.parent / f".{path.name}.{secrets.token_hex(8)}"
     try:
@@ -59,7 +60,8 @@ def backup(database: Store, path: Path) -> int:
         raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
     finally:
         for left in (unfinished, Path(f"{unfinished}-wal"), Path(f"{unfinished}-shm")):
-            left.unlink(missing_ok=True)
+            with suppress(OSError):  # no such file, or a name that none can have
+                left.unlink()
     return rows
 
 
