@@ -1361,7 +1361,7 @@ def test_deciles_at_scale(design):
     assert (times <= draws * p + allowance(draws * p * (1 - p), n)).all()
 
 
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("design", [pytest.param("successive", marks=pytest.mark.slow), "joint"])
 def test_draws_at_wide_spreads(design):
     # Two are certain, one of three that are near each other is drawn, the rest never: by the
     # weights of the three alone.

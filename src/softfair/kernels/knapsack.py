@@ -1,10 +1,10 @@
 """Lists of arms within a budget: the law of complete lists, its chances and draws, and the best.
 
-Help for arm i costs b_i, a whole number, and a list is complete if it costs at most B and nobody
-who is left out would still fit. Pr(list) is proportional to the product of e^{x_i} over its arms.
-Sort the arms by cost. Let f be the first arm that is left out, v its cost and A the cost of those
-before it, all of whom are in: the list is complete if it costs more than B - v. So, given f, any
-set of the arms after it is possible that brings the total above B - v and not above B, and
+Help for arm i costs b_i, a whole number, and a list is complete if it costs at most B and no
+arm that is left out would still fit. Pr(list) is proportional to the product of e^{x_i} over its
+arms. Sort the arms by cost. Let f be the first arm that is left out, v its cost and A the cost of
+those before it, all of whom are in: the list is complete if it costs more than B - v. So, given f,
+any set of the arms after it is possible that brings the total above B - v and not above B, and
 
     R_i(z) = log sum over sets of arms i, i + 1, ... of e^{sum of x} [B - v < z + cost <= B]
     R_i(z) = log(e^{R_{i+1}(z)} + e^{x_i + R_{i+1}(z + b_i)})

@@ -215,7 +215,7 @@ def sweep(low, high, P, reward, start, left, theta, c, gamma, rule, W, floor):
                         _mix(flow[0, s2], waiting, moved[d - 1, s2])
             for s2 in range(S):
                 _mix(flow[1, s2], helped, moved[D - 1, s2])
-                if not forced:  # who was not helped stays in the only layer
+                if not forced:  # an arm that was not helped stays in the only layer
                     _mix(flow[0, s2], waiting, still)
                     for j in range(LANES):
                         moved[D - 1, s2, j] += still[j]
