@@ -645,8 +645,8 @@ HANDLES = {
 # What only those above make, from cohorts that they have looked at, or that have no costs: those of
 # a programme (SiteCohort), which are built from estimates.
 INSIDE = {
-    "Problem", "BonusValues", "PromisedValues", "PriceValues", "SharedValues", "TableValues",
-    "Pass.__call__", "SiteCohort", "SiteCohort._inverse_chances",
+    "Problem", "Referee", "BonusValues", "PromisedValues", "PriceValues", "SharedValues",
+    "TableValues", "Pass.__call__", "SiteCohort", "SiteCohort._inverse_chances",
 }  # fmt: skip
 
 

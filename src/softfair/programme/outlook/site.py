@@ -42,7 +42,7 @@ from ...solvers.values import PriceValues
 from ..assignment import Arm
 from ..settings import SOFTFAIR, Evenness
 
-__all__ = ["NOTHING", "ROUGH", "SLICE", "Followed", "Keeping", "Shares", "SiteCohort", "Solved"]
+__all__ = ["NOTHING", "ROUGH", "SLICE", "Followed", "Keeping", "Shares", "SiteCohort"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
