@@ -123,7 +123,7 @@ def test_a_place_for_groups_and_one_for_nobody(found):
         found.for_target(Target("wait", 2))
 
 
-@pytest.mark.parametrize("wanted", ["never=8%", "entropy=3.5", "wait=25"])
+@pytest.mark.parametrize("wanted", ["never=8%", "entropy=3.5", "wait=25.4"])
 def test_the_first_step_of_evenness_with_a_guarantee(found, wanted):
     """By going through all steps, and in other runs than those in which it was looked for."""
     goal = Evenness.parse(f"EvenHanded:{wanted}")
@@ -152,7 +152,7 @@ def test_the_first_step_of_evenness_with_a_guarantee(found, wanted):
 # Promises.
 
 
-@pytest.mark.parametrize("said", ["wait=6", "wait=12", "chance=10%"])
+@pytest.mark.parametrize("said", ["wait=6", "wait=12", "chance=15%"])
 def test_a_promise_costs_on_the_page_what_it_costs_in_a_plan(programme, said):
     first = Tradeoff(programme)
     initialise(programme, village.NAME, c=first.c_at(70))
@@ -193,8 +193,8 @@ def test_a_promise_on_the_page(programme, founded, tmp_path):
         assert "40 &gt; 24" in part.text
     api = TestClient(app, headers={"Authorization": f"Bearer {founded[1]['viewer']}"})
     assert "40 > 24" in api.get("/api/fairness?promise=wait%3D3").json()["detail"]
-    now = api.get("/api/fairness?position=70&promise=chance%3D10%25").json()
-    assert (now["promise"], now["now"]["promise_cost"] > 0) == ("chance=10%", True)
+    now = api.get("/api/fairness?position=70&promise=chance%3D15%25").json()
+    assert (now["promise"], now["now"]["promise_cost"] > 0) == ("chance=15%", True)
     # It is drawn with.
     close_round(programme, village.NAME, AT)
     preview = officer.get(link).text
