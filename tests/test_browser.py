@@ -230,7 +230,7 @@ def test_what_is_wished_for_has_a_slider(chromium, village_url):
         slide.focus()
         page.keyboard.press("Home")
         page.get_by_text("cannot be reached at c =").wait_for()
-        page.get_by_label("How much").fill("10%")
+        page.get_by_label("How much").fill("5%")
         page.get_by_text("The first step of evenness at this c").wait_for()
         assert int(even.input_value()) > 0
         what.select_option("promised-wait")
