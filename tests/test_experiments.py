@@ -142,6 +142,7 @@ def test_rows_settings_and_hash_are_kept(small: tuple[Path, dict[str, Outcome]])
         "episodes": None,
         "max_wait": None,
         "floor": 0.0,
+        "shares": None,
     }
     assert "SoftFair (paper)" not in record["settings"]["policies"]  # in the small version
     assert record["settings"]["parameters"] == {"recovery": None}

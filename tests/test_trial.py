@@ -225,7 +225,7 @@ def test_a_trial_from_its_assignment_to_its_effect(programme):
     assert (made.first, made.last) == (13, 14)
     assert standing(programme).trial == (
         "Trial: rounds 13 to 14; people: softfair 20, lottery 10, usual 10. "
-        "Assigned with the programme's own luck: who holds the database could have known it."
+        "Assigned with the programme's own luck: whoever holds the database could have known it."
     )
     assert [act.what for act in journal(programme)].count("trial") == 1
     arm = dict(zip(made.person.tolist(), made.arm.tolist(), strict=True))

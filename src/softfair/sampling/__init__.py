@@ -24,13 +24,12 @@ which makes the order of the inclusion probabilities equal to the order of the w
     by_luck    draws where each arm brings its own random numbers
 """
 
-from .asked import BEYOND_REACH, DESIGNS, Design, design_code, multiplier, new_key
+from .asked import DESIGNS, Design, design_code, multiplier, new_key
 from .by_luck import draw_by_luck, race_by_luck, top_by_luck
 from .chances import inclusion, inclusion_of_top, inclusion_spread
 from .drawing import draw, draw_spread
 
 __all__ = [
-    "BEYOND_REACH",
     "DESIGNS",
     "Design",
     "design_code",

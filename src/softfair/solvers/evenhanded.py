@@ -29,7 +29,7 @@ from ..errors import NotConverged, warn
 from ..kernels import bonus as kernels
 from ..kernels.recursion import PART
 from ..kernels.threads import map_parts
-from ..sampling import BEYOND_REACH
+from ..sampling.asked import BEYOND_REACH
 from .bonuses import Bonuses, Problem, over, solve
 from .budget import Budget, Steps
 from .priced import learning_multiplier, solve_priced
