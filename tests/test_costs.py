@@ -625,6 +625,10 @@ def _refusing_calls(cohort):
         "RoundRobin.fit": lambda: sf.RoundRobin().fit(cohort, 6, 5),
         "ThresholdWhittle.fit": lambda: sf.ThresholdWhittle().fit(cohort, 6, 5),
         "FittedPromise": lambda: sf.SoftFair(max_wait=9).fit(cohort, 6, 5),
+        "Groups.of": lambda: sf.SoftFair(shares={"north": (0, 1)}).fit(cohort, 6, 5),
+        "SoftFair._fit_shares": lambda: sf.SoftFair(shares={"north": (0, 1)}, max_wait=9).fit(
+            cohort, 6, 5
+        ),
         "FittedEvenHanded": lambda: sf.EvenHanded(entropy=1.0).fit(cohort, 6, 5),
         "FittedProbFair": lambda: sf.ProbFair(low=0.0).fit(cohort, 6, 5),
         "frontier": lambda: sf.frontier(cohort, 6, 5, cs=[1], bound=True),
