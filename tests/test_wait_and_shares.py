@@ -296,8 +296,9 @@ def test_a_programme_keeps_a_wait_and_shares(url):
     assert "lists in a row where one of any 5 was promised" in " ".join(said.split())
 
 
-def test_without_the_guard_a_programme_breaks_it_and_the_check_tells(light, monkeypatch):
-    share_programme.founded(light, promise=Promise.parse("wait=3; share region=n>=2"), c=200.0)
+@pytest.mark.parametrize("promised", ["wait=3; share region=n>=2", "wait=4; one house"])
+def test_without_the_guard_a_programme_breaks_it_and_the_check_tells(light, monkeypatch, promised):
+    share_programme.founded(light, promise=Promise.parse(promised), c=200.0)
     with monkeypatch.context() as patched:
         patched.setattr(drawing.Terms, "must", lambda self, m: (np.zeros(m, bool), []))
         for _ in range(6):
