@@ -349,7 +349,7 @@ def rewritten(database):
 
 def test_rows_at_hand_are_digested_as_they_are_read_back(url, monkeypatch):
     """Rows that were appended in bulk are not read back; here none is too few for that."""
-    monkeypatch.setattr(chain, "MANY", 1)
+    monkeypatch.setattr(chain.sealing, "MANY", 1)
     assert check(filled(url)).wrong == ()
 
 
@@ -409,7 +409,7 @@ def by_definition(leaves):
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 5, 7, 8, 9, 100])
 def test_the_tree_is_that_of_the_standard(size):
     leaves = [hashlib.sha256(bytes([i])).digest() for i in range(size)]
-    assert chain._root(leaves) == by_definition(leaves)
+    assert chain.checkpoints.root_of(leaves) == by_definition(leaves)
 
 
 def test_a_checkpoint_is_found_wherever_it_stands():
