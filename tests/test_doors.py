@@ -626,10 +626,10 @@ def test_commit_and_draw_at_the_command_line(tmp_path):
 
 def test_a_changed_kernel_is_never_served_from_an_old_cache(tmp_path, monkeypatch):
     """What numba compares is the content of all kernels, not of the function's file alone."""
-    from softfair.kernels import cache, draws
+    from softfair.kernels import cache, joint
 
     before = cache._content()
-    assert draws.draw_joint._cache._impl.locator.get_source_stamp() == before
+    assert joint.draw_joint._cache._impl.locator.get_source_stamp() == before
     for file in cache.HERE.glob("*.py"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     monkeypatch.setattr(cache, "HERE", tmp_path)

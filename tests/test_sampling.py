@@ -29,7 +29,7 @@ from scipy.stats import chi2
 from softfair.cluster import Spread
 from softfair.errors import InvalidInput
 from softfair.kernels.convolution import successive_exact
-from softfair.kernels.draws import draw_joint, select
+from softfair.kernels.draws import select
 from softfair.kernels.elementary import mix
 from softfair.kernels.expansion import (
     SERIES,
@@ -39,6 +39,7 @@ from softfair.kernels.expansion import (
     successive_moments,
 )
 from softfair.kernels.inclusion import joint_inclusion, successive_inclusion
+from softfair.kernels.joint import draw_joint
 from softfair.kernels.rules import RuleCode
 from softfair.kernels.shift import guess_shift
 from softfair.kernels.threads import get_threads, set_threads

@@ -1,14 +1,18 @@
-"""The k-th smallest of many numbers, and the log-weights that it makes certain."""
+"""The k-th smallest of many numbers, the k smallest, and log-weights far from the k-th."""
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 from numba import njit
 
-from .elementary import COMPILE
+from .elementary import COMPILE, uniform
 
-__all__ = ["WIDE", "clip_decided", "kth_smallest"]
+__all__ = ["WIDE", "clip_decided", "kth_smallest", "select_smallest"]
 
 WIDE = 1e4  # a spread of log-weights up to which kernels lose no digit that matters
+SAMPLED = 512  # number of values from which on a sample brackets the k-th smallest
 DECIDED = 1e3  # e^-1000 changes no probability, however many arms there are
 
 
@@ -64,3 +68,61 @@ def clip_decided(log_weights, k, scratch):
     for i in range(n):
         distance = 0.0 if log_weights[i] == cut else log_weights[i] - cut  # inf - inf is no number
         log_weights[i] = min(max(distance, -DECIDED), DECIDED)
+
+
+@njit(**COMPILE)
+def _kth(values, k, scratch):
+    """The k-th smallest of values, which are left as they are.
+
+    From SAMPLED values on, a sample gives two bounds between which it lies in all likelihood, and
+    only the values between them are searched (Floyd and Rivest's idea). If the bounds turn out to
+    be wrong, all values are searched. The loop over all values has no branch to mispredict.
+    """
+    n = len(values)
+    if n >= SAMPLED:
+        stride = n // 128 if n < 65536 else n // 1024
+        size = 0
+        for i in range(0, n, stride):
+            scratch[size] = values[i]
+            size += 1
+        share = k / n
+        margin = 3.0 * math.sqrt(size * share * (1.0 - share)) + 2.0
+        upper, lower = math.ceil(size * share + margin), math.floor(size * share - margin)
+        high = kth_smallest(scratch[:size], upper) if upper <= size else np.inf
+        # After the call above the smallest ``upper`` stand in front.
+        low = kth_smallest(scratch[: min(upper, size)], lower) if lower >= 1 else -np.inf
+        below, between = 0, 0
+        for i in range(n):
+            scratch[between] = values[i]
+            below += values[i] < low
+            between += (values[i] >= low) & (values[i] <= high)
+        if below < k <= below + between:
+            return kth_smallest(scratch[:between], k - below)
+    for i in range(n):
+        scratch[i] = values[i]
+    return kth_smallest(scratch[:n], k)
+
+
+@njit(**COMPILE)
+def select_smallest(values, k, key, scratch, chosen):
+    """Choose the k smallest values; those equal to the k-th are equally likely to be chosen."""
+    n = len(values)
+    if k == 0:
+        chosen[:] = 0
+        return
+    cut = _kth(values, k, scratch)
+    reached = 0  # how many values are at most cut
+    for i in range(n):
+        chosen[i] = values[i] <= cut
+        reached += chosen[i]
+    if reached == k:
+        return
+    equal = 0
+    for i in range(n):
+        equal += values[i] == cut
+    places = k - (reached - equal)
+    for i in range(n):
+        if values[i] == cut:  # selection sampling: the chance is places left / candidates left
+            chosen[i] = uniform(key, i) * equal < places
+            places -= chosen[i]
+            equal -= 1

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidInput, whole
 from ..kernels import draws
+from ..kernels.joint import draw_joint_by_luck
 from ..kernels.order import clip_decided
 from ..kernels.rules import RuleCode
 from .asked import Design, design_code, refuse_nan, vector
@@ -76,7 +77,7 @@ def draw_by_luck(
         chosen = _in_order(rings)[:k]  # ties by the first number
     else:
         in_set = np.empty(n, np.uint8)
-        draws.draw_joint_by_luck(z, k, own, np.empty(n), in_set)
+        draw_joint_by_luck(z, k, own, np.empty(n), in_set)
         chosen = np.flatnonzero(in_set)
     return np.sort(order[chosen])
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..cluster import Spread
 from ..errors import whole
 from ..kernels import draws
+from ..kernels.counts import count_law, share_out
 from ..kernels.order import WIDE, clip_decided
 from ..kernels.rules import RuleCode
 from ..kernels.shift import expected_count, guess_shift, shift
@@ -144,7 +145,7 @@ def _counts_of_shards(weights: Spread, k: int, top: float, key: np.uint64) -> ND
     lows = np.array([low for low, _ in shares])
     sizes = np.array([shard.count for shard in weights.shards])
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    shared: NDArray[np.int64] = draws.share_out(
+    shared: NDArray[np.int64] = share_out(
         laws, starts, lows, lows + lengths, k, sizes, np.uint64(draws.key_of(key, 0))
     )
     return shared
@@ -158,7 +159,7 @@ def _expected(z: Floats, top: float, u: float) -> Floats:
 
 
 def _law(z: Floats, top: float, u: float) -> tuple[int, Floats]:
-    low, law = draws.count_law(z, top, u)
+    low, law = count_law(z, top, u)
     return int(low), law
 
 
