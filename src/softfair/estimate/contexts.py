@@ -123,7 +123,7 @@ class Contexts:
             law = np.zeros((len(P), self.S, self.B))
             law[..., 0] = 1.0
             return law
-        M = np.eye(self.C) - self.chain(P)[:, 0] + 1.0  # as in kernels.chains: pi = 1' M^-1
+        M = np.eye(self.C) - self.chain(P)[:, 0] + 1.0  # as in kernels.logits: pi = 1' M^-1
         pi = np.linalg.solve(np.swapaxes(M, 1, 2), np.ones((len(P), self.C, 1)))[..., 0]
         law = np.maximum(pi.reshape(-1, self.B, self.S).swapaxes(1, 2), 1e-300)
         return np.asarray(law / law.sum(axis=2, keepdims=True))

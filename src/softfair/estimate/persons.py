@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels.chains import posterior_sums
 from ..kernels.intervals import shortest_intervals
+from ..kernels.posterior import posterior_sums
 from ..kernels.threads import map_parts
 from .border import Floats, Ints
 from .fitting import Population
