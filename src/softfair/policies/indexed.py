@@ -67,11 +67,7 @@ class Oracle(Policy):
     """
 
     name: ClassVar[str] = "Oracle"
-
-    @property
-    def takes_costs(self) -> bool:
-        """Whether it takes arms that have costs: it does."""
-        return True
+    takes_costs = True
 
     def fit(
         self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
@@ -107,6 +103,7 @@ class Whittle(Policy):
     """
 
     name: ClassVar[str] = "Whittle"
+    takes_costs = True
 
     horizon: Literal["infinite", "finite"] = "infinite"
 
@@ -118,11 +115,6 @@ class Whittle(Policy):
     def label(self) -> str:
         """The name with its horizon."""
         return f"Whittle({self.horizon})"
-
-    @property
-    def takes_costs(self) -> bool:
-        """Whether it takes arms that have costs: it does."""
-        return True
 
     def fit(
         self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0

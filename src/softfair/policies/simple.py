@@ -30,11 +30,7 @@ class NoIntervention(Policy):
     """
 
     name: ClassVar[str] = "NoIntervention"
-
-    @property
-    def takes_costs(self) -> bool:
-        """Whether it takes arms that have costs: it does."""
-        return True
+    takes_costs = True
 
     def fit(
         self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
@@ -60,11 +56,7 @@ class Random(Policy):
     """
 
     name: ClassVar[str] = "Random"
-
-    @property
-    def takes_costs(self) -> bool:
-        """Whether it takes arms that have costs: it does."""
-        return True
+    takes_costs = True
 
     def fit(
         self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
@@ -94,11 +86,7 @@ class Myopic(Policy):
     """
 
     name: ClassVar[str] = "Myopic"
-
-    @property
-    def takes_costs(self) -> bool:
-        """Whether it takes arms that have costs: it does."""
-        return True
+    takes_costs = True
 
     def fit(
         self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
