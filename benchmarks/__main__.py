@@ -19,8 +19,8 @@ import softfair as sf
 from softfair import bench
 from softfair.bench import Part, Row, best
 from softfair.kernels.rules import RuleCode
-from softfair.solvers.budget import sweep
 from softfair.solvers.priced import solve_priced
+from softfair.solvers.sweeps import sweep
 
 from . import loops
 from .estimation import estimation

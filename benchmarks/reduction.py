@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 import softfair as sf
 from softfair.kernels.rules import RuleCode
 from softfair.shards import SHARD, shards_of
-from softfair.solvers.budget import _sweep_shard
+from softfair.solvers.sweeps import sweep_shard
 
 from .scale import T, write_people
 
@@ -57,7 +57,7 @@ def measure(repeats: int) -> Measured:
     theta, seconds = np.full(T, 30.0), []
     for _ in range(repeats + 1):
         begun = time.process_time()
-        found = _sweep_shard(arms, theta, 10.0, 1.0, int(RuleCode.PRICED))
+        found = sweep_shard(arms, theta, 10.0, 1.0, int(RuleCode.PRICED))
         seconds.append(time.process_time() - begun)
     total = np.zeros_like(found)
     begun = time.process_time()

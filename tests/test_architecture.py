@@ -21,6 +21,7 @@ ORDER = (
     "frames",
     "figures",
     "kernels",
+    "arrays",
     "cohort",
     "files",
     "saving",

@@ -23,7 +23,7 @@ from softfair.comparison import CURVE, mean_interval
 from softfair.errors import InvalidInput, NotConverged
 from softfair.policies.rules import Rule
 from softfair.programme.sample import RESPONSES
-from softfair.solvers import budget, solve_priced, upper_bound
+from softfair.solvers import solve_priced, upper_bound
 
 SETTING = {"k": 5, "horizon": 12, "gamma": 0.95}
 FIGURES = ["benefit", "of_bound", "reward", "entropy", "never_selected", "longest_wait", "gini"]
@@ -320,7 +320,7 @@ def test_unfair_pairs_of_policies_that_remember(policy):
 
 def test_the_judge_nobody_asked_for_does_not_warn(monkeypatch):
     """Prices of so short a search stay rough at the steepest c; only SoftFair(c=inf) says so."""
-    monkeypatch.setattr(budget, "MOST_PASSES", 2)
+    monkeypatch.setattr("softfair.solvers.broyden.MOST_PASSES", 2)
     cohort = sf.datasets.synthetic(n=5, seed=37)
     with pytest.warns(NotConverged):
         sf.SoftFair(c=math.inf).fit(cohort, k=1, horizon=10)

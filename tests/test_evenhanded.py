@@ -21,9 +21,9 @@ from softfair.errors import Infeasible, InvalidInput, NotConverged
 from softfair.kernels import bonus as kernels
 from softfair.kernels.recursion import PART
 from softfair.solvers import TradeoffBound, solve_evenhanded, tradeoff_bound, upper_bound
-from softfair.solvers.budget import SAMPLE
 from softfair.solvers.evenhanded import BonusValues
 from softfair.solvers.realised import Goal
+from softfair.solvers.sweeps import SAMPLE
 from softfair.solvers.values import Info
 from softfair.solvers.welfare import WELFARES
 from softfair.theory import Joint

@@ -23,7 +23,7 @@ from softfair.kernels.recursion import (
 )
 from softfair.kernels.rules import RuleCode
 from softfair.kernels.threads import get_threads, set_threads
-from softfair.solvers import budget
+from softfair.solvers import sweeps
 from softfair.solvers.values import Info, PriceValues
 
 PRICED, JOINT = int(RuleCode.PRICED), int(RuleCode.JOINT)
@@ -343,7 +343,7 @@ def test_the_same_bits_on_any_number_of_threads(S, threads_restored):
     sums, rows = [], []
     for threads in (1, 2, 3):
         set_threads(threads)
-        sums.append(budget.sweep(cohort, theta, 3.0, 0.9, PRICED))
+        sums.append(sweeps.sweep(cohort, theta, 3.0, 0.9, PRICED))
         rows.append(PriceValues(cohort, 0.9, theta, 3.0, PRICED, info).rows(1, 3))
     for other in (1, 2):
         np.testing.assert_array_equal(sums[0], sums[other])

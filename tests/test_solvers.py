@@ -26,9 +26,11 @@ from softfair.kernels.draws import select
 from softfair.kernels.elementary import mix, uniform
 from softfair.kernels.rules import RuleCode
 from softfair.solvers import budget, solve_meanfield, solve_paper, solve_priced, upper_bound
-from softfair.solvers.budget import SAMPLE, SAMPLED
+from softfair.solvers.broyden import broyden
+from softfair.solvers.budget import SAMPLED
 from softfair.solvers.paper import INCLUSION_TOLERANCE
 from softfair.solvers.priced import HARD_C, hard_multiplier
+from softfair.solvers.sweeps import SAMPLE
 
 TOLERANCE = 1e-8
 ROUNDING = 1e-12  # of a sum over arms, relative
@@ -305,7 +307,7 @@ def test_no_theta_moves_further_than_the_reach_of_a_sigmoid_in_one_step():
         tried.append(theta.copy())
         return np.tanh(1.0 - theta / 50.0), np.full(3, 1e-3)
 
-    found = budget.broyden(f, None, np.zeros(3), None, 1e-8)
+    found = broyden(f, None, np.zeros(3), None, 1e-8)
     assert np.abs(tried[1]).max() == pytest.approx(4.0, rel=1e-12)
     np.testing.assert_allclose(found.theta, 50.0, rtol=1e-6)
     assert found.passes == len(tried)
@@ -540,7 +542,7 @@ def test_a_warning_points_at_the_line_that_asked():
 
 
 def test_prices_do_not_send_their_user_to_prices(monkeypatch):
-    monkeypatch.setattr(budget, "MOST_PASSES", 2)
+    monkeypatch.setattr("softfair.solvers.broyden.MOST_PASSES", 2)
     with pytest.warns(NotConverged, match=r"choose a smaller c_value \(such as 1\)$"):
         solve_priced(datasets.synthetic(n=5, seed=37), 1, 10, 1.0, float("inf"))
 

@@ -28,8 +28,8 @@ from .kernels.rules import RuleCode
 from .kernels.threads import get_threads, map_parts
 from .kernels.yardstick import exponentials
 from .solvers import solve_evenhanded
-from .solvers.budget import sweep
 from .solvers.priced import solve_priced
+from .solvers.sweeps import sweep
 from .solvers.welfare import WELFARES
 from .terminal import Table, say
 from .terminal import show as show_table

@@ -22,7 +22,10 @@ from ..cohort import Cohort
 from ..kernels import bonus as kernels
 from ..kernels.recursion import PART
 from ..kernels.threads import map_parts
-from .budget import GENTLER, SAMPLE, Steps, broyden, inverse_jacobian, most_gain, sample_of
+from .broyden import broyden, inverse_jacobian
+from .budget import GENTLER, Steps
+from .scale import most_gain
+from .sweeps import SAMPLE, sample_of
 from .welfare import TINY, Min, SmoothWelfare, Welfare
 
 __all__ = ["Bonuses", "LevelBonuses", "Problem", "Solution", "over", "solve"]

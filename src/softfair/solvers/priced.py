@@ -31,7 +31,9 @@ from ..cluster import Crew
 from ..cohort import Cohort
 from ..errors import NotConverged, warn
 from ..kernels.rules import RuleCode
-from .budget import Budget, Steps, balance, in_arms, most_gain, reward_range, sample_of, sweep
+from .budget import Budget, Steps, balance
+from .scale import in_arms, most_gain, reward_range
+from .sweeps import sample_of, sweep
 from .values import Info, PriceValues
 
 __all__ = [

@@ -20,8 +20,9 @@ from ..errors import NotConverged, warn
 from ..kernels import waiting
 from ..kernels.rules import RuleCode
 from ..kernels.threads import map_parts
-from .budget import Budget, Steps, balance, sample_of
+from .budget import Budget, Steps, balance
 from .priced import hard_multiplier, learning_multiplier
+from .sweeps import sample_of
 from .values import Info
 
 __all__ = ["Pass", "PromisedValues", "lottery", "promised_bound", "solve_promised"]
@@ -38,7 +39,7 @@ SURE, TINY = 700.0, 1e-300  # log-odds of what is certain; the least chance that
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass over arms that carry the promise, see :func:`softfair.solvers.budget.sweep`."""
+    """One pass over arms that carry the promise, see :func:`softfair.solvers.sweeps.sweep`."""
 
     W: int  # 0: no deadline
     floor: float
@@ -47,7 +48,7 @@ class Pass:
     def __call__(
         self, cohort: Cohort, theta: Floats, c: float, gamma: float, rule: RuleCode
     ) -> Floats:
-        # A sample has its arms spread evenly over the cohort (`budget.sample_of`).
+        # A sample has its arms spread evenly over the cohort (`sweeps.sample_of`).
         many = len(self.left)
         left = self.left if many == 1 else self.left[np.arange(cohort.n) * many // cohort.n]
         arms = (cohort.P, cohort.reward_rows, cohort.start_rows, left)

@@ -23,9 +23,11 @@ from ..kernels.threads import map_parts
 from ..progress import track
 from ..sampling import multiplier
 from .bonuses import Problem, solve
-from .budget import SAMPLE, Budget, Steps, balance, reward_range
+from .budget import Budget, Steps, balance
 from .evenhanded import BonusValues, EvenHandedValues, solve_evenhanded
 from .priced import learning_multiplier
+from .scale import reward_range
+from .sweeps import SAMPLE
 from .values import Info, PriceValues
 from .welfare import TINY, WELFARES
 

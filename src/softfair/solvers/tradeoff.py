@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from ..cohort import Cohort, refuse_costs
 from ..errors import InvalidInput
 from .bonuses import Problem, solve
-from .budget import Budget, Steps, reward_range
+from .budget import Budget, Steps
 from .priced import hard_multiplier, upper_bound
+from .scale import reward_range
 from .welfare import WELFARES
 
 __all__ = ["TradeoffBound", "tradeoff_bound"]

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...cohort import Cohort, as_given
+from ...arrays import as_given
+from ...cohort import Cohort
 from ...errors import Infeasible
 from ...progress import say, track
 from ...solvers.priced import hard_multiplier
