@@ -642,9 +642,9 @@ HANDLES = {
     "write_cohort", "Fitted", "Policy.fit", "check_setting", "refuse_by_action",
     "Oracle.fit", "Whittle.fit", "Myopic.fit", "NoIntervention.fit", "Random.fit", "SoftFair.fit",
     "OneByOne", "Result", "Trajectories", "simulate", "simulate_and_look", "balance", "in_arms",
-    "most_gain", "reward_range", "sample_of", "sweep", "balanced_values", "hard_multiplier",
-    "learning_multiplier", "solve_priced", "upper_bound", "solve_meanfield", "priced_gains",
-    "Passes.of",
+    "most_gain", "reward_range", "responses", "sample_of", "sweep", "balanced_values",
+    "hard_multiplier", "learning_multiplier", "solve_priced", "upper_bound", "solve_meanfield",
+    "priced_gains", "Passes.of",
 }  # fmt: skip
 # What only those above make, from cohorts that they have looked at, or that have no costs: those of
 # a programme (SiteCohort), which are built from estimates.
