@@ -24,12 +24,15 @@ from softfair.experiments import (
     Drawings,
     Experiment,
     Outcome,
+    compiling,
     drawings,
     find,
     judgements,
     load,
+    outcomes,
     run,
     running,
+    simulating,
     write_report,
 )
 from softfair.experiments.catalogue import names_of_experiments
@@ -159,9 +162,9 @@ def test_a_finished_experiment_is_not_run_again_unless_asked(
 ) -> None:
     out, rows = small
     calls: list[int] = []
-    real = running._simulate_cohort
+    real = running.simulate_cohort
     monkeypatch.setattr(
-        running, "_simulate_cohort", lambda *args: (calls.append(args[2]), real(*args))[1]
+        running, "simulate_cohort", lambda *args: (calls.append(args[2]), real(*args))[1]
     )
     pd.testing.assert_frame_equal(
         run(NEARLY, out, runs=7, seed=1)["fig2a/10"].rows, rows["fig2a/10"].rows
@@ -179,7 +182,7 @@ def test_an_interrupted_run_resumes(
     tmp_path: Path, small: tuple[Path, dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[int] = []
-    real = running._simulate_cohort
+    real = running.simulate_cohort
 
     def dies_at_the_second(experiment: object, runs: int, instance: int, seed: int) -> object:
         if instance == 1 and not done.count(-1):
@@ -188,7 +191,7 @@ def test_an_interrupted_run_resumes(
         done.append(instance)
         return real(experiment, runs, instance, seed)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(running, "_simulate_cohort", dies_at_the_second)
+    monkeypatch.setattr(running, "simulate_cohort", dies_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         run(NEARLY, tmp_path, runs=7, seed=1, jobs=1)
     assert not (tmp_path / "results" / "fig2a_10.json").exists()
@@ -208,7 +211,7 @@ def test_meanwhile_is_called_once_whether_there_is_work_or_not(tmp_path: Path) -
 def test_a_damaged_part_is_done_again(
     tmp_path: Path, small: tuple[Path, dict[str, Outcome]], content: str
 ) -> None:
-    part = running._part_file(NEARLY[0], tmp_path, 7, 1, 0)
+    part = outcomes.part_file(NEARLY[0], tmp_path, 7, 1, 0)
     part.parent.mkdir(parents=True)
     part.write_text(content)
     pd.testing.assert_frame_equal(
@@ -219,7 +222,7 @@ def test_a_damaged_part_is_done_again(
 def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "_simulate_cohort", lambda *_: pytest.fail("it went to work"))
+    monkeypatch.setattr(running, "simulate_cohort", lambda *_: pytest.fail("it went to work"))
     (tmp_path / "file").touch()
     with pytest.raises(InvalidInput, match="cannot write"):
         run(NEARLY, tmp_path / "file", runs=1)
@@ -254,12 +257,12 @@ def test_a_second_process_compiles_only_if_something_is_compiled(
         def wait(self) -> None:
             started.append(["waited for"])
 
-    monkeypatch.setattr(running.subprocess, "Popen", Child)
-    running._compile_side_by_side()  # perhaps the first use of its kernels
+    monkeypatch.setattr(compiling.subprocess, "Popen", Child)
+    compiling.compile_side_by_side()  # perhaps the first use of its kernels
     started.clear()
-    running._compile_side_by_side()
+    compiling.compile_side_by_side()
     assert not started
-    from_cold = running._SecondCompiler()
+    from_cold = compiling.SecondCompiler()
     for _ in range(2):
         from_cold.on_start(None)
     assert len(started) == 1
@@ -297,26 +300,26 @@ def test_a_result_is_not_used_again_after_a_change(
         c, solver, _, *rest = SoftFair.__init__.__defaults__
         monkeypatch.setattr(SoftFair.__init__, "__defaults__", (c, solver, "successive", *rest))
     else:
-        software = dict(running._software())
+        software = dict(outcomes._software())
         software["softfair" if change == "version" else "source"] = "another"
-        monkeypatch.setattr(running, "_software", lambda: software)
+        monkeypatch.setattr(outcomes, "_software", lambda: software)
     assert load(experiment(), tmp_path, runs=1, seed=0) is None
-    part = running._part_file(experiment(), tmp_path, 1, 0, 0)
+    part = outcomes.part_file(experiment(), tmp_path, 1, 0, 0)
     monkeypatch.undo()
-    assert part != running._part_file(experiment(), tmp_path, 1, 0, 0)  # nor is half a run
+    assert part != outcomes.part_file(experiment(), tmp_path, 1, 0, 0)  # nor is half a run
 
 
 def test_the_hash_is_of_the_source_files(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "a.py").write_text("x = 1\n")
     (tmp_path / "inner" / "b.py").write_text("y = 2\n")
-    first = running.source_hash(tmp_path)
+    first = outcomes.source_hash(tmp_path)
     (tmp_path / "a.pyc").write_bytes(b"compiled")
-    assert running.source_hash(tmp_path) == first
+    assert outcomes.source_hash(tmp_path) == first
     (tmp_path / "inner" / "b.py").write_text("y = 3\n")
-    second = running.source_hash(tmp_path)
+    second = outcomes.source_hash(tmp_path)
     (tmp_path / "inner" / "b.py").rename(tmp_path / "inner" / "c.py")
-    assert len({first, second, running.source_hash(tmp_path)}) == 3
+    assert len({first, second, outcomes.source_hash(tmp_path)}) == 3
 
 
 def test_experiments_of_the_same_cohorts_share_what_they_can(
@@ -326,13 +329,13 @@ def test_experiments_of_the_same_cohorts_share_what_they_can(
     second = tiny("second", Lottery=Random(), Myopic=Myopic())
     alone = {e.id: run([e], tmp_path / e.id, runs=6)[e.id].rows for e in (first, second)}
     calls: list[str] = []
-    real = running.simulate
+    real = simulating.simulate
     monkeypatch.setattr(
-        running,
+        simulating,
         "simulate",
         lambda fitted, *rest: (calls.append(type(fitted.policy).__name__), real(fitted, *rest))[1],
     )
-    monkeypatch.setattr(running, "_compile_side_by_side", lambda: None)
+    monkeypatch.setattr(running, "compile_side_by_side", lambda: None)
     together = run([first, second], tmp_path / "both", runs=6)
     for name, rows in alone.items():
         pd.testing.assert_frame_equal(together[name].rows, rows)
@@ -344,7 +347,7 @@ def test_an_experiment_may_have_fewer_cohorts(tmp_path: Path) -> None:
     few = replace(tiny("few", Random=Random()), cohorts=2)
     results = run([few, tiny("all", Random=Random())], tmp_path, runs=20)
     assert (results["few"].cohorts, results["all"].cohorts) == (2, 4)
-    assert results["few"].runs_a_cohort == running.RUNS_A_COHORT
+    assert results["few"].runs_a_cohort == outcomes.RUNS_A_COHORT
 
 
 def test_small_has_the_papers_sizes_and_few_episodes() -> None:
@@ -636,14 +639,14 @@ def test_limits_of_cohorts_come_back_from_files_as_they_were(tmp_path: Path) -> 
 def test_the_folder_of_parts_stays_while_others_may_write_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, there = running._finish, []
+    real, there = running.finish, []
 
     def finish(*args: Any) -> Any:
         outcome = real(*args)
         there.append((tmp_path / "results" / "parts").exists())
         return outcome
 
-    monkeypatch.setattr(running, "_finish", finish)
+    monkeypatch.setattr(running, "finish", finish)
     run(find(["fig1/synthetic", "fig1/p10=0.9"]), tmp_path, runs=1, jobs=1)
     assert there == [True, True]
     assert not (tmp_path / "results" / "parts").exists()

@@ -19,7 +19,7 @@ from softfair.experiments.intervals import (
     difference_of,
     summarise,
 )
-from softfair.experiments.running import Outcome
+from softfair.experiments.outcomes import Outcome
 from softfair.experiments.sections import SOLVERS
 
 CLEAR = World(own=0.1, common=5.0)  # cohorts differ far more than policies on one cohort

@@ -11,7 +11,7 @@ from worlds import World, outcome
 
 from softfair.experiments import limits
 from softfair.experiments.catalogue import EXPERIMENTS
-from softfair.experiments.running import Limit
+from softfair.experiments.outcomes import Limit
 from softfair.solvers import TradeoffBound
 
 NAME = "limit/synthetic"

@@ -26,8 +26,8 @@ from ..figures import (
 )
 from .catalogue import Experiment
 from .intervals import Summary, summarise
+from .outcomes import Outcome
 from .paper import PAPER_TABLE_2
-from .running import Outcome
 from .sections import Results, figures_of_policies, number, parts, solvers_of
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from .intervals import (
     difference_of,
     summarise,
 )
+from .outcomes import Outcome
 from .paper import PAPER_TABLE_2
-from .running import Outcome
 from .sections import (
     SOLVERS,
     Judgement,

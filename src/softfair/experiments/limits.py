@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..comparison import mean_interval
 from ..figures import AXIS_LABELS, COLOURS, INK, MARKERS, draw_limit, new_figure
 from .intervals import FEWEST_COHORTS, cohort_means, summarise
-from .running import Outcome
+from .outcomes import Outcome
 from .sections import Judgement, Results, Section, describe, parts, unsettled_note
 
 if TYPE_CHECKING:

@@ -34,9 +34,9 @@ from .judgements import (
     table_2,
 )
 from .limits import LIMIT_SECTION
+from .outcomes import Outcome
 from .paper import REFERENCES
 from .reading_sections import READING_SECTIONS
-from .running import Outcome
 from .sections import Judgement, Results, Section, Table, describe, parts, unsettled_note
 
 __all__ = ["SECTIONS", "Drawings", "write_report"]

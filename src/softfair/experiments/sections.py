@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..policies import SoftFair
 from .intervals import Summary, summarise
-from .running import Outcome
+from .outcomes import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
