@@ -33,8 +33,8 @@ from softfair.theory import (
 )
 from softfair.theory.algorithm_1 import ERRORS
 from softfair.theory.asymptotics import fluid_priced, fluid_top
+from softfair.theory.chances import floor_joint, floor_successive
 from softfair.theory.entropy import lottery_entropy
-from softfair.theory.fairness import floor_joint, floor_successive
 from softfair.theory.gains import algorithm_1_values
 from softfair.theory.loss_bounds import eta_entropy, eta_lambert, eta_paper, eta_sharp, least_c
 

@@ -12,8 +12,9 @@ import pytest
 from softfair import indices, sampling, solvers, theory
 from softfair.errors import InvalidInput
 from softfair.theory import claim_of, recheck, set_law
+from softfair.theory.chances import floor_joint
 from softfair.theory.claim import Claim, Existence, Search
-from softfair.theory.fairness import floor_joint, rising_law
+from softfair.theory.definitions import rising_law
 from softfair.theory.gains import algorithm_1_values, priced_gains
 from softfair.theory.instances import FLEETING, LASTING
 from softfair.theory.loss_bounds import eta_lambert, eta_sharp

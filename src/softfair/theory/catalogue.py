@@ -9,11 +9,15 @@ from ..errors import InvalidInput
 from . import (
     algorithm_1,
     asymptotics,
+    bounded,
+    chances,
+    definitions,
     entropy,
     fairness,
     index_decay,
     operator_loss,
     optimality,
+    rates,
     softmax,
 )
 from .claim import Claim, Verdict
@@ -24,7 +28,11 @@ CLAIMS: tuple[Claim, ...] = (
     *index_decay.CLAIMS,
     *optimality.CLAIMS,
     *fairness.CLAIMS,
+    *definitions.CLAIMS,
+    *chances.CLAIMS,
+    *bounded.CLAIMS,
     *softmax.CLAIMS,
+    *rates.CLAIMS,
     *operator_loss.CLAIMS,
     *algorithm_1.CLAIMS,
     *asymptotics.CLAIMS,

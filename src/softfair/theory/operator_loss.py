@@ -146,18 +146,26 @@ def search_rises_with_c(
     for n, k in ((3, 1), (4, 2)):
         p = problems(count, n, seed)
         joint = Joint.of(p, k)
-        V = np.array(  # [C, B, N]
-            [joint.backward(horizon, gamma, _throughout(soft, c))[1][0] for c in cs]
+        V = [joint.backward(horizon, gamma, _throughout(soft, c))[1][0] for c in cs]
+        _add_rises(tightest, V, cs, partial(dict, k=k, T=horizon, gamma=gamma), p, joint)
+
+
+def _add_rises(
+    tightest: Search,
+    values: list[Floats],
+    cs: tuple[float, ...],
+    setting: Describe,
+    p: Floats,
+    joint: Joint,
+) -> None:
+    """Add that values [B, N], one array for each of the rising cs, rise from each c to the next."""
+    for j, pair in enumerate(pairwise(cs)):
+        tightest.add(
+            values[j],
+            values[j + 1],
+            len(p) if j == 0 else 0,
+            lambda b, s, pair=pair: setting(p=p[b], cs=list(pair), s=joint.states[s]),
         )
-        for j, pair in enumerate(pairwise(cs)):
-            tightest.add(
-                V[j],
-                V[j + 1],
-                len(p) if j == 0 else 0,
-                lambda b, s, k=k, p=p, pair=pair, states=joint.states: dict(
-                    p=p[b], k=k, T=horizon, gamma=gamma, cs=list(pair), s=states[s]
-                ),
-            )
 
 
 def rises_sides(w: Witness) -> Sides:
@@ -200,15 +208,7 @@ def search_regularised(
             Q, _ = joint.backward(horizon, gamma, _throughout(regularised_value, c))
             weight = np.exp(c * (Q - Q.max(axis=2, keepdims=True)))  # [T, B, A, N]
             earned.append(joint.value_of(weight / weight.sum(axis=2, keepdims=True), gamma))
-        for j, pair in enumerate(pairwise(cs)):
-            tightest.add(
-                earned[j],
-                earned[j + 1],
-                len(p) if j == 0 else 0,
-                lambda b, s, k=k, p=p, pair=pair, states=joint.states: dict(
-                    p=p[b], k=k, T=horizon, gamma=gamma, cs=list(pair), s=states[s]
-                ),
-            )
+        _add_rises(tightest, earned, cs, partial(dict, k=k, T=horizon, gamma=gamma), p, joint)
 
 
 def regularised_sides(w: Witness) -> Sides:
