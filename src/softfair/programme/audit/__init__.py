@@ -1,19 +1,19 @@
 """How a programme was run: its lists, contacts and outcomes, against what was stated and predicted.
 
-Rooms, each on those before it: ``words`` (how a figure is written), ``statistics`` (what chance
-explains), ``deeds`` (what was done that could bend a list), ``planned`` (one planned round),
-``predicted`` (what its model said of it), ``evidence`` (what is read from the database), the
+Modules, each built on those before it: ``words`` (how a figure is written), ``statistics`` (what
+chance explains), ``deeds`` (what was done that could bend a list), ``planned`` (one planned round),
+``predicted`` (what its model predicted), ``evidence`` (what is read from the database), the
 measures ``lists``, ``spread``, ``groups``, ``outcomes``, ``memory``, ``off_policy``, ``several``
-and ``trial``, ``measures`` (those of planned rounds, round by round), ``result`` (all of it),
-``logged`` (all of it as rows), ``findings`` (in sentences), ``tables``, ``pictures`` and
-``presentation`` (on a terminal and as a page). The equations stand at the top of the room that
-computes them.
+and ``trial``, ``measures`` (all measures, fed round by round), ``result`` (every figure),
+``logged`` (the planned rounds as rows, for other tools), ``findings`` (the figures in sentences),
+``tables``, ``pictures`` and ``presentation`` (on a terminal and as a page). The equations stand at
+the top of the module that computes them.
 
-A measure of planned rounds is given one round after the other (``add``) and adds up what it needs,
-so that an audit needs no more memory for many rounds than for few. Beside the history (two bytes a
-person and round) three things grow with the rounds: while bins are sought, everybody's chances
-(eight bytes a person and round, see `lists.Bins`); where a wait is promised, what each list did to
-the count of each (one byte, see `lists.RoundRows`); and with a horizon the rounds of one window.
+A measure of planned rounds gets one round after the other (``add``) and keeps sums, so that most of
+an audit needs no more memory for many rounds than for few. Four things grow: the history (two bytes
+a person and round); everybody's chances until the bins are known (eight bytes a person and round,
+see `lists.Bins`); where a wait is promised, a byte a person and round (see `lists.RoundRows`); and
+with a horizon, the rounds of one window.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def audit(
     cs : sequence of float, optional
         Multipliers c of other policies to estimate, instead of half and twice the programme's own.
     names : int, optional
-        How many to name of those who wait longest, and of those who are on a list, or not, by what
-        was done shortly before it.
+        How many people to name of those who wait longest, and of those whom changes shortly before
+        a list put on it or took off it.
     round : int, optional
         Audit this round alone, instead of all rounds.
     horizon : int
@@ -161,7 +161,7 @@ def measure(
 
 
 def _trial(evidence: Evidence, listed: Listed | None) -> TrialResult | None:
-    """What the trial found, if there is one."""
+    """The result of the trial, if there is one."""
     if evidence.trial is None or listed is None:
         return None
     people, history, S = evidence.people, evidence.history, evidence.settings.S

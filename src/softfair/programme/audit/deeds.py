@@ -1,10 +1,11 @@
 """What somebody with access could have done to bend a list, and what was done.
 
-Three things are looked at in each planned round: where the luck of the draw came from, how often
-the plan was made and how many names that exchanged, and what was changed between the last record
-and the plan (who may be drawn, and what was recorded before), by whom and when. Each person has
-luck of their own, so the list can be drawn again without these changes. For the last rounds that
-had any, this tells who entered and who left the list because of them.
+Three things are examined in each planned round: where the luck of the draw came from; how often
+the plan was made, and how many names differ between the first and the last list; and what was
+changed between the last record and the plan (who may be drawn, and what was recorded before), by
+whom and when. Each person has luck of their own, so the list can be drawn again without these
+changes. That is done for the last MOST_DRAWN_AGAIN rounds with changes, and shows who entered and
+who left the list because of them.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ __all__ = ["DeedRow", "Exchange", "deeds_of"]
 Ints = NDArray[np.int64]
 
 NEVER = 2**31 - 1  # above every round and batch number
-MOST_DRAWN_AGAIN = 5  # rounds: each takes as long as two plans
+MOST_DRAWN_AGAIN = 5  # rounds; each takes as long as two plans
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """Who entered a list, and who left it, because of something that was done.
+    """The people who entered a list, and who left it, because of something that was done.
 
     Attributes
     ----------
     entered, left : int
         How many are on the list in force because of it, and how many would be on it otherwise.
     entered_people, left_people : tuple of str
-        Identifiers of those, if they are to be named.
+        Identifiers of these people, at most as many as are to be named.
     """
 
     entered: int
@@ -53,7 +54,7 @@ class Exchange:
     left_people: tuple[str, ...] = ()
 
     def named(self, names: int) -> Exchange:
-        """The same with at most so many names of either kind."""
+        """The same exchange, with at most ``names`` identifiers of either kind."""
         first = self.entered_people[:names], self.left_people[:names]
         return Exchange(self.entered, self.left, *first)
 
@@ -77,7 +78,7 @@ class DeedRow:
     eligibility : int
         People whose facts were changed between the last record and the plan.
     corrected : int
-        States and contacts known before that were changed in that time.
+        States and contacts that had been recorded before, and were changed in that time.
     by : tuple of str
         Who made these changes, and when.
     replanned : Exchange, optional
@@ -85,7 +86,7 @@ class DeedRow:
     changed : Exchange, optional
         The list in force against the list without the changes between the last record and the plan,
         with the same luck, estimates and c. None if there were no such changes, or if the list was
-        not or cannot be drawn again.
+        not drawn again or cannot be.
     back : int
         People who were taken out of the programme between the plan of the round before and this
         one, and put back between this one and the next.
@@ -104,7 +105,7 @@ class DeedRow:
     back: int = 0
 
     def named(self, names: int) -> DeedRow:
-        """The same with at most so many names in each exchange."""
+        """The same row, with at most ``names`` identifiers of either kind in each exchange."""
         return replace(
             self,
             replanned=self.replanned and self.replanned.named(names),
@@ -143,7 +144,7 @@ def deeds_of(connection: Connection, entries: Sequence[Entry]) -> tuple[DeedRow,
 
 
 def _leaving(connection: Connection) -> Ints:
-    """Facts of those who ever left or opted out [rows, 4]: person, batch, opted out, from when."""
+    """Facts [rows, 4] of people who ever left or opted out: person, batch, opted out, departed."""
     f = schema.person_fact
     never = sa.literal(NEVER)
     gone = sa.select(f.c.person).where((f.c.opted_out == 1) | f.c.departed.is_not(None))
@@ -152,18 +153,23 @@ def _leaving(connection: Connection) -> Ints:
 
 
 def _out_and_back(facts: Ints, at: int, earlier: int, batch: int, later: int | None) -> int:
-    """Who was taken out between two plans, before this one, and put back before the next."""
+    """How many people were taken out between the plan before and this one, and put back after it.
+
+    Batch numbers of three plans: ``earlier`` of the one before, ``batch`` of this one, made for
+    round ``at``, and ``later`` of the next; None: there is none.
+    """
     facts = facts[np.argsort(facts[:, 1], kind="stable")]
     out = (facts[:, 2] == 1) | (facts[:, 3] <= at)
     before = (facts[:, 1] > earlier) & (facts[:, 1] <= batch)
     after = (facts[:, 1] > batch) & (facts[:, 1] <= (NEVER if later is None else later))
-    gone = dict(zip(facts[before, 0].tolist(), out[before].tolist(), strict=True))  # the last holds
+    # The last fact of a person holds.
+    gone = dict(zip(facts[before, 0].tolist(), out[before].tolist(), strict=True))
     here = dict(zip(facts[after, 0].tolist(), out[after].tolist(), strict=True))
     return sum(is_out and not here.get(person, True) for person, is_out in gone.items())
 
 
 def _changed(connection: Connection, plan: int, before: int, names: list[str]) -> Exchange | None:
-    """Who entered or left a list by the changes after a batch; None if that cannot be told."""
+    """Who entered or left a list by changes after batch ``before``; None: that is not known."""
     try:
         without = list_without(connection, plan, before)
     except UNREADABLE:  # the check of the database reports it
@@ -227,7 +233,7 @@ def _listed(connection: Connection, plan: int) -> set[int]:
 
 
 def _changes(connection: Connection, before: int | None, upto: int) -> tuple[int, int, list[int]]:
-    """People and observations changed by batches after one and up to another; these batches."""
+    """Numbers of people and observations that batches in (before, upto] changed; these batches."""
     if before is None or before >= upto:  # nothing was recorded before: this is the set-up
         return 0, 0, []
     f, o = schema.person_fact, schema.observation

@@ -1,4 +1,4 @@
-"""Groups: how often the people of each were listed and contacted, and how they fared."""
+"""Groups: how often the people of each were listed and contacted, and their outcomes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["GroupRow", "Groups", "Rate"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_VALUES = 30  # of a group column that have a row of their own; a code takes a byte
+MOST_VALUES = 30  # of a group column with a row of their own; their codes must fit into a byte
 OTHERS = "(others)"
-BANDS = 4  # of a column of numbers, such as age
+BANDS = 4  # into which a column of numbers is cut, such as age
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Rate:
     rate: float
     low: float
     high: float
-    relative: float  # to everybody's
+    relative: float  # ratio to everybody's rate
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class GroupRow:
     column: str
     value: str
     people: int
-    in_draw: int  # people in the draw, round by round
+    in_draw: int  # people in the draw, summed over rounds
     selection: Rate  # listed
     contact: Rate
     outcome: Rate  # mean reward in the round after
-    stated_rate: float  # at which the probabilities say they are listed
+    stated_rate: float  # mean stated probability of being listed
     z: float
     p: float
     flagged: bool = False
@@ -60,7 +60,7 @@ class _Column:
 
 
 class Groups:
-    """What fell on the people of each value of each group column.
+    """Lists, contacts and outcomes of the people of each value of each group column.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ class Groups:
 
     def __init__(self, people: People, S: int) -> None:
         self._S = S
-        # Numerators and denominators of the three rates, of each person: in the draw and listed;
+        # Denominators and numerators of each person's three rates: rounds in the draw, and listed;
         # rounds whose contact is known, and contacts; rounds after which the state is known, and
-        # the reward then.
+        # the rewards then.
         self._drawn, self._listed, self._asked, self._contacted, self._followed, self._reward = (
             np.zeros((6, people.n))
         )
@@ -101,7 +101,7 @@ class Groups:
                 column.tally.add(draw)
 
     def rows(self, z: float) -> tuple[GroupRow, ...]:
-        """How the values of each group column fared.
+        """The rates of every value of each group column.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class Groups:
         return tuple(rows)
 
     def _rows_of(self, column: _Column, everybody: GroupRow | None, z: float) -> list[GroupRow]:
-        """A row a value that anybody in the draw has."""
+        """A row for each value that anybody in the draw has."""
         J, code, tally = len(column.values), column.code, column.tally
         selection = Rates.of(self._listed, self._drawn, code, J, z)
         contact = Rates.of(self._contacted, self._asked, code, J, z)
@@ -146,7 +146,7 @@ class Groups:
 
 
 def _column(name: str, values: list[str], code: Ints) -> _Column:
-    """A column of which nothing is counted yet."""
+    """A column, before any round is counted."""
     return _Column(name, values, code.astype(np.int8), Tally(len(values)))
 
 
@@ -159,7 +159,7 @@ def _rate(rates: Rates, j: int, everybody: Rate | None) -> Rate:
 
 
 def _bands(numbers: Floats) -> tuple[list[str], Ints]:
-    """Numbers [n] in up to BANDS bands of about equally many people, and those without a number."""
+    """Numbers [n] in up to BANDS bands of about equally many people, and a band without number."""
     known = np.isfinite(numbers)
     cuts = np.unique(np.quantile(numbers[known], np.arange(1, BANDS) / BANDS))
     band = np.searchsorted(cuts, numbers, side="left")
@@ -177,10 +177,10 @@ def _bands(numbers: Floats) -> tuple[list[str], Ints]:
 
 
 def _pooled(values: list[str], code: Ints) -> tuple[list[str], Ints]:
-    """A group column with one entry, the last, for values that are not shown apart.
+    """A group column in which the last entry pools the values that have no row of their own.
 
-    These are values that a single person has (they may identify them) and those beyond the
-    ``MOST_VALUES`` most frequent.
+    These are values that only one person has (the value may identify the person) and those beyond
+    the ``MOST_VALUES`` most frequent.
     """
     size = np.bincount(code, minlength=len(values))
     apart = np.sort(np.argsort(-size, kind="stable")[:MOST_VALUES])

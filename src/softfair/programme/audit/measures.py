@@ -1,6 +1,6 @@
 """All measures of planned rounds: each round is read twice, and given to every measure.
 
-The first time tells what some of them must know of all rounds before they look at one.
+The first reading collects what some measures must know of all rounds before the second.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Measures"]
 
 
 class Measures:
-    """What all planned rounds add up to.
+    """All measures, after every planned round was counted.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the model of a plan said of its round, and what came."""
+"""What the model of a plan predicted for its round, and the outcomes."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-CELLS = 200  # of predicted chance, in which moves are put together
+CELLS = 200  # cells of predicted chance, into which moves are grouped
 
 
 @dataclass(frozen=True, eq=False)
 class Doubt:
-    """What a round's model did not know, by joint draws of its posterior.
+    """How uncertain a round's model was, by joint draws of its posterior.
 
-    Moves are put together by action, state and predicted chance of the best state, in CELLS cells
-    of equal width; what is not known of the population is the same for all of them within a draw.
+    Moves are grouped by action, state and predicted chance of the best state, in CELLS cells of
+    equal width. What is not known of the population is the same for all moves within a draw.
     """
 
     best: Floats  # [L, 2, S, CELLS] sum of the drawn chances of the best state
-    own: Floats  # [2, S, CELLS] sum of their variances, each for itself
-    reward: float  # variance of the sum of mean rewards, beyond what each has for itself
+    own: Floats  # [2, S, CELLS] sum of the variances of the single chances
+    reward: float  # variance of the sum of mean rewards, less the sum of their variances
 
     def variance(self, counted: Bools) -> float:
-        """Of the sum of chances of the moves in some cells [2, S, CELLS], beyond each one's own.
+        """Variance of the sum of chances in the cells counted, less the sum of their variances.
 
-        One outcome has the variance P (1 - P) whatever is not known of P. Several have in addition
-        the covariances of their P.
+        ``counted`` has shape (2, S, CELLS). One outcome has the variance P (1 - P), however
+        uncertain P is. The sum of several outcomes has in addition the covariances of their P.
         """
         sums = self.best[:, counted].sum(axis=1)
         return max(float(sums.var(ddof=1) - self.own[counted].sum()), 0.0)
@@ -45,9 +45,9 @@ class Doubt:
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """What a model said of the moves of a round that are wholly known, and what came.
+    """What a model predicted for the moves of a round, and the outcomes.
 
-    Arrays [q] over people.
+    Arrays [q] over people whose state before, contact and state after are known.
     """
 
     round: int
@@ -56,7 +56,7 @@ class Predicted:
     state: Ints
     after: Ints
     law: Floats  # [q, S] probability of each next state
-    # [m, 2] of everybody in the plan: mean reward next, left alone and contacted; nan: not known
+    # [m, 2] of everybody in the plan: mean next reward if left alone, if contacted; nan: not known
     means: Floats
     doubt: Doubt | None = None  # None: not stored with the model
 
@@ -68,14 +68,14 @@ class Predicted:
 
     @property
     def place(self) -> Ints:
-        """Where each move is among 2 * S * CELLS: by action, state and cell of chance [q]."""
+        """The cell of each move [q], of 2 * S * CELLS, by action, state and chance."""
         S = self.law.shape[1]
         place: Ints = (self.action * S + self.state) * CELLS + cell_of(self.best)
         return place
 
 
 def cell_of(best: Floats) -> Ints:
-    """In which of CELLS cells of equal width chances are."""
+    """The number of the cell of each chance, of CELLS cells of equal width."""
     return np.minimum((best * CELLS).astype(np.int64), CELLS - 1)
 
 
@@ -87,7 +87,7 @@ def predicted(one: Planned, model: Model | None, S: int) -> Predicted:
     one : Planned
         The round, with what was recorded of it.
     model : Model, optional
-        Of its plan; None: it cannot be read, or is not needed as nothing came yet.
+        Of its plan; None: it cannot be read, or is not needed as there is no outcome yet.
     S : int
         Number of states.
 
@@ -116,20 +116,20 @@ def predicted(one: Planned, model: Model | None, S: int) -> Predicted:
 
 
 def _standing(one: Planned, model: Model) -> tuple[Ints, Floats]:
-    """Rows [m] of a plan whose state is known, and what was before it [m, B]."""
+    """Rows [m] of a plan whose state is known, and the law [m, B] of what was before the state."""
     known = np.flatnonzero((one.state >= 0) & (one.person < len(model.P)))
     earlier = one.state_before[known], one.contacted_before[known]
     return known, model.before(one.person[known], one.state[known], earlier)
 
 
 def _rows_of(model: Model, person: Ints, state: Ints, before: Floats) -> Floats:
-    """The law [m, 2, S] of the next state of people seen in a state, by action."""
+    """The law [m, 2, S] of the next state of people in a state, by action."""
     rows: Floats = averaged(before, state, model.P.shape[-1], lambda c: model.P[person, :, c])
     return rows
 
 
 def _doubt(model: Model, said: Predicted, before: Floats) -> Doubt:
-    """What a model does not know of some moves, after the states with the law ``before`` [q, B]."""
+    """How uncertain a model is about some moves; ``before`` [q, B] as from `_standing`."""
     L, S, place = len(model.draws), said.law.shape[1], said.place
     best, own = np.zeros((L, 2 * S * CELLS)), np.zeros(2 * S * CELLS)
     reward, each = np.zeros(L), 0.0  # sums of mean rewards, and of the variance of each

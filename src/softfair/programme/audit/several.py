@@ -1,13 +1,13 @@
 r"""What another policy would have brought over several rounds, from the lists that were drawn.
 
 H planned rounds in a row are a window. The estimand is the mean reward of people over the rounds
-after those of a window, had the other policy drawn every list of the window: people then come to be
-in other states, which one round ahead (:mod:`.off_policy`) does not see. Windows do not overlap; in
-each, people are in the states that they were in when it began.
+after those of a window, had the other policy drawn every list of the window. People then reach
+other states, which the estimate for one round ahead (:mod:`.off_policy`) does not consider. Windows
+do not overlap; in each, people start in the states that they were in.
 
 For one person: s_h is the state at the start of round h = 1, ..., H of the window, L_h is 1 if
-listed, p_h the stated probability, q_h the one by which the other policy would list them in s_h
-(with everybody else as they were), Y_h the reward of the state reached, s / (S - 1). With
+listed, p_h the stated probability, q_h the probability that the other policy would list the person
+in s_h (with everybody else as they were), Y_h the reward of the state reached, s / (S - 1). With
 
     w_h = L_h q_h / p_h + (1 - L_h)(1 - q_h) / (1 - p_h),    rho_h = w_1 ... w_h
 
@@ -16,19 +16,19 @@ and any guesses Q_h(s, L) of the rewards from round h on, the doubly robust esti
     V = V_1 + sum_h rho_h (Y_h + V_{h+1} - Q_h(s_h, L_h)),   V_h = q_h Q_h(s_h, 1) + (1 - q_h)
         Q_h(s_h, 0),  V_{H+1} = 0.
 
-Because p is the exact chance, the mean of V does not depend on the guesses; its spread does. They
-are made from the model of the window's first plan, which knows nothing of what came, and the share
-of the listed (and of the others) who were contacted, backwards from the window's end. There the
-policy's probability in a state is taken to be the mean of those who were in it when the window
-began: guesses must not know what came later.
+Because p is the exact chance, the mean of V does not depend on the guesses; its spread does. The
+guesses are computed backwards from the window's end, from the model of the window's first plan,
+which was made before the outcomes, and the share of the listed (and of the others) who were
+contacted. In them, the policy's probability in a state is its mean over the people who were in that
+state when the window began: guesses must not use what came later.
 
 Given (s_h, L_h), a term of the sum has mean zero if the guesses are right, and people are
 independent. So the sum over people has the variance sum D^2, D = V - V_1. Where guesses are wrong,
 D has another mean, and sum D^2 is too great rather than too small.
 
-What is not known (a state not seen, a person who left) ends a person's sum: the rest of their
-window is the model's guess. The share of such rounds is said, and beyond MOST_GUESSED of them the
-estimate is refused; as it is where the weights rest on few people, or on lists that were hardly
+A person's sum ends where something is not known (a state not seen, a person who left): the rest of
+their window is the model's guess. The share of such rounds is reported. The estimate is refused if
+that share is above MOST_GUESSED, if the weights rest on few people or on lists that were hardly
 ever drawn, and in programmes with rounds of rest after a contact, because the other policy would
 then have drawn from other people.
 """
@@ -54,17 +54,17 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST_GUESSED = 0.2  # share of the rounds of people that may rest on the model alone
-LEAST_EFFECTIVE = 50.0  # people whose weights are alike that an estimate must be worth
+LEAST_EFFECTIVE = 50.0  # people of equal weight that an estimate must be worth
 
 
 @dataclass(frozen=True)
 class SeveralRow:
-    """The mean reward over several rounds that a policy would have brought, nan: cannot be told."""
+    """The mean reward that a policy would have brought over several rounds; nan: not known."""
 
     policy: str
     horizon: int  # rounds of a window
     windows: int
-    people: int  # counted once a window
+    people: int  # each counted once in each window
     estimable: bool
     why_not: str
     effective: float  # how many people of equal weight the weights of a last round are worth
@@ -79,14 +79,14 @@ class SeveralRow:
 
 @dataclass(frozen=True, eq=False)
 class _Window:
-    """H rounds of the n people who were in the draw of the first, in known states."""
+    """H rounds of the n people who were in the first round's draw, in a known state."""
 
     plans: Sequence[Planned]
-    row: Ints  # [H, n] of each person in each plan; below 0: in none
+    row: Ints  # [H, n] of each person in each plan; below 0: not in that plan
     state: Ints  # [H + 1, n] at the start of each round, and at the end; below 0: not known
     listed: Ints  # [H, n]
-    p: Floats  # [H, n] stated probability; of people outside the draw what came of it
-    known: Bools  # [H, n] all is known up to the state after the round
+    p: Floats  # [H, n] stated probability; outside the draw 1 if listed, else 0
+    known: Bools  # [H, n] every state up to the one after the round is known
     chances: Floats  # [n, 2, S, S] of moves, not listed and listed
 
     @classmethod
@@ -114,7 +114,7 @@ class _Window:
         return cls(plans, np.array(row), states, np.array(listed), np.array(p), known, chances)
 
     def wanted(self, policy: Policy) -> Floats:
-        """The other policy's probability q [H, n]; outside the draw what came of it."""
+        """The other policy's probability q [H, n]; outside the draw 1 if listed, else 0."""
         q = self.listed.astype(np.float64)
         for h, one in enumerate(self.plans):
             chance = np.full(len(one.person), np.nan)
@@ -127,7 +127,7 @@ class _Window:
     def guesses(self, q: Floats) -> tuple[Floats, Floats]:
         """Q_h(s_h, 0) and Q_h(s_h, 1) [2, H, n], and V_h [H + 1, n].
 
-        Where the state is not known, what is guessed there is used nowhere.
+        Guesses for states that are not known have no meaning, and are not used.
         """
         H, n = q.shape
         S = self.chances.shape[-1]
@@ -135,7 +135,7 @@ class _Window:
         each = np.arange(n)
         at = self.state[0]
         mean = np.array([q[0][at == s].mean() if (at == s).any() else 0.0 for s in range(S)])
-        later: Floats = np.zeros((n, S))  # V_{h+1}(s) with the mean q of those in s
+        later: Floats = np.zeros((n, S))  # V_{h+1}(s) with the mean q of the people in s
         Q, V = np.zeros((2, H, n)), np.zeros((H + 1, n))
         for h in reversed(range(H)):
             at = self.state[h]
@@ -143,7 +143,7 @@ class _Window:
             Q[:, h] = from_here[each, :, at].T
             V[h] = Q[0, h] + q[h] * (Q[1, h] - Q[0, h])
             later = from_here[:, 0] + mean * (from_here[:, 1] - from_here[:, 0])
-            left = self.row[h] < 0  # seen, but not of the programme any more
+            left = self.row[h] < 0  # not in the plan of this round
             V[h][left] = later[each, at][left]
         return Q, V
 
@@ -166,7 +166,7 @@ class _Sums:
     def add(
         self, window: _Window, q: Floats, own: tuple[Floats, Floats] | None
     ) -> tuple[Floats, Floats]:
-        """Count a window; ``own`` is V and D of the policy as drawn. Returns this one's [n]."""
+        """Count a window and return V and D [n]; ``own`` is V and D of the policy as drawn."""
         V, D, rho = _estimates(window, q)
         self.V += float(V.sum())
         self.D2 += float(D @ D)
@@ -230,14 +230,14 @@ class Several:
         self._P = np.empty(0)
 
     def add(self, one: Planned, model: Model | None) -> None:
-        """Count a round; they come in their order.
+        """Count a round; rounds are added in their order.
 
         Parameters
         ----------
         one : Planned
             The round.
         model : Model, optional
-            Of its plan; None: it cannot be read, so that no window begins.
+            Of its plan; None: it cannot be read, so no window begins in this round.
         """
         if one.round in self._coming and model is not None:
             self._window = self._coming[one.round]
@@ -317,7 +317,7 @@ def _row(
 
 
 def _why_not(policy: Policy, sums: _Sums, effective: float, guessed: float, cooldown: int) -> str:
-    """Why the lists cannot tell; empty if they can."""
+    """Why the lists allow no estimate; empty if they allow one."""
     if cooldown and policy is not AS_DRAWN:
         return "rounds of rest after a contact would have been others'"
     if guessed > MOST_GUESSED:

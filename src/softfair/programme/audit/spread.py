@@ -1,8 +1,9 @@
-"""How evenly lists and contacts are spread over people, who never had one, and who waits longest.
+"""How evenly lists and contacts are spread, who never had one, and who waits longest.
 
 **Never listed.** The product of 1 - p over rounds would be wrong where a probability depends on
-earlier lists (a cooldown). Counted instead are first listings, those of people not listed before:
-with D = 1 for them, sum D p are expected, with the variance of the set B = {D = 1} in each draw.
+earlier lists (a cooldown). First listings are counted instead: with D = 1 for people in the draw
+who were not listed before, sum D p first listings are expected, with the variance of the set
+B = {D = 1} in each draw.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ class Waits:
     """Runs of rounds without a contact, of each person [n]."""
 
     longest: Ints
-    now: Ints  # the one still going on
+    now: Ints  # the run that still goes on
     present: Bools  # whether each is in the programme in the last recorded round
     span: Span  # the rounds with a recorded contact
 
     @classmethod
     def of(cls, people: People, history: History) -> Waits:
-        """All recorded rounds count, also those before the first plan.
+        """Count all recorded rounds, also those before the first plan.
 
         A contact that is not known counts as none.
         """
@@ -71,7 +72,7 @@ class Waits:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Somebody who waits."""
+    """A person who waits."""
 
     id: str
     rounds: int
@@ -89,15 +90,15 @@ class Spread:
     never_listed_high: float
     z: float
     p: float
-    in_recorded_draw: int  # people in the draw of a round that something was recorded of
+    in_recorded_draw: int  # people in the draw of a round with recorded contacts
     never_contacted: int  # of these, in planned rounds
-    never_contacted_ever: int  # of those here now, in all recorded rounds
+    never_contacted_ever: int  # of the people here now, in all recorded rounds
     here_now: int
     lists: int
     contacts: int
     entropy_listed: float
     entropy_contacted: float
-    entropy_most: float  # that so many lists can have
+    entropy_most: float  # largest entropy that so many lists can have
     gini_listed: float
     gini_contacted: float
     longest_wait: int | None
@@ -118,16 +119,17 @@ class Histograms:
 
 
 class Shares:
-    """What fell on each of n people in planned rounds, and who was listed for the first time."""
+    """Lists and contacts of each of n people in planned rounds, and first listings."""
 
     def __init__(self, n: int) -> None:
-        self.drawn, self.could = np.zeros((2, n), bool)  # ever in the draw, of a recorded round
+        # Whether each was ever in the draw, and ever in the draw of a round with recorded contacts.
+        self.drawn, self.could = np.zeros((2, n), bool)
         self.lists, self.contacts = np.zeros((2, n))
         self.firsts = Tally(1)  # lists of people who were not listed before
         self._before = np.zeros(n, bool)
 
     def add(self, one: Planned) -> None:
-        """Count a round; they come in their order."""
+        """Count a round; rounds are added in their order."""
         n, drawn = len(self.drawn), one.person[one.in_draw]
         self.drawn[drawn] = True
         self.lists += by_person(n, one, one.in_draw, one.listed)
@@ -155,7 +157,7 @@ def spread_of(
     z : float
         Standard deviations that an interval reaches to either side.
     names : int
-        How many of those who wait longest to name; 0: nobody.
+        How many of the people who wait longest to name; 0: nobody.
 
     Returns
     -------
@@ -202,14 +204,14 @@ def spread_of(
 
 
 def _longest_waiting(people: People, waits: Waits, names: int) -> tuple[Waiting, ...]:
-    """Those here now who have waited longest, by name."""
+    """The people here now who have waited longest, by name."""
     present = np.flatnonzero(waits.present)
     order = present[np.argsort(-waits.now[present], kind="stable")[:names]]
     return tuple(Waiting(people.names[i], int(waits.now[i])) for i in order)
 
 
 def _figure(of: Callable[[Any], Any], numbers: NDArray[Any]) -> float:
-    """A figure of a number a person; nan where there is nobody."""
+    """A figure ``of`` numbers of people; nan without people."""
     return float(of(numbers)) if len(numbers) else math.nan
 
 

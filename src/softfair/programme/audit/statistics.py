@@ -5,26 +5,26 @@ one round.
 
 **Lists.** A list has a fixed number of places, so two people are on it together less often than
 independent draws would put them there. The draw is an exponential family with a parameter z_i for
-each person, so that Cov(L_i, L_j) is the derivative of p_i by z_j: for any two sums over people it
-is exact, by one derivative in the direction of one of them (`DesignLaw`). Where much is left to
-chance, from sum p (1 - p) = EXACT_BELOW on, Deville and Tillé's formula (2005) takes its place:
-with b the solution of b_i - b_i^2 / sum(b) = p_i (1 - p_i) over the draw,
+each person, so that Cov(L_i, L_j) is the derivative of p_i by z_j. The covariance of two sums over
+people is therefore exact, and takes one derivative in the direction of one of the sums
+(`DesignLaw`). From sum p (1 - p) = EXACT_BELOW on, Deville and Tillé's formula (2005) is used
+instead: with b the solution of b_i - b_i^2 / sum(b) = p_i (1 - p_i) over the draw,
 
     Cov(L_i, L_j) = -b_i b_j / sum(b),   and for any set B of people, with b_B = sum_B b:
 
     E sum_B L = sum_B p,                 Var sum_B L = b_B - b_B^2 / sum(b).
 
-There it is off by less than WITHIN. Given everything before it, the deviation of a draw has mean
-zero, so the variances of rounds add up, whatever earlier lists led to.
+Its relative error there is below WITHIN. Given everything before it, the deviation of a draw has
+mean zero, so the variances of rounds add up, whatever earlier lists led to.
 
-**Counts.** The number of the listed in a set of people is a sum of independent noughts and ones
-(the draw is strongly Rayleigh), and so is the number of the good among independent outcomes. The
-tails of such a sum, on both sides of its mean, are below those of a Poisson number of the same
-variance around its own mean; p is taken from the latter, so that small counts are not flagged only
-because they are far from normal.
+**Counts.** The number of people listed in a set is distributed as a sum of independent noughts and
+ones (the draw is strongly Rayleigh), and so is the number of good outcomes among independent ones.
+The tails of such a sum, on both sides of its mean, are below those of a Poisson number of the same
+variance around its own mean. p is taken from the Poisson number, so that small counts are not
+flagged only because they are far from normal.
 
 **Rates of a group** are ratios sum x / sum m over its people. The rounds of one person depend on
-each other and people do not, so each person's rounds are summed first:
+each other, different people do not, so each person's rounds are summed first:
 Var = sum_i (x_i - rate m_i)^2 / (sum m)^2. Intervals are Wilson's, at the number of independent
 rounds that have this variance.
 
@@ -68,14 +68,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SIGNIFICANT = 0.05  # shared among the comparisons of a page
-LISTS_SIGNIFICANT = SIGNIFICANT / 5  # of which the test of all lists has this
+LISTS_SIGNIFICANT = SIGNIFICANT / 5  # the part of it for the test of all lists
 EXACT_BELOW = 10.0  # sum of p (1 - p) of a draw
 WITHIN = 0.005  # relative error of a variance by Deville and Tillé's formula beyond that
 STEP = 1e-3  # of the parameters, for a derivative to 1e-6
-SETTLED = 1e-9  # relative, of chances that parameters are found for
+SETTLED = 1e-9  # largest error of log odds at which parameters are taken as found
 MOST_STEPS = 200  # to find them
-DAMPED = 0.7  # share of a whole step: 14 to 23 steps were seen, with whole ones up to 214
-NO_VARIANCE = 1e-12  # at most so much is rounding: the number was fixed
+DAMPED = 0.7  # share of a whole step: 14 to 23 steps were needed, up to 214 whole steps
+NO_VARIANCE = 1e-12  # a variance up to this is rounding: the number was fixed
 SINGULAR = 1e-9  # an eigenvalue below this share of the largest is a zero with rounding
 
 
@@ -85,7 +85,7 @@ def quantile(level: float) -> float:
     Parameters
     ----------
     level : float
-        Of the interval, such as 0.9.
+        Probability of the interval, such as 0.9.
 
     Returns
     -------
@@ -170,20 +170,19 @@ Row = TypeVar("Row", bound=Flaggable)
 
 
 def alarm_level(p: Iterable[float], level: float = SIGNIFICANT - LISTS_SIGNIFICANT) -> float:
-    """Up to which p chance does not explain a comparison, all of a page taken together (Holm).
+    """The largest p that raises an alarm, all comparisons of a page taken together (Holm).
 
     Parameters
     ----------
     p : iterable of float
         Of all comparisons of the page but the test of all lists; nan: not tested.
     level : float
-        What they share.
+        Largest probability of any alarm in an honest programme.
 
     Returns
     -------
     float
-        The largest p that is an alarm; below 0 if none is. In an honest programme there is any with
-        a chance of at most the level.
+        The largest p that is an alarm; below 0 if none is.
     """
     tested, last = sorted(one for one in p if not math.isnan(one)), -1.0
     for place, one in enumerate(tested):
@@ -213,7 +212,7 @@ def flag(rows: Sequence[Row], level: float) -> tuple[Row, ...]:
 
 @dataclass(frozen=True)
 class JointTest:
-    """Whether several deviations, taken together, are chance."""
+    """Whether chance explains several deviations, taken together."""
 
     chi_square: float
     freedom: int  # degrees of freedom; 0: nothing could vary
@@ -314,8 +313,8 @@ class DesignLaw:
     Parameters
     ----------
     p : ndarray, shape (m,)
-        Everybody's chance of the list. Of all laws with these chances it is the one of greatest
-        entropy, which the programme draws by.
+        Everybody's chance of the list. Of all laws with these chances, the programme draws by the
+        one of greatest entropy.
     """
 
     def __init__(self, p: Floats) -> None:
@@ -358,7 +357,7 @@ class DesignLaw:
         return (out + out.T) / 2
 
     def of_sets(self, label: Ints, J: int) -> Floats:
-        """Covariances of the numbers of listed in several sets, of which nobody is in two.
+        """Covariances of the numbers of people listed in several disjoint sets.
 
         Parameters
         ----------
@@ -379,7 +378,7 @@ class DesignLaw:
             if total <= 0:
                 return np.zeros((J, J))
             covariance = -np.outer(sets, sets) / total
-            # A set of everybody has no variance, and this way no rounding that looks like some.
+            # Written so that the variance of a set of everybody is 0 without rounding.
             np.fill_diagonal(covariance, sets * ((total - sets) / total))
             return np.asarray(covariance)
         X = np.zeros((len(label), J))
@@ -392,15 +391,15 @@ class DesignLaw:
 
     @cached_property
     def _free(self) -> Ints:
-        """Those whose place is left to chance."""
+        """Places in the draw of the people whose listing is left to chance."""
         return np.flatnonzero((self.p > NO_VARIANCE) & (self.p < 1 - NO_VARIANCE))
 
     @cached_property
     def _parameters(self) -> Floats | None:
-        """z of those whose place is left to chance; None: the formula serves, or there are none.
+        """z of the people whose listing is left to chance; None: the formula is used instead.
 
-        Their chances are raised step by step to what they should be (Chen, Dempster and Liu,
-        Biometrika 1994).
+        z is changed step by step until it gives their chances (Chen, Dempster and Liu, Biometrika
+        1994).
         """
         p = self.p[self._free]
         k = round(float(p.sum()))
@@ -439,7 +438,7 @@ class Rates:
 
     @classmethod
     def of(cls, x: Floats, m: Floats, label: NDArray[Any], J: int, z: float) -> Rates:
-        """From x, m and label [n], a person each."""
+        """From x, m and label of each of n people."""
 
         def total(values: Floats) -> Floats:
             return np.bincount(label, values, J).astype(np.float64)
@@ -480,9 +479,9 @@ class Tally:
     Attributes
     ----------
     rounds : ndarray, shape (J,)
-        People in the draw, round by round.
+        People in the draw, summed over rounds.
     expected, listed : ndarray, shape (J,)
-        Of these, how many should be listed, and are.
+        How many of these are expected to be listed, and how many are.
     covariance : ndarray, shape (J, J)
         Of listed - expected.
     """
@@ -502,7 +501,7 @@ class Tally:
         self.listed += np.bincount(label, draw.listed[counted], J)
         there = np.flatnonzero(size)
         if len(there):
-            place = np.full(J + 1, -1)  # the last is for who has no label
+            place = np.full(J + 1, -1)  # the last is for people without a label
             place[there] = np.arange(len(there))
             self.covariance[np.ix_(there, there)] += draw.law.of_sets(place[draw.label], len(there))
 
@@ -511,10 +510,10 @@ class Tally:
         return z_score(float(self.listed[j] - self.expected[j]), float(self.covariance[j, j]))
 
     def p(self, j: int) -> float:
-        """Probability of so many, or as far from the expected on the other side."""
+        """Probability of a number listed at least so far from the expected, on either side."""
         return count_p(float(self.listed[j] - self.expected[j]), float(self.covariance[j, j]))
 
     def ends(self, j: int, z: float) -> tuple[float, float]:
-        """Between which the number listed should be."""
+        """Ends of the interval in which the number listed should be."""
         half = z * math.sqrt(max(float(self.covariance[j, j]), 0.0))
         return max(float(self.expected[j]) - half, 0.0), float(self.expected[j]) + half

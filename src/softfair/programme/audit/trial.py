@@ -1,15 +1,14 @@
 """What a trial in the programme found: the effect of each arm, by intention to treat.
 
 Everybody who was assigned counts in their arm, whatever they got and wherever they went. The
-outcome of a person is the mean reward of the states seen after the rounds of the trial; people who
-left count with what was seen before, those who were never seen again are left out, and whether
-these are more in one arm than in another is tested. People who came after the assignment are not
-counted: the arm may be why they came. How the effect is estimated stands in
-`softfair.programme.effects`.
+outcome of a person is the mean reward of the states seen after the rounds of the trial. People who
+left count with the states seen before. People who were never seen again are left out, and a test
+compares their shares in the arms. People who came after the assignment are not counted: they may
+have come because of the arm. `softfair.programme.effects` says how the effect is estimated.
 
 The comparisons of several arms share 5 % among them (Holm). A verdict is given once, when the trial
-is over: to look every round and to stop when an effect shows finds effects that are not there. Each
-interval by itself holds at 95 % whenever it is looked at for the first time.
+is over: people who look every round, and stop when an effect shows, find effects that do not exist.
+Each interval by itself holds at 95 % whenever it is looked at for the first time.
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ __all__ = ["ArmRow", "EffectRow", "Listed", "MissingRow", "TrialResult", "trial_
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-NEARLY_ALL = 0.5  # share of those with an outcome who were seen after the last round: it is over
+# The trial is over when this share of the people with an outcome was seen after its last round.
+NEARLY_ALL = 0.5
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class ArmRow:
     arm: str
     units: int  # people or sites that were assigned
     people: int
-    left: int  # of these, no longer in the programme
-    seen: int  # of these, with an outcome
+    left: int  # of the people, no longer in the programme
+    seen: int  # of the people, with an outcome
     listed: float  # share of their rounds in which they were listed
-    contacted: float  # share of their rounds, of those recorded, in which they were contacted
+    contacted: float  # share of their recorded rounds in which they were contacted
     outcome: float  # mean over people
     adjusted: float  # the same, had all people been in this arm
 
@@ -65,7 +65,7 @@ class EffectRow:
     plain: float  # difference of means
     plain_low: float
     plain_high: float
-    told: bool | None = None  # beyond chance, all comparisons together; None: it is not over
+    told: bool | None = None  # beyond chance, all comparisons together; None: the trial is not over
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,13 @@ class TrialResult:
     seen_until : int
         The last of them after which states are known; less than ``first``: none.
     over : bool
-        Whether the last one is.
+        Whether the trial is over.
     sites : str
-        The column whose values were assigned; empty: people were.
+        The column whose values were assigned; empty: people were assigned.
     later : int
         People who came after the assignment, and are not counted.
     numbers : int
-        Known before, that effects are adjusted for.
+        How many numbers, known before the assignment, effects are adjusted for.
     arms, effects, missing : tuple
         The rows of each table.
     luck : str
@@ -135,7 +135,7 @@ class Listed:
         self._trial = trial
         self._arm = np.full(n, -1)
         self._arm[trial.person] = trial.arm
-        # Rounds in the programme, and of these those listed; and, where recorded, contacted.
+        # By arm: rounds in the programme, and recorded rounds; of these, listed and contacted.
         self._of, self._done = np.zeros((2, 2, len(trial.design.arms)))
 
     def add(self, one: Planned) -> None:
@@ -152,7 +152,7 @@ class Listed:
 
     @property
     def rates(self) -> Floats:
-        """Shares of rounds in the programme, listed and, where recorded, contacted [2, A]."""
+        """Shares of rounds in the programme: listed, and of recorded rounds, contacted [2, A]."""
         nothing = np.full(self._of.shape, np.nan)
         rates: Floats = np.divide(self._done, self._of, out=nothing, where=self._of > 0)
         return rates
@@ -227,13 +227,13 @@ def trial_result(
 
 
 def _later(trial: Trial, people: People) -> int:
-    """How many came after the assignment; people who were gone when the trial began did not."""
+    """How many people were neither assigned nor gone when the trial began."""
     before = np.union1d(trial.person, people.gone(trial.first))
     return people.n - len(before)
 
 
 def _fitted(trial: Trial, y: Floats) -> tuple[Means, Means, int]:
-    """Means of the arms, adjusted and plain; of how many units outcomes are known."""
+    """Means of the arms, adjusted and plain, and the number of units with a known outcome."""
     m, A, known = len(trial.X), len(trial.design.arms), ~np.isnan(y)
     weight = np.bincount(trial.unit[known], minlength=m).astype(np.float64)
     seen = np.flatnonzero(weight > 0)
