@@ -1,8 +1,8 @@
 """What an audit reads: people, their history, every plan in force, and what its model predicted.
 
-Planned rounds are read one at a time, each twice: what some measures must know of all rounds
-before they look at one comes first. Of a round nothing stays but what its measures add up. The
-other rooms of the audit take what they need from here and read no database.
+Planned rounds are read one at a time, each twice: the first reading collects what some measures
+must know of all rounds before the second. Only the sums of the measures are kept of a round. The
+measures take what they need from here and read no database.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Everything that an audit is made from, as of one moment.
+    """Everything that an audit is computed from, as of one moment.
 
     Attributes
     ----------
     settings, people, history, check, deeds, trial
-        As they are; the check is of the same moment.
+        As stored at that moment; the check is of the same moment.
     planned : iterable of Planned
-        In the order of rounds. It is gone through more than once.
+        In the order of rounds. It is iterated more than once.
     model_of : callable
         From the number of a model to the model; None: it cannot be read.
     undrawn : int
         Commitments of a trial that were never drawn.
     goes_by : str
-        What the last plan's chances go by beside the state.
+        What the last plan's chances depend on beside the state now, see `estimate.Memory`.
     """
 
     settings: Settings
@@ -71,7 +71,7 @@ class Evidence:
 
 
 def read(connection: Connection, check: Check, round: int | None = None) -> Evidence:
-    """Read everything but the planned rounds, which are read when they are asked for.
+    """Read everything but the planned rounds, which are read as they are iterated.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ def read(connection: Connection, check: Check, round: int | None = None) -> Evid
     check : Check
         Of the same moment.
     round : int, optional
-        What is known of this round alone. The trial, whose effects are those of all its rounds
-        together, is then left out; the check is of all that is stored.
+        Read this round alone. The trial, whose effects are those of all its rounds together, is
+        then left out; the check is of all that is stored.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def read(connection: Connection, check: Check, round: int | None = None) -> Evid
 
 
 def _goes_by(connection: Connection, planned: PlansInForce) -> str:
-    """What the last plan's chances go by beside the state, as far as it can be read."""
+    """What the last plan's chances depend on beside the state; "none" if it cannot be read."""
     m = schema.model
     last = planned.headers[-1].model if planned.headers else None
     text = connection.execute(sa.select(m.c.settings).where(m.c.id == last)).scalar()
@@ -140,7 +140,7 @@ def _goes_by(connection: Connection, planned: PlansInForce) -> str:
 
 
 def _readable_settings(connection: Connection) -> Settings:
-    """The latest settings that can be read; the check tells of those that cannot."""
+    """The latest settings that can be read; the check reports those that cannot."""
     s = schema.setting
     for content in connection.execute(sa.select(s.c.content).order_by(s.c.id.desc())).scalars():
         try:
@@ -151,7 +151,7 @@ def _readable_settings(connection: Connection) -> Settings:
 
 
 def _readable_model(connection: Connection, number: int, S: int) -> Model | None:
-    """A model; None if it is gone or garbled, of which the check tells."""
+    """A model; None if it is missing or garbled, which the check reports."""
     try:
         model = load_model(connection, number)
         return model if model.P.shape[1:] == (2, model.contexts.C, S) else None
@@ -160,7 +160,7 @@ def _readable_model(connection: Connection, number: int, S: int) -> Model | None
 
 
 def _kept(outlook: str, n: int) -> Kept | None:
-    """What a plan of n people kept of a promise, as far as it can be read: the check tells."""
+    """What a plan of n people keeps of a promise; None: there was none, or it cannot be read."""
     try:
         kept = Kept.from_json(json.loads(outlook))
     except (ValueError, TypeError, KeyError):
@@ -170,7 +170,7 @@ def _kept(outlook: str, n: int) -> Kept | None:
 
 
 def _called(connection: Connection, plan: int, person: Ints) -> Ints:
-    """Who was called from the reserve of a plan: 1 in order, 2 by an officer's decision [m]."""
+    """Who was called from a plan's reserve [m]: 1 in order, 2 by an officer's decision, 0 not."""
     calls = [(i, one.why) for i, one in calls_of(connection, plan).items() if one.calls]
     called = np.zeros(len(person), np.int64)
     for number, why in calls:
@@ -180,7 +180,7 @@ def _called(connection: Connection, plan: int, person: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class PlansInForce:
-    """The latest version of each round's plan; each is read when it is asked for.
+    """The latest version of each round's plan; each is read as it is iterated.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ class PlansInForce:
 
     @classmethod
     def of(cls, connection: Connection, people: People, history: History) -> PlansInForce:
-        """Those of a programme, everybody in it, and all that was observed."""
+        """The plans in force of a programme, with its people and its history."""
         p = schema.plan
         latest = (
             sa.select(p.c.round, sa.func.max(p.c.version).label("version"))
@@ -210,7 +210,7 @@ class PlansInForce:
         return cls(connection, people, history, connection.execute(query).all())
 
     def only(self, round: int) -> PlansInForce:
-        """That of one round alone.
+        """The plan of one round alone.
 
         Raises
         ------
@@ -224,7 +224,7 @@ class PlansInForce:
         return replace(self, headers=headers)
 
     def __iter__(self) -> Iterator[Planned]:
-        """In the order of rounds."""
+        """Read the plans in the order of rounds."""
         for row in track(self.headers, "reading plans"):
             yield self._read(row)
 

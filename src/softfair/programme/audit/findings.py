@@ -1,7 +1,7 @@
 """What an audit found, in sentences.
 
-Each function looks at one thing and says what there is to say about it, mostly one sentence. What
-calls for action begins with "Look:".
+Each function yields the sentences about one subject, mostly one. A sentence that calls for action
+begins with "Look:".
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ MOST_NAMED = 5  # rounds in one sentence
 
 
 def findings_of(audit: Audit, across: bool = True) -> Iterator[str]:
-    """What to take away.
+    """The findings of an audit, in plain words.
 
     Parameters
     ----------
     audit : Audit
-        The figures; its findings are not looked at.
+        The figures; its own findings are not read.
     across : bool
-        Whether to say what only several rounds together can tell.
+        Whether to include the findings that need several rounds.
 
     Yields
     ------
@@ -44,7 +44,7 @@ def findings_of(audit: Audit, across: bool = True) -> Iterator[str]:
         A sentence.
     """
     if audit.wrong and not (audit.people and audit.rounds):
-        yield from checked(audit)  # what is missing may have been removed
+        yield from checked(audit)  # the people or plans may have been removed
     if not audit.people:
         yield "The programme has no people yet; import them with: softfair import people FILE."
     elif not audit.rounds:
@@ -127,7 +127,7 @@ def _without(changed: Exchange | None) -> str:
 
 
 def _named(exchange: Exchange | None) -> str:
-    """Who is on the list by what was done and who is not, in brackets, if they are to be named."""
+    """The people who entered the list and who left it, in brackets, if they are to be named."""
     if exchange is None:
         return ""
     parts = [("on: ", exchange.entered_people), ("off: ", exchange.left_people)]
@@ -141,7 +141,7 @@ def _rounds(names: list[str]) -> str:
 
 
 def impossible_lists(audit: Audit) -> Iterator[str]:
-    """Places that contradict a certain or an impossible listing."""
+    """Listings at probability 0, and people not listed at probability 1."""
     if audit.lists_test.impossible:
         places = count(audit.lists_test.impossible, "place")
         yield f"{LOOK} {places} on lists that a probability of 0 or 1 rules out; {REPLAY}."
@@ -163,7 +163,7 @@ def honest_lists(audit: Audit) -> Iterator[str]:
 
 
 def plans_made_anew(audit: Audit) -> Iterator[str]:
-    """Which rounds were planned more than once. The reasons are not told: they may name people."""
+    """Which rounds were planned more than once, without the reasons, which may name people."""
     anew = [row for row in audit.rounds if row.version > 1]
     if anew:
         which = _rounds([f"{audit.at(row.round)} ({row.version} versions)" for row in anew])
@@ -171,7 +171,7 @@ def plans_made_anew(audit: Audit) -> Iterator[str]:
 
 
 def contacts(audit: Audit) -> Iterator[str]:
-    """How many of the listed were reached, who else was contacted."""
+    """How many of the listed were reached, and how many others were contacted."""
     if not any(row.recorded for row in audit.rounds):
         yield (
             "Nothing has been recorded of the planned rounds yet; tell what happened with: "
@@ -203,7 +203,7 @@ def contacts(audit: Audit) -> Iterator[str]:
 
 
 def reserves(audit: Audit) -> Iterator[str]:
-    """Who was called from the reserve, and by whose decision. The reasons may name people."""
+    """How many were called from the reserve, without the reasons, which may name people."""
     called = sum(row.called for row in audit.rounds)
     if called:
         reached = sum(row.called_reached for row in audit.rounds)
@@ -221,7 +221,7 @@ def reserves(audit: Audit) -> Iterator[str]:
 
 
 def never_listed(audit: Audit) -> Iterator[str]:
-    """How many were never listed, and how many that should be."""
+    """How many people were never listed, and how many were expected to be."""
     spread = audit.spread
     if spread.in_draw:
         expected = (
@@ -237,7 +237,7 @@ def never_listed(audit: Audit) -> Iterator[str]:
 
 
 def waits(audit: Audit) -> Iterator[str]:
-    """Who was never contacted, and who has waited longest."""
+    """How many people were never contacted, and how long the longest has waited."""
     spread = audit.spread
     if spread.waiting_longest is not None:
         yield (
@@ -248,7 +248,7 @@ def waits(audit: Audit) -> Iterator[str]:
 
 
 def promises(audit: Audit) -> Iterator[str]:
-    """Whether what was promised was kept, measured from the lists and chances themselves."""
+    """Whether promises were kept, measured from the lists and chances themselves."""
     waits = [row for row in audit.rounds if row.wait]
     broken = [row for row in waits if row.longest_off >= row.wait]
     for row in broken:
@@ -331,7 +331,7 @@ def soft_fairness(audit: Audit) -> Iterator[str]:
 
 
 def without_site(audit: Audit) -> Iterator[str]:
-    """How many people no capacity is set for."""
+    """How many people had no chance because no capacity is set for their group."""
     if many := audit.rounds[-1].no_site:
         yield (
             f"{LOOK} {count(many, 'person', 'people')} had no chance in round "
@@ -340,7 +340,7 @@ def without_site(audit: Audit) -> Iterator[str]:
 
 
 def protected(audit: Audit) -> Iterator[str]:
-    """Which columns estimates do not go by."""
+    """Which columns of people the estimates do not use."""
     if audit.protected:
         yield (
             f"Kept out of the estimates: {', '.join(audit.protected)}. How their groups fared is "
@@ -403,7 +403,7 @@ def lottery(audit: Audit) -> Iterator[str]:
 
 
 def trial(audit: Audit) -> Iterator[str]:
-    """What a trial found, and who counts in it."""
+    """The result of a trial, and who counts in it."""
     result = audit.trial
     if result is None:
         return
@@ -444,7 +444,7 @@ def trial(audit: Audit) -> Iterator[str]:
 
 
 def _uncounted(result: TrialResult) -> str:
-    """Who is not counted in a trial, and who with less than the whole of it."""
+    """How many are not counted in a trial, and how many only for the rounds before they left."""
     missing = [(row.arm, row.people - row.seen) for row in result.arms]
     unseen = sum(many for _, many in missing)
     by_arm = ", ".join(f"{arm} {many}" for arm, many in missing)
@@ -456,7 +456,7 @@ def _uncounted(result: TrialResult) -> str:
 
 
 def drift(audit: Audit) -> Iterator[str]:
-    """Whether people move between states otherwise than they did before."""
+    """Whether people move between states with other chances than before."""
     moved = [row for row in audit.drift if row.flagged]
     for row in moved:
         action = "after a contact" if row.contacted else "without a contact"
@@ -472,7 +472,7 @@ def drift(audit: Audit) -> Iterator[str]:
 
 
 def memory(audit: Audit) -> Iterator[str]:
-    """Whether more than the state now tells what comes."""
+    """Whether the state before, or a contact the round before, counts beside the state now."""
     for row in audit.memory:
         if row.flagged:
             who, memory = "people who were in it the round before", "2"
@@ -510,5 +510,5 @@ FINDINGS: tuple[Callable[[Audit], Iterator[str]], ...] = (
     drift,
     memory,
 )
-# What only several rounds together can tell.
+# Findings that need several rounds.
 ACROSS = (never_listed, waits, drift, memory)

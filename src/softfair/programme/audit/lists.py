@@ -1,4 +1,4 @@
-"""The lists: what each round drew, whom it reached, and whether draws were honest and fair."""
+"""The lists: who was drawn and reached in each round, and whether draws were honest and fair."""
 
 from __future__ import annotations
 
@@ -51,24 +51,24 @@ class RoundRow:
     reached: int  # listed and contacted
     not_reached: int
     not_recorded: int
-    off_list: int  # contacted, neither listed nor called nor arranged
+    off_list: int  # contacted, but neither listed nor called nor arranged
     arranged: int
     opted_out_contacted: int
     no_site: int = 0  # without a chance: no capacity is set for their group
     called: int = 0  # from the reserve
-    called_reached: int = 0  # of these
-    overrides: int = 0  # of these, by an officer's decision
-    wait: int = 0  # promised: of so many lists in a row everybody is on one; 0: not promised
-    least: float = 0.0  # chance that was promised
-    by_promise: int = 0  # listed because it was the last list that their time allowed
-    longest_off: int = 0  # lists in a row that somebody in the draw has been left off, if promised
-    lowest: float = 1.0  # chance of anybody in the draw
-    shares: int = 0  # bounds on the places of groups that were promised, over all sites
-    shares_broken: int = 0  # of these
+    called_reached: int = 0  # called and contacted
+    overrides: int = 0  # called by an officer's decision
+    wait: int = 0  # w, if everybody was promised a place on one of any w lists in a row; else 0
+    least: float = 0.0  # chance that everybody in the draw was promised; 0: not promised
+    by_promise: int = 0  # listed people for whom it was the last list that the wait allowed
+    longest_off: int = 0  # most lists in a row that anybody in the draw was left off; 0 if no wait
+    lowest: float = 1.0  # lowest chance of anybody in the draw
+    shares: int = 0  # promised bounds on the places of groups, over all sites
+    shares_broken: int = 0  # bounds that the lists break
 
 
 class RoundRows:
-    """The list of each round, who of it was reached, who else was contacted.
+    """The numbers of people listed, reached and otherwise contacted in each round.
 
     Parameters
     ----------
@@ -84,12 +84,12 @@ class RoundRows:
     def __init__(self, since: int | None) -> None:
         self.rows: list[RoundRow] = []
         self._since = since
-        # A byte for each person and round: how long somebody was left off is counted backwards from
+        # A byte for each person and round: lists that left a person off are counted backwards from
         # each list to the first that counts for its promise.
         self._clocks: dict[int, NDArray[np.int8]] = {}
 
     def add(self, one: Planned) -> None:
-        """Count a round; they come in their order."""
+        """Count a round; rounds are added in their order."""
         promise = NO_PROMISE if one.kept is None else one.kept.promise
         off = self._left_off(one, promise)
         listed, known, contacted = one.listed == 1, one.contacted >= 0, one.contacted == 1
@@ -126,7 +126,7 @@ class RoundRows:
         )
 
     def _left_off(self, one: Planned, promise: Promise) -> Ints:
-        """Lists in a row that each [m] was left off, as far as a wait was promised."""
+        """Lists in a row that left each person [m] off; 0 if no wait was promised."""
         if self._since is not None and one.round >= self._since:
             self._clocks[one.round] = clock_of(one.status, one.site, one.listed, one.sites)
         if not promise.wait:
@@ -150,18 +150,18 @@ def _shares_of(one: Planned) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class ListsRow:
-    """People and rounds whose stated probabilities are close: how many were listed and reached."""
+    """A bin of people and rounds with close stated probabilities: how many were listed, reached."""
 
     from_: float  # lowest and highest stated probability
     to: float
     in_draw: int
     expected: float
-    low: float  # between which the number listed should be
+    low: float  # ends of the range in which the number listed should be
     high: float
     listed: int
     z: float
     p: float
-    reached_share: float  # of those listed whose contact is known
+    reached_share: float  # of the listed whose contact is known
     reached_low: float
     reached_high: float
     off_list: int  # contacted without being listed
@@ -169,7 +169,7 @@ class ListsRow:
 
 @dataclass(frozen=True)
 class ListsTest(JointTest):
-    """All bins together; and what no draw can give."""
+    """The test of all bins together, and the number of results that no draw can give."""
 
     impossible: int  # listed at probability 0, or not listed at 1
 
@@ -177,8 +177,8 @@ class ListsTest(JointTest):
 class Bins:
     """Bins of stated probability, in which the numbers listed have about equal variances.
 
-    Everybody's probability in every round is kept until the bins are known, eight bytes each: where
-    a bin ends depends on all of them.
+    Everybody's probability in every round is kept until the bins are known, eight bytes each,
+    because the ends of the bins depend on all of them.
     """
 
     def __init__(self) -> None:
@@ -191,9 +191,10 @@ class Bins:
         self._p[before:] = own
 
     def cuts(self) -> Floats | None:
-        """Where bins begin, after the first; None if nobody was in a draw. What was kept is freed.
+        """The lowest probability of each bin but the first; None if nobody was in a draw.
 
-        Cuts are made by value, so that equal probabilities stay together.
+        Cuts are values, so that equal probabilities are in the same bin. The probabilities that
+        were kept are freed.
         """
         p, self._p = self._p, np.empty(0)
         if not len(p):
@@ -212,7 +213,7 @@ class Bins:
 
 
 def _running(p: Floats) -> Iterator[tuple[int, Floats]]:
-    """Running sums of p (1 - p), a piece at a time with the place where it begins."""
+    """Running sums of p (1 - p) in pieces, each with the place in p where it begins."""
     last = 0.0
     for first in range(0, len(p), PIECE):
         total = p[first : first + PIECE] * (1 - p[first : first + PIECE])
@@ -311,14 +312,14 @@ class FairnessRow:
     pairs: int  # of people in the same draw
     unfair_pairs: int  # in which the person who counts less had the higher probability
     largest_difference: float  # between their probabilities
-    # Pairs in which the person who would gain less had the higher probability because evenness
-    # counts too; None where it does not.
+    # Pairs in which the person who would gain less had the higher probability, as evenness counts
+    # too; None where it does not count.
     for_evenness: int | None = None
     sites: int = 1  # with a draw of their own
-    unfair_across: int = 0  # pairs of people of different sites of whom the same is so
-    # Pairs in which the person who would gain less had the higher probability, and another number
-    # of lists left; None where no wait was promised. Those with as many left are among the unfair
-    # pairs.
+    unfair_across: int = 0  # unfair pairs of people of different sites
+    # Pairs in which the person who would gain less had the higher probability and a promise treats
+    # the two differently (lists left, promised groups, household); None without such a promise.
+    # Pairs whom the promise treats alike are among the unfair pairs instead.
     for_promise: int | None = None
 
 
@@ -344,8 +345,8 @@ def fairness_of(one: Planned) -> FairnessRow:
             unfair_here = int(metrics.unfair_pairs(p[alike], score[alike]))
             unfair += unfair_here
             if unfair_here:
-                # Of equal scores the lowest probability comes first, so that a running maximum
-                # sets nobody against another with the same score.
+                # Among equal scores the lowest probability comes first, so that the running
+                # maximum compares nobody with another person of the same score.
                 ordered = p[alike][np.lexsort((p[alike], score[alike]))]
                 largest = max(largest, float(np.max(np.maximum.accumulate(ordered) - ordered)))
     for_evenness = less_gain if one.bonus.any() else None
@@ -360,10 +361,10 @@ def fairness_of(one: Planned) -> FairnessRow:
 
 
 def _alike(one: Planned, draw: Ints) -> list[Ints]:
-    """Places in a draw of those whom a promise treats alike, class by class.
+    """Places in a draw of the people whom a promise treats alike, class by class.
 
-    They have as many lists left, belong to the same promised groups, and to the same household if
-    others of it are in the draw.
+    People of one class have as many lists left, belong to the same promised groups, and to the same
+    household if others of it are in the draw.
     """
     kind = one.due[draw]
     if one.kept is not None and one.kept.promise.grouped:

@@ -1,7 +1,7 @@
-"""What was stated and what happened, a row a person and planned round, for other tools.
+"""What was stated and what happened: a row for each person and planned round, for other tools.
 
-With the exact chance of every person in every round, whatever else is to be estimated from the log
-can be estimated elsewhere.
+The log has the exact chance of every person in every round, so that other tools can estimate from
+it whatever the audit does not.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def log_table(database: Store) -> Pieces:
         A row for each person of each plan in force, in the order of rounds:
         ``probability`` of being ``listed``, ``score`` (the gain that was computed) and ``bonus``
         (what evenness added), ``arm`` of a trial, ``state`` before the round, ``contacted`` during
-        it and ``state_after``; None where that is not known. ``called`` is 1 for those who were
-        called from the reserve, 2 for those who were by an officer's decision.
+        it and ``state_after``; None where that is not known. ``called`` is 1 for people called from
+        the reserve in order, 2 for people called by an officer's decision.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def log_table(database: Store) -> Pieces:
 
 
 def _pieces(database: Store, calendar: Calendar | None) -> Iterator[dict[str, list[Any]]]:
-    """The rows of each plan after those of the one before, of one moment of the database."""
+    """The rows of all plans, one plan after the other, as of one moment of the database."""
     with database.reading() as connection:
         people = load_people(connection)
         for one in PlansInForce.of(connection, people, load_history(connection)):

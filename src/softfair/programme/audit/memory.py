@@ -1,30 +1,31 @@
-"""Does more than the state now tell what comes: the state before it, or a contact the round before?
+"""Tests whether the state before, or a contact the round before, counts beside the state now.
 
-Plans take the state now for all that counts (a Markov chain for each person). Whether that is so is
-tested person by person, so that differences between people cannot pass for memory.
+Unless a plan has a memory (`estimate.Memory`), it takes each person for a Markov chain, in which
+only the state now counts. This is tested person by person, so that differences between people
+cannot be mistaken for memory.
 
-**Exits.** Look at a stretch: rounds of one person, one after the other, all seen, none with a
-contact. Write down for each state the exits from it, in their order: stayed or left. If only the
-state now counts, every path with the same first state and the same number of moves of each kind is
-equally likely, whatever the person's chances are. Such paths are those whose exits are in another
-order, except that for each state but the last one of the stretch the last exit stays the last (the
-path could not end elsewhere). So the other exits, L of them with n stays, are in purely random
-order. Chances of a contact or of being seen that depend on the state now weigh all these paths
-alike: they are functions of the same counts.
+**Exits.** Take a stretch: rounds of one person, one after the other, all seen, none with a contact.
+Write down the exits from each state in their order: stayed or left. If only the state now counts,
+every path with the same first state and the same number of moves of each kind is equally likely,
+whatever the person's chances are. These paths differ in the order of the exits from each state;
+only the last exit keeps its place, for every state but the one in which the stretch ends (otherwise
+the path would end elsewhere). So the other exits, L of them with n stays, are in purely random
+order. If the chances of a contact or of being seen depend on the state now, these paths are still
+equally likely: the chances are functions of the same counts.
 
-**The state before.** A person in a state was in it the round before just if the exit before this
-one was a stay. The number of stays that follow a stay, T = sum_k y_k y_{k-1}, has under random
+**The state before.** A person in a state was in it the round before if and only if the exit before
+this one was a stay. The number of stays that follow a stay, T = sum_k y_k y_{k-1}, has under random
 order
 
     E T   = (L - 1) p_2,      p_r = n (n - 1) ... (n - r + 1) / (L (L - 1) ... (L - r + 1)),
     Var T = (L - 1) p_2 + 2 (L - 2) p_3 + (L - 2)(L - 3) p_4 - (E T)^2.
 
 **A contact the round before.** In a stretch that begins right after a round with a contact, the
-first exit of all comes one round after it. Under random order it is a stay with chance n / L. With
-rounds of rest after a contact its chance depends on the time since, so that this is not tested.
+first exit of all comes one round after it. Under random order it is a stay with chance n / L. In
+programmes with rounds of rest after a contact, the chance of a contact depends on the time since
+the last one, so this is not tested there.
 
-Sums over stretches have the sums of means and variances. Chances that change with time look like
-memory, too.
+Means and variances add up over stretches. Chances that change with time look like memory, too.
 """
 
 from __future__ import annotations
@@ -46,15 +47,15 @@ Ints = NDArray[np.int64]
 
 STATE_BEFORE = "state before"
 AFTER_CONTACT = "contact before"
-LEAST_VARIANCE = 5.0  # of a sum: enough for its law to be near the normal
-ROWS_AT_ONCE = 2**15  # of people and rounds: some 200 bytes each
+LEAST_VARIANCE = 5.0  # of a sum that is tested: its law is then near the normal
+ROWS_AT_ONCE = 2**15  # rounds of people, at some 200 bytes each
 
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """Stays in a state after what should not matter."""
+    """Stays in a state after something that does not count if only the state now counts."""
 
-    after: str  # STATE_BEFORE: having been in the same state before; AFTER_CONTACT
+    after: str  # STATE_BEFORE: after a round in the same state; AFTER_CONTACT: after a contact
     state: str
     moves: int  # exits from the state whose order is left to chance
     expected: float  # stays, if only the state now counts
@@ -65,7 +66,7 @@ class MemoryRow:
 
 
 def memory_of(history: History, states: Sequence[str], cooldown: int) -> tuple[MemoryRow, ...]:
-    """Whether the state before, or a contact the round before, still tells.
+    """Tests whether the state before, or a contact the round before, counts beside the state now.
 
     Parameters
     ----------
@@ -79,11 +80,11 @@ def memory_of(history: History, states: Sequence[str], cooldown: int) -> tuple[M
     Returns
     -------
     tuple of MemoryRow
-        A row a state and question with enough to tell.
+        A row for each state and question with enough variance for a test.
     """
     totals: Floats = np.zeros((len(states), 2, 4))
     people = max(ROWS_AT_ONCE // max(len(history.rounds), 1), 1)
-    for first in range(0, history.n, people):  # who are independent: sums over some add up
+    for first in range(0, history.n, people):  # people are independent, so sums add up
         exits = _Exits.of(history.rows(slice(first, first + people)))
         for s in range(len(states)):
             here = exits.state == s
@@ -114,14 +115,14 @@ def _row(
 
 @dataclass(frozen=True, eq=False)
 class _Exits:
-    """The exits from one state in one stretch whose order is left to chance; arrays [q]."""
+    """The exits whose order is left to chance; arrays [q], an entry a stretch and state."""
 
     state: Ints
-    L: Floats  # how many
-    n: Floats  # of these, stays
-    T: Floats  # stays that follow a stay
-    first: Floats  # 1: the first of them is a stay
-    after_contact: NDArray[np.bool_]  # the first of them comes right after a contact's round
+    L: Floats  # number of exits
+    n: Floats  # number of stays among them
+    T: Floats  # number of stays that follow a stay
+    first: Floats  # 1: the first exit is a stay
+    after_contact: NDArray[np.bool_]  # whether the first exit is in the round after a contact
 
     @classmethod
     def of(cls, rows: Observations) -> _Exits:
@@ -156,7 +157,7 @@ class _Exits:
         begins: NDArray[np.bool_],
         group: Ints,
     ) -> _Exits:
-        """From the state of each exit, whether it stays, and to which stretch it belongs."""
+        """Sums by ``group``, the number of the stretch and state of each exit."""
         first = np.diff(group, prepend=-1) != 0
         number = np.cumsum(first) - 1
         q = int(first.sum())
@@ -176,7 +177,7 @@ class _Exits:
         )
 
     def repeats(self, which: NDArray[np.bool_]) -> tuple[int, float, float, float]:
-        """Exits, stays after a stay, their mean and variance."""
+        """Number of exits; number of stays after a stay, its mean and its variance."""
         L, n = self.L[which], self.n[which]
         p2, p3, p4 = (_falling(n, r) / np.maximum(_falling(L, r), 1) for r in (2, 3, 4))
         mean = (L - 1) * p2
@@ -189,7 +190,7 @@ class _Exits:
         )
 
     def firsts(self, which: NDArray[np.bool_]) -> tuple[int, float, float, float]:
-        """Exits, those of them that come first and are stays, their mean and variance."""
+        """Number of exits; number of first exits that are stays, its mean and its variance."""
         L, n = self.L[which], self.n[which]
         share = n / np.maximum(L, 1)
         variance = float(np.sum(share * (1 - share)))

@@ -7,23 +7,23 @@ list the person.
 
 The action is the list, whose probability is known, not the contact (intention to treat). The
 estimand is the mean Y in the round after, had each planned round's list been drawn by the other
-policy from the same people in the same states: one round ahead, a person's outcome depending on
-their own listing alone.
+policy from the same people in the same states. It looks one round ahead, and assumes that a
+person's outcome depends on their own listing alone.
 
     w = L q / p + (1 - L)(1 - q) / (1 - p),    V = sum w Y / sum w,    difference V - mean Y.
 
-The people, and the states that they were in, are as they were: what varies is who was drawn, and
-what came of it. With m1 and m0 the mean outcomes of a person, listed and not (by the model of the
-plan and the share of the listed who are reached; by plain means where it says nothing), W = sum w
-and N the number of rounds of people, the sum of w (Y - V) has the variance of
+The people and their states are taken as given; the draw and the outcomes vary. With m1 and m0 the
+mean outcomes of a person, listed and not (by the model of the plan and the shares of the listed and
+of the others who are contacted; plain means where the model has no prediction), W = sum w and N the
+number of rounds of people, the sum of w (Y - V) has the variance of
 
     sum L (A - V B),   A = m1 q / p - m0 (1 - q) / (1 - p),   B = q / p - (1 - q) / (1 - p),
 
-under the draw, plus sum w^2 (Y - m)^2; the difference that of sum L ((A - V B) / W - (m1 - m0) / N)
-plus sum (w / W - 1 / N)^2 (Y - m)^2. Given everything before it a round's errors have mean zero, so
-that variances of rounds add up. The difference is from what the programme's own way of drawing
-brings on average. If the lists that were drawn contain (almost) none of the people whom the other
-policy would add or leave out, the result says so instead of an estimate.
+under the draw, plus sum w^2 (Y - m)^2. The difference has the variance of
+sum L ((A - V B) / W - (m1 - m0) / N), plus sum (w / W - 1 / N)^2 (Y - m)^2. Given everything before
+it, a round's errors have mean zero, so that variances of rounds add up. The difference is from what
+the programme's own way of drawing brings on average. If what the other policy would change was
+(almost) never drawn, the result says so instead of an estimate.
 """
 
 from __future__ import annotations
@@ -58,16 +58,17 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 HEAVIEST = 50.0  # a weight beyond this rests on lists that were hardly ever drawn
-UNSUPPORTED = 0.05  # share of what another policy moves that may rest on such weights
-LEAST_EFFECTIVE = 10.0  # people's rounds, listed and not listed, that an estimate rests on
+UNSUPPORTED = 0.05  # largest share of what another policy moves that may rest on such weights
+LEAST_EFFECTIVE = 10.0  # independent rounds, listed and not listed, that weights must be worth
 NOTHING = 1e-9  # a sum of probabilities below this share of the rounds is rounding
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A way to draw lists: scores [m] of a draw, its places k and the plan's c to q [m].
+    """A way to draw lists.
 
-    ``scores`` of a plan are those that its own draw followed, or gains alone.
+    ``inclusion`` takes scores [m] of a draw, its places k and the plan's c, and gives q [m].
+    ``scores`` gives the scores of a plan: those that its own draw followed, or gains alone.
     """
 
     name: str
@@ -106,7 +107,7 @@ def policies_for(between: bool, cs: Sequence[float]) -> tuple[Policy, ...]:
     Returns
     -------
     tuple of Policy
-        The programme's own first, as a check: it must give what was realised.
+        The programme's own policy first, as a check: its estimate must be what was realised.
     """
     others = tuple(_softmax_of(c) for c in cs)
     if not cs and between:
@@ -116,7 +117,7 @@ def policies_for(between: bool, cs: Sequence[float]) -> tuple[Policy, ...]:
 
 @dataclass(frozen=True)
 class OffPolicyRow:
-    """The mean reward that a policy would have brought, nan where it cannot be told."""
+    """The mean reward that a policy would have brought; nan where there is no estimate."""
 
     policy: str
     estimable: bool
@@ -139,7 +140,7 @@ class _Observed:
     """People of one draw whose outcome is known, [m]."""
 
     law: DesignLaw  # of the whole draw
-    known: Ints  # their places in it
+    known: Ints  # places of these people in the whole draw
     p: Floats
     listed: Ints
     Y: Floats
@@ -160,11 +161,11 @@ class _Observed:
 
     @cached_property
     def squared(self) -> Floats:
-        """The square of Y less what was expected of them as they were listed."""
+        """The square of Y less the mean outcome expected as each was listed or not."""
         return (self.Y - np.where(self.listed == 1, self.mean[:, 1], self.mean[:, 0])) ** 2
 
     def covariance(self, *numbers: Floats) -> Floats:
-        """Of sums over those listed of several numbers [m] of each."""
+        """Covariance of the sums of several ``numbers`` [m] over the people listed."""
         X = np.zeros((len(self.law.p), len(numbers)))
         X[self.known] = np.stack(numbers, axis=1)
         return self.law.covariance(X)
@@ -176,22 +177,22 @@ def weights_of(listed: Bools, p: Floats, q: Floats) -> Floats:
     Parameters
     ----------
     listed : ndarray of bool
-        Who was listed.
+        Whether each person was listed.
     p, q : ndarray
-        The probability of it that was stated, and the other policy's.
+        The stated probability of being listed, and that of the other policy.
     """
     wanted, stated = np.where(listed, q, 1 - q), np.where(listed, p, 1 - p)
-    # A list that could not be drawn says nothing: its weight is 0.
+    # A result of probability 0 has the weight 0.
     return np.divide(wanted, stated, out=np.zeros(p.shape), where=stated > 0)
 
 
 def is_heavy(p: Floats, q: Floats) -> Bools:
-    """Where what another policy changes would rest on weights beyond HEAVIEST.
+    """Where the change from p to q would rest on weights beyond HEAVIEST.
 
     Parameters
     ----------
     p, q : ndarray
-        The stated probability of the list, and the other policy's.
+        The stated probability of being listed, and that of the other policy.
     """
     return np.asarray(np.where(q > p, q > HEAVIEST * p, 1 - q > HEAVIEST * (1 - p)))
 
@@ -203,9 +204,9 @@ class _Sums:
         self.w = self.wY = self.Y = self.rounds = 0.0
         self.by_list = np.zeros((2, 3))  # not listed and listed: sums of w, of w^2, of 1 - q or q
         self.moved = 0.0  # sum |q - p|
-        self.unsupported = 0.0  # the part of it that would rest on weights beyond HEAVIEST
+        self.unsupported = 0.0  # the part of this sum with weights beyond HEAVIEST
         self.errors = np.zeros(3)  # sums of w^2, w and 1 times the squared error
-        self.covariance = np.zeros((3, 3))  # of sums of A, B and m1 - m0 over those listed
+        self.covariance = np.zeros((3, 3))  # of sums of A, B and m1 - m0 over the listed
 
     def add(self, seen: _Observed, q: Floats) -> None:
         """Count one draw."""
@@ -229,7 +230,7 @@ class _Sums:
 
 
 class ByList:
-    """What came of people in a draw, not listed and listed.
+    """Contacts and outcomes of the people in draws, not listed and listed.
 
     Parameters
     ----------
@@ -253,12 +254,12 @@ class ByList:
 
     @property
     def reached(self) -> Floats:
-        """The share of them who were contacted [2]."""
+        """The share of people who were contacted, not listed and listed [2]."""
         return np.asarray(self._contacts / np.maximum(self._known, 1))
 
     @property
     def outcome(self) -> Floats:
-        """Their mean reward in the round after [2]."""
+        """Mean reward in the round after, not listed and listed [2]."""
         return np.asarray(self._outcome / np.maximum(self._followed, 1))
 
     def expected(self, means: Floats) -> Floats:
@@ -267,7 +268,7 @@ class ByList:
         Parameters
         ----------
         means : ndarray, shape (m, 2)
-            Mean outcome left alone and contacted, by a model; nan where it does not say.
+            Mean outcome left alone and contacted, by a model; nan where it has no prediction.
         """
         listed = means[:, :1] + self.reached * (means[:, 1:] - means[:, :1])
         return np.where(np.isnan(listed), self.outcome, listed)
@@ -295,7 +296,7 @@ class OffPolicy:
         self._by_list, self._S = by_list, S
 
     def add(self, one: Planned, means: Floats) -> None:
-        """Count a round; ``means`` as for `ByList.expected`."""
+        """Count a round; ``means`` as in `ByList.expected`."""
         expected = self._by_list.expected(means)
         for (draw, k, c), law in zip(one.site_draws(), one.laws, strict=True):
             seen = _Observed.of(one, draw, law, expected, self._S)
@@ -355,7 +356,7 @@ def _with_estimate(row: OffPolicyRow, sums: _Sums, z: float) -> OffPolicyRow:
     difference = V - realised
 
     def half(linear: Floats, errors: Floats) -> float:
-        """From the parts of A, B and m1 - m0, and of the squared errors."""
+        """Half of an interval, by the factors of A, B and m1 - m0, and of the squared errors."""
         variance = linear @ sums.covariance @ linear + errors @ sums.errors
         return z * math.sqrt(max(float(variance), 0.0))
 

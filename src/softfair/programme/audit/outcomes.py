@@ -1,19 +1,18 @@
 """Outcomes against what the models of the plans predicted.
 
 **Predicted and realised.** A plan's model gives P(s' | state now, contacted or not) of each person;
-outcomes that are independent have a sum of the variance sum P (1 - P). The model's P is not exact,
-and what it does not know of the population is the same for many people: the covariances of their P
-within the joint draws of its posterior are added. Each round is predicted from all before it, so
-that variances of rounds add up. Brier's score is the mean of
-sum_s' (1{s'} - P)^2 / 2: 0 is perfect.
+the sum of independent outcomes has the variance sum P (1 - P). The model's P is not exact, and what
+it does not know of the population is the same for many people: the covariances of their P over the
+joint draws of its posterior are added. Each round is predicted from all before it, so that
+variances of rounds add up. Brier's score is the mean of sum_s' (1{s'} - P)^2 / 2: 0 is perfect.
 
 **Drift.** The people who are contacted, or in a state, now may differ from those of earlier rounds,
-so the frequencies of then and now do not compare. Instead each recent move is compared with what
+so earlier and recent frequencies cannot be compared. Instead each recent move is compared with what
 the model of its own round, made from everything before, expected of that person: the error has mean
 zero unless something changed. (A model from before all recent rounds would be biased: a person who
 stays in a state longer than it expects is observed in that state more often.) The variance is that
-of these errors plus, because the models had to learn from them, that of the earlier frequency; both
-sum each person's rounds first.
+of these errors plus that of the earlier frequency, because the models learned from earlier rounds;
+both sum each person's rounds first.
 """
 
 from __future__ import annotations
@@ -56,14 +55,14 @@ class EngagementRow:
 
     round: int
     people: int
-    predicted: float  # knowing who was contacted
-    low: float  # between which the realised mean should be
+    predicted: float  # given who was contacted
+    low: float  # ends of the range in which the realised mean should be
     high: float
     realised: float
     z: float
     p: float
     brier: float
-    brier_of_share: float  # of giving everybody the realised shares
+    brier_of_share: float  # Brier's score of predicting the realised shares for everybody
     flagged: bool = False
 
 
@@ -73,7 +72,7 @@ def engagement_of(said: Predicted, z: float) -> EngagementRow:
     Parameters
     ----------
     said : Predicted
-        The predictions of its model, and the outcomes: at least one.
+        The predictions of its model, and at least one outcome.
     z : float
         Standard deviations that an interval reaches to either side.
 
@@ -134,7 +133,7 @@ class CalibrationRow:
     moves_of: ChanceBin | Cell = field(metadata=WITHOUT_PREFIX)
     moves: int
     predicted: float
-    low: float  # between which the observed share should be
+    low: float  # ends of the range in which the observed share should be
     high: float
     observed: float
     z: float
@@ -143,7 +142,7 @@ class CalibrationRow:
 
 
 class Calibration:
-    """Moves and what was predicted of them, put together in cells as `Doubt` does.
+    """Predicted and observed moves, summed in the cells of `Doubt`.
 
     Parameters
     ----------
@@ -154,7 +153,7 @@ class Calibration:
     def __init__(self, S: int) -> None:
         shape = (2, S, CELLS)
         self._moves = np.zeros(shape, np.int64)
-        self._reached = np.zeros(shape, np.int64)  # of these, how many the best state
+        self._reached = np.zeros(shape, np.int64)  # moves to the best state
         self._predicted, self._variance = np.zeros((2, *shape))  # sums of P and of P (1 - P)
         self._least, self._most = np.full(shape, np.inf), np.full(shape, -np.inf)  # P
         self._doubts: list[Doubt] = []
@@ -229,7 +228,7 @@ class Calibration:
     def _row(
         self, moves_of: ChanceBin | Cell, counted: NDArray[np.bool_], z: float
     ) -> CalibrationRow:
-        """Predicted and observed shares of the moves in some cells; too few are not tested."""
+        """Predicted and observed share of the moves in some cells; too few moves are not tested."""
         moves = int(self._moves[counted].sum())
         predicted = float(self._predicted[counted].sum()) / moves
         observed = float(self._reached[counted].sum() / moves)
@@ -260,10 +259,10 @@ class DriftRow:
     state: str
     next: str
     earlier_moves: int
-    earlier: float  # their share that went to the next state
+    earlier: float  # share of the earlier moves that went to the next state
     moves: int
     expected: float
-    low: float  # between which the observed share should be
+    low: float  # ends of the range in which the observed share should be
     high: float
     observed: float
     z: float
@@ -277,7 +276,7 @@ class Drift:
     Parameters
     ----------
     told : sequence of int
-        The rounds in which some move is wholly known, ascending; the later half are recent.
+        The rounds with a move of which everything is known, ascending; the later half are recent.
     history : History
         All that was recorded, also before the first plan.
     n : int
@@ -291,12 +290,12 @@ class Drift:
     ) -> None:
         self._recent = Span(told[len(told) // 2], told[-1]) if told else Span(None, None)
         self._states, S = states, len(states)
-        # Of two states the share of one says all.
+        # With two states, the share of one gives that of the other.
         self._next_states = list(range(1, S) if S == 2 else range(S))
         self._history, J = history, len(self._next_states)
         self._moves = np.zeros((2, S), np.int64)
-        # Of the recent moves from a state under an action, by the next state: each person's sum of
-        # errors, how many went there, and the sums of P and of P (1 - P).
+        # Of the recent moves from a state under an action, by next state: each person's sum of
+        # errors, the number of moves to that state, and the sums of P and of P (1 - P).
         self._error = np.zeros((J, 2 * S, n if told else 0))
         self._reached, self._expected, self._variance = np.zeros((3, J, 2, S))
 
@@ -320,7 +319,7 @@ class Drift:
 
     @property
     def recent(self) -> Span:
-        """The first and the last recent round, if anything was predicted of them."""
+        """The first and the last recent round, if a model predicted any of their moves."""
         return self._recent if self._moves.any() else Span(None, None)
 
     def rows(self, z: float) -> tuple[DriftRow, ...]:
@@ -334,7 +333,7 @@ class Drift:
         Returns
         -------
         tuple of DriftRow
-            A row a state, action and next state (of two states the better one).
+            A row for each state, action and next state (with two states, only the better one).
         """
         S, first = len(self._states), self._recent.first
         if first is None:
@@ -350,14 +349,14 @@ class Drift:
         )
 
     def _row(self, earlier: Ints, move: tuple[int, int, int], z: float) -> DriftRow:
-        """Moves from s under a to the j-th next state; earlier [n, S] of each person from there."""
+        """Moves from s under a to the j-th next state; ``earlier`` [n, S]: each person's from s."""
         a, s, j = move
         S, s2, recent = len(self._states), self._next_states[j], int(self._moves[a, s])
         from_s, to_s2 = earlier.sum(axis=1), earlier[:, s2]  # [n]
         before = int(from_s.sum())
         share = float(to_s2.sum()) / before if before else math.nan
         scatter = to_s2 - share * from_s  # [n]
-        # A few people may differ little by chance; the variance by their chances is then larger.
+        # The errors of a few people may be small by chance; the sum of P (1 - P) is then larger.
         error = self._error[j, a * S + s]
         spread = max(float(np.sum(error**2)), float(self._variance[j, a, s]))
         variance = spread / recent**2

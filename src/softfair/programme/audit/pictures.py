@@ -45,7 +45,7 @@ def pictures(audit: Audit, key: str) -> list[Picture]:
     Returns
     -------
     list of Picture
-        None where the table says it all.
+        Empty where a table has no picture.
     """
     if key not in DRAWN:
         return []
@@ -137,7 +137,7 @@ def _bars(ax: Axes, counts: Sequence[int], colour: str, first: str) -> None:
 
 
 def _dots(ax: Axes, rows: Sequence[tuple[str, _Share]], centre: float) -> None:
-    """A line a row, in per cent: its name, a dot for its value and a bar for its interval."""
+    """A line for each row, in per cent: a name, a dot for the value, a bar for the interval."""
     for place, (_, share) in enumerate(rows):
         ends = [100 * share.low, 100 * share.high]
         ax.plot(ends, [place, place], color=COLOURS[0], linewidth=2)

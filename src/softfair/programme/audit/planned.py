@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 class Planned:
     """One planned round: its plan in force and what was recorded of it.
 
-    Arrays [m], a row a person of the plan; below 0: not known.
+    Arrays [m], a row for each person of the plan; below 0: not known.
     """
 
     round: int
@@ -46,7 +46,7 @@ class Planned:
     # 1: called from the reserve, 2: by an officer's decision; empty: nobody was
     called: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     kept: Kept | None = None  # of a promise; None: there was none, or it cannot be read
-    # [m] in the round before; empty: not known of anybody
+    # [m] of the round before; empty: not known of anybody
     state_before: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     contacted_before: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
@@ -62,28 +62,28 @@ class Planned:
 
     @property
     def due(self) -> Ints:
-        """Lists within which each had to be on one, this one included; 0: not promised."""
+        """Of how many lists, this one first, each person had to be on one; 0: not promised."""
         promised = self.kept is not None and len(self.kept.due) == len(self.person)
         return self.kept.due if self.kept and promised else np.zeros(len(self.person), np.int64)
 
     @cached_property
     def in_draw(self) -> Bools:
-        """Who took part in the draw."""
+        """Whether each person took part in the draw."""
         return np.equal(self.status, int(Status.IN_DRAW))
 
     @cached_property
     def in_programme(self) -> Bools:
-        """Who was in the programme, in the draw or not."""
+        """Whether each person was in the programme, in the draw or not."""
         return np.isin(self.status, WAITING)
 
     @property
     def reserved(self) -> Bools:
-        """Whose contact was arranged beforehand."""
+        """Whether each person's contact was arranged beforehand."""
         return np.equal(self.status, int(Status.RESERVED))
 
     @property
     def opted_out(self) -> Bools:
-        """Who had asked not to be contacted."""
+        """Whether each person had asked not to be contacted."""
         return np.equal(self.status, int(Status.OPTED_OUT))
 
     @property
@@ -126,7 +126,7 @@ class Planned:
 
 
 def by_person(n: int, one: Planned, counted: Bools, value: Any) -> Floats:
-    """A value [m] of the rows of a round that are counted, of each of n people."""
+    """For each of n people, a value [m] of the rows of a round; 0 for people not counted."""
     return np.bincount(one.person[counted], value[counted], n).astype(np.float64, copy=False)
 
 
@@ -135,13 +135,13 @@ class Rounds:
 
     def __init__(self) -> None:
         self.all: list[int] = []
-        self.followed: list[int] = []  # some state after it is known
-        self.told: list[int] = []  # some move is known wholly: state, contact and state after
+        self.followed: list[int] = []  # rounds after which the state of somebody is known
+        self.told: list[int] = []  # rounds with a known state, contact and state after of somebody
         self.between = False  # whether c of some plan is neither 0 nor infinite
-        self.since: int | None = None  # whose list is the first to count for a promised wait
+        self.since: int | None = None  # first round whose list counts for a promised wait
 
     def add(self, one: Planned) -> None:
-        """Count a round; they come in their order."""
+        """Count a round; rounds are added in their order."""
         self.all.append(one.round)
         if (one.after >= 0).any():
             self.followed.append(one.round)
@@ -163,14 +163,14 @@ def windows_of(
     rounds : sequence of int
         The planned rounds, ascending.
     followed : collection of int
-        Those of which some outcome is known, as it must be of each round of a window.
+        The rounds with a known outcome; every round of a window must be one of them.
     horizon : int
         Rounds of a window.
 
     Returns
     -------
     list of tuple of int
-        From the first one on.
+        The windows in their order; as many as fit, from the first round on.
     """
     windows, first = [], 0
     while first + horizon <= len(rounds):

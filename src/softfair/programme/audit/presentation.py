@@ -21,7 +21,7 @@ __all__ = ["show", "write_page"]
 
 
 def show(audit: Audit, file: TextIO | None = None) -> None:
-    """What stands out and every table, on a terminal.
+    """Print the findings and every table on a terminal.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def show(audit: Audit, file: TextIO | None = None) -> None:
 
 
 def write_page(audit: Audit, path: str | Path) -> Path:
-    """One HTML file that needs nothing else.
+    """Write the audit as one HTML file that needs no other files.
 
     Parameters
     ----------

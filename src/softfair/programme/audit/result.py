@@ -24,20 +24,20 @@ __all__ = ["Audit"]
 class Audit:
     """Everything that was found, as numbers and tables.
 
-    Nobody's identifier is in it unless asked for.
+    Identifiers of people are in it only if they were asked for.
 
     Attributes
     ----------
     people : int
-        How many the programme has.
+        How many people the programme has.
     round_name : str
         What the programme calls a round.
     states : tuple of str
         From worst to best.
     level : float
-        Of intervals.
+        Probability of intervals.
     findings : tuple of str
-        What to take away, in plain words; what calls for action begins with "Look:".
+        The findings in plain words; a sentence that calls for action begins with "Look:".
     rounds, lists, groups, fairness, engagement, off_policy, calibration, cells, drift : tuple
         The rows of each table.
     lists_test : ListsTest
@@ -51,7 +51,7 @@ class Audit:
     deeds : tuple of DeedRow
         What was done around each plan that could bend a list.
     entries : int
-        Of the log that everything was checked against.
+        Entries of the log that everything was checked against.
     wrong : tuple of str
         What the check found: rows that are not what was committed, draws that do not replay.
     checkpoint : str
@@ -59,15 +59,15 @@ class Audit:
     days : dict
         The first day of each round that the audit names, if rounds have dates.
     protected : tuple of str
-        Columns that estimates do not go by.
+        Columns of people that estimates do not use.
     memory : tuple of MemoryRow
-        Whether more than the state now tells what comes.
+        Whether the state before, or a contact the round before, counts beside the state now.
     several : tuple of SeveralRow
         What other policies would have brought over several rounds; empty: not asked for.
     trial : TrialResult, optional
         The result of a trial in the programme; None if there is no trial.
     goes_by : str
-        What the last plan's chances go by beside the state, see `estimate.Memory`.
+        What the last plan's chances depend on beside the state now, see `estimate.Memory`.
     """
 
     people: int
@@ -105,7 +105,7 @@ class Audit:
         Parameters
         ----------
         round : int
-            Which one.
+            Its number.
 
         Returns
         -------
@@ -121,7 +121,7 @@ class Audit:
         Returns
         -------
         dict
-            A table is a list of rows, a row a dict. What is not known is None, infinity is "inf".
+            A table is a list of rows, a row is a dict; not known is None, infinity is "inf".
         """
         parts = {part.name: for_json(getattr(self, part.name)) for part in fields(self)}
         return {**parts, "days": {str(at): day for at, day in self.days.items()}}

@@ -19,7 +19,7 @@ __all__ = ["Section", "outcome_name", "sections"]
 
 @dataclass(frozen=True)
 class Section:
-    """A table with what it shows in a sentence or two.
+    """A table, and a sentence or two on what it shows.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ def sections(audit: Audit, across: bool = True) -> list[Section]:
     audit : Audit
         What was found.
     across : bool
-        Whether to show what only several rounds together can tell.
+        Whether to show the tables that need several rounds.
 
     Returns
     -------
@@ -386,7 +386,7 @@ def _drift(audit: Audit) -> Section:
     )
 
 
-TAKES = {  # what counts by the last plan, see `estimate.Memory`
+TAKES = {  # by the memory of the last plan, see `estimate.Memory`
     "none": "Plans take the state now for all that counts.",
     "2": "The last plan takes the state now and the one before for all that counts.",
     "contact": "The last plan takes the state now and a contact in the round before for all that "

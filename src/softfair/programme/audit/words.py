@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-NONE = "–"  # nothing to tell
-LEAST_P = 0.001  # a smaller p is not written out
+NONE = "–"  # in place of a figure that is not known
+LEAST_P = 0.001  # a smaller p is written as less than this
 
 
 def count(number: int, noun: str, nouns: str | None = None) -> str:
-    """So many of something: 1 place, 2 places."""
+    """A number and its noun: 1 place, 2 places."""
     return f"{number} {noun if number == 1 else nouns or noun + 's'}"
 
 
@@ -26,17 +26,17 @@ def p_value(p: float, flagged: bool = False) -> str:
 
 
 def points(share: float) -> str:
-    """A difference of shares, in points of a hundred."""
+    """A difference of shares, in percentage points, with its sign."""
     return f"{100 * share:+.1f}"
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share of a hundred."""
+    """A share, in per cent."""
     return NONE if math.isnan(share) else f"{100 * share:.{digits}f} %"
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """A number with at most so many digits after the point, none if they are one zero."""
+    """A number with ``digits`` digits after the point; a final .0 is left out."""
     if value is None or math.isnan(value):
         return NONE
     return f"{value:.{digits}f}".removesuffix(".0")
@@ -48,5 +48,5 @@ def floored(value: float) -> str:
 
 
 def interval(low: float, high: float, form: Callable[[float], str]) -> str:
-    """The ends of an interval, to stand behind its middle; nothing where they are not known."""
+    """The ends of an interval in brackets, to follow its estimate; empty if they are not known."""
     return "" if math.isnan(low) else f" ({form(low)} to {form(high)})"
