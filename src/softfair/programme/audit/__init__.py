@@ -114,47 +114,47 @@ def measure(
         If fewer rounds than ``horizon`` can be looked at.
     """
     settings, people, history = evidence.settings, evidence.people, evidence.history
-    found = Measures(evidence, cs, horizon)
-    z = found.z
-    lists, lists_test = found.lists.result(z)
-    spread, histograms = spread_of(found.shares, people, history, z, names)
-    groups, engagement, drift = found.groups.rows(z), found.engagement, found.drift.rows(z)
-    calibration = found.calibration.bins(z)
-    cells = found.calibration.cells(settings.states, z)
+    measures = Measures(evidence, cs, horizon)
+    z = measures.z
+    lists, lists_test = measures.lists.result(z)
+    spread, histograms = spread_of(measures.shares, people, history, z, names)
+    groups, engagement, drift = measures.groups.rows(z), measures.engagement, measures.drift.rows(z)
+    calibration = measures.calibration.bins(z)
+    cells = measures.calibration.cells(settings.states, z)
     memory = memory_of(history, settings.states, settings.cooldown)
-    trial = _trial(evidence, found.listed)
+    trial = _trial(evidence, measures.listed)
     missing = () if trial is None else trial.missing
     compared = (groups, engagement, calibration, cells, drift, memory, missing)
     alarm = alarm_level(row.p for table in compared for row in table)
-    recent = found.drift.recent
+    recent = measures.drift.recent
     measured = Audit(
         people=people.n,
         round_name=settings.round,
         states=settings.states,
         level=settings.level,
         findings=(),
-        rounds=tuple(found.rounds.rows),
+        rounds=tuple(measures.rounds.rows),
         lists=lists,
         lists_test=lists_test,
         spread=spread,
         groups=flag(groups, alarm),
-        fairness=tuple(found.fairness),
+        fairness=tuple(measures.fairness),
         engagement=flag(engagement, alarm),
-        off_policy=found.off_policy.rows(z),
+        off_policy=measures.off_policy.rows(z),
         calibration=flag(calibration, alarm),
         cells=flag(cells, alarm),
         drift=flag(drift, alarm),
         recent=recent,
         histograms=histograms,
-        deeds=tuple(one.named(names) for one in evidence.deeds),
+        deeds=tuple(deed.named(names) for deed in evidence.deeds),
         entries=evidence.check.entries,
         wrong=evidence.check.wrong,
         checkpoint=evidence.check.checkpoint,
-        days=_days(evidence, found.rounds.rows, [recent.first, recent.last, spread.first_round]),
+        days=_days(evidence, measures.rounds.rows, [recent.first, recent.last, spread.first_round]),
         protected=settings.protected,
         memory=flag(memory, alarm),
         goes_by=evidence.goes_by,
-        several=found.several.rows(horizon, settings.cooldown, z),
+        several=measures.several.rows(horizon, settings.cooldown, z),
         trial=None if trial is None else replace(trial, missing=flag(missing, alarm)),
     )
     return replace(measured, findings=tuple(findings_of(measured)))
@@ -165,8 +165,8 @@ def _trial(evidence: Evidence, listed: Listed | None) -> TrialResult | None:
     if evidence.trial is None or listed is None:
         return None
     people, history, S = evidence.people, evidence.history, evidence.settings.S
-    found = trial_result(evidence.trial, people, history, listed, S)
-    return replace(found, undrawn=evidence.undrawn)
+    result = trial_result(evidence.trial, people, history, listed, S)
+    return replace(result, undrawn=evidence.undrawn)
 
 
 def _days(

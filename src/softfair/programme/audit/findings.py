@@ -131,8 +131,8 @@ def _named(exchange: Exchange | None) -> str:
     if exchange is None:
         return ""
     parts = [("on: ", exchange.entered_people), ("off: ", exchange.left_people)]
-    said = "; ".join(text + ", ".join(who) for text, who in parts if who)
-    return f" ({said})" if said else ""
+    text = "; ".join(label + ", ".join(people) for label, people in parts if people)
+    return f" ({text})" if text else ""
 
 
 def _rounds(names: list[str]) -> str:

@@ -139,13 +139,13 @@ def _shares_of(one: Planned) -> tuple[int, int]:
     """How many bounds on the places of groups a plan promised, and how many its lists break."""
     if one.kept is None or not one.kept.promise.grouped:
         return 0, 0
-    lists = broken = 0
+    bounds = broken = 0
     for draw, k, _ in one.site_draws():
         for quota in one.kept.belonging.quotas(one.kept.promise, draw, k):
             many = int(one.listed[draw[np.asarray(quota.arms, np.int64)]].sum())
-            lists += 1
+            bounds += 1
             broken += not quota.least <= many <= (k if quota.most is None else quota.most)
-    return lists, broken
+    return bounds, broken
 
 
 @dataclass(frozen=True)
@@ -207,8 +207,8 @@ class Bins:
             here = goals[goals <= total[-1]]
             cuts.append(p[first + np.searchsorted(total, here)])
             goals = goals[len(here) :]
-        found = np.unique(np.concatenate(cuts))
-        later: Floats = found[found > p[0]]
+        distinct = np.unique(np.concatenate(cuts))
+        later: Floats = distinct[distinct > p[0]]
         return later
 
 
@@ -355,8 +355,8 @@ def fairness_of(one: Planned) -> FairnessRow:
     sites = sum(1 for _ in one.site_draws())
     across = 0
     if sites > 1 and for_promise is None:
-        all_ = one.in_draw
-        across = int(metrics.unfair_pairs(one.probability[all_], one.drawn_by[all_])) - unfair
+        drawn = one.in_draw
+        across = int(metrics.unfair_pairs(one.probability[drawn], one.drawn_by[drawn])) - unfair
     return FairnessRow(one.round, pairs, unfair, largest, for_evenness, sites, across, for_promise)
 
 

@@ -174,9 +174,9 @@ def windows_of(
     """
     windows, first = [], 0
     while first + horizon <= len(rounds):
-        some = tuple(rounds[first : first + horizon])
-        if some[-1] - some[0] == horizon - 1 and all(one in followed for one in some):
-            windows.append(some)
+        window = tuple(rounds[first : first + horizon])
+        if window[-1] - window[0] == horizon - 1 and all(at in followed for at in window):
+            windows.append(window)
             first += horizon
         else:
             first += 1

@@ -223,7 +223,7 @@ class Several:
         self, windows: Sequence[tuple[int, ...]], policies: Sequence[Policy], reached: Floats
     ) -> None:
         self.windows = 0
-        self._coming = {some[0]: some for some in windows}
+        self._coming = {window[0]: window for window in windows}
         self._sums, self._reached = [(policy, _Sums()) for policy in policies], reached
         self._open: list[Planned] = []  # of the window that has begun
         self._window: tuple[int, ...] = ()
@@ -291,7 +291,7 @@ def _row(
     N = sums.people * horizon
     estimate, difference = sums.V / N, sums.V_from_own / N
     half, of_difference = z * math.sqrt(sums.D2) / N, z * math.sqrt(sums.D2_from_own) / N
-    told = (
+    figures = (
         ()
         if why_not
         else (
@@ -312,7 +312,7 @@ def _row(
         why_not,
         effective,
         guessed,
-        *told,
+        *figures,
     )
 
 

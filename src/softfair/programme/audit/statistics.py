@@ -184,12 +184,12 @@ def alarm_level(p: Iterable[float], level: float = SIGNIFICANT - LISTS_SIGNIFICA
     float
         The largest p that is an alarm; below 0 if none is.
     """
-    tested, last = sorted(one for one in p if not math.isnan(one)), -1.0
-    for place, one in enumerate(tested):
-        if one >= level / (len(tested) - place):
+    tested, largest = sorted(value for value in p if not math.isnan(value)), -1.0
+    for place, value in enumerate(tested):
+        if value >= level / (len(tested) - place):
             break
-        last = one
-    return last
+        largest = value
+    return largest
 
 
 def flag(rows: Sequence[Row], level: float) -> tuple[Row, ...]:

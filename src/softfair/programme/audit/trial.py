@@ -142,13 +142,13 @@ class Listed:
         """Count a round."""
         if not self._trial.runs_in(one.round):
             return
-        theirs, A = self._arm[one.person], self._of.shape[1]
-        here = one.in_programme & (theirs >= 0)
+        arm, A = self._arm[one.person], self._of.shape[1]
+        here = one.in_programme & (arm >= 0)
         for row, (counted, hit) in enumerate(
             ((here, one.listed == 1), (here & (one.contacted >= 0), one.contacted == 1))
         ):
-            self._of[row] += np.bincount(theirs[counted], minlength=A)
-            self._done[row] += np.bincount(theirs[counted & hit], minlength=A)
+            self._of[row] += np.bincount(arm[counted], minlength=A)
+            self._done[row] += np.bincount(arm[counted & hit], minlength=A)
 
     @property
     def rates(self) -> Floats:
