@@ -2,8 +2,8 @@
 
 Others show where things stand, take something back, or keep a copy.
 
-They read their arguments, call the other modules of `programme` and print what comes of it. The
-rooms of this folder are imported in the order in which `softfair --help` lists their commands.
+They read their arguments, call the other modules of `programme` and print the results. The modules
+of this folder are imported in the order in which `softfair --help` lists their commands.
 """
 
 from . import setting_up, taking_in, fitting, planning, reserving, trying  # noqa: F401, I001

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..chain import Checkpoint
     from ..checks import Check
 
-SHOWN = 20  # things that are wrong that are printed
+SHOWN = 20  # faults that are printed
 
 
 @commands.command(
@@ -79,7 +79,7 @@ def check(
 
 
 def _earlier(against: str | None, signed_by: str | None) -> Checkpoint | None:
-    """The checkpoint in a file, whose signature is checked if a verifier is given."""
+    """The checkpoint in a file; its signature is checked if a verifier is given."""
     from ...files import refuse_address
     from ..chain import Checkpoint
     from ..notes import is_signed_by

@@ -86,7 +86,7 @@ def _show_model(model: Model, new: bool, settings: Settings) -> None:
 
 
 def _said(model: Model, settings: Settings) -> list[str]:
-    """What a model says of everybody together, in sentences."""
+    """What a model estimates for all people together, in sentences."""
     summary, level, best = model.summary, f"{settings.level:.0%}", settings.states[-1]
     lines = []
     if summary.monotone_bound:
@@ -124,7 +124,7 @@ def _said(model: Model, settings: Settings) -> list[str]:
 
 
 def _said_of_gaps(model: Model, settings: Settings) -> list[str]:
-    """Whether a state that was not recorded was more likely one than another."""
+    """A sentence, if the chance that a state is recorded depends on the state."""
     summary = model.summary
     if not summary.hides or summary.hides[1] <= 0 <= summary.hides[2]:
         return []
@@ -139,7 +139,7 @@ def _said_of_gaps(model: Model, settings: Settings) -> list[str]:
 
 
 def _said_of_columns(model: Model, level: str, best: str) -> list[str]:
-    """Which columns matter for what."""
+    """Sentences on the columns that change a chance or the effect of a contact."""
     from ..telling import name_of
 
     lines = list(model.summary.left_out)

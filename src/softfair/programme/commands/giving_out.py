@@ -1,4 +1,4 @@
-"""The commands that give out what is stored: audit, export."""
+"""The commands that report or export what is stored: audit, export."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def export(
 
 
 def _tell_which(database: Store, at: int) -> None:
-    """Say which round it is, where several are planned and not over."""
+    """Say which round is exported, if several planned rounds are open."""
     from ..snapshot import several_open
 
     with database.reading() as connection:
@@ -185,7 +185,7 @@ def _tell_which(database: Store, at: int) -> None:
 
 
 def _export_plan(database: Store, plan: Plan, out: Path, everyone: bool, checkpoint: str) -> None:
-    """Write a plan; those who are struck off are left out of the list, and told."""
+    """Write a plan without the people who are struck off, and say how many there are."""
     from ..changes import hand_out
     from ..tables import json_object, plan_table, write_table
 
@@ -238,7 +238,7 @@ def _export_worksheets(
 def with_head(table: Pieces, checkpoint: str) -> Pieces:
     """An export with the head of the log, on one line, in every row.
 
-    It stands before what is to be filled in.
+    Its column comes before the columns to fill in.
     """
     from ..tables import Pieces
 

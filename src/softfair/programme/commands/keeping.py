@@ -1,4 +1,4 @@
-"""The commands of second thoughts and of safe keeping: retract, backup, restore."""
+"""The commands that take something back or keep a copy: retract, backup, restore."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ PromiseOfPlan = Annotated[
         show_default="the programme's",
     ),
 ]
-# Options of commit, then draw.
+# Options for committing a plan, and for drawing it later.
 Commit = Annotated[
     bool,
     typer.Option(
@@ -149,7 +149,7 @@ def _refuse_together(commit: bool, luck: str | None, beacon: Path | None) -> Non
 
 
 def _asked(target: str | None, policy: str | None, promise: str | None) -> dict[str, Any]:
-    """What is asked of this plan instead of the programme's own, as `make_plan` takes it."""
+    """The options that replace the programme's own in this plan, as arguments of `make_plan`."""
     from ..promises import Promise
     from ..settings import Evenness, Target
 
@@ -200,7 +200,7 @@ def _drawn_with_luck(
         return draw_plan(database, read_beacon(beacon, QUICKNET), round=round)
     committed = open_commitment(database, round)
     if committed is None or not sys.stdin.isatty():
-        return None  # a committed round is then refused, with what to give
+        return None  # a committed round is then refused; the message says what to give
     word = typer.prompt(
         f"Round {committed.round} is committed ({committed.code}). "
         "A second person's word, that nobody could foresee",
@@ -220,7 +220,7 @@ def _show_commitment(committed: Commitment, new: bool, as_json: bool) -> None:
 
 
 def how_to_draw(committed: Commitment, what: str, command: str) -> list[str]:
-    """What to do after a commitment of something, up to the command that draws it."""
+    """Instructions after a commitment: what to give away, and how ``command`` draws it."""
     from datetime import UTC, datetime
 
     from ..luck import QUICKNET
@@ -250,7 +250,7 @@ def commitment_json(committed: Commitment) -> dict[str, Any]:
 
 
 def plan_json(plan: Plan, checkpoint: str, since: Since | None = None) -> dict[str, Any]:
-    """A plan as it is printed and exported in JSON, all but its people, with the log's head."""
+    """A plan in JSON, as printed and exported: all but its people, with the head of the log."""
     from ...for_json import for_json
 
     return {
@@ -330,7 +330,7 @@ def outlook_lines(plan: Plan, settings: Settings) -> list[str]:
     if not outlook.promise.is_none:
         lines.append(_promise_line(plan))
     lines.append(_gain(plan))
-    if not outlook.promise.wait:  # what is promised needs no average
+    if not outlook.promise.wait:  # a promised wait makes the expected one unnecessary
         lines.append(_wait(plan))
     if outlook.gain is None or outlook.gain.told:
         lines.append(
@@ -359,7 +359,7 @@ def outlook_lines(plan: Plan, settings: Settings) -> list[str]:
 
 
 def _promise_line(plan: Plan) -> str:
-    """What a plan promises, whom that puts on the list, and what it costs."""
+    """What a plan promises, how many are listed by that, and what it costs."""
     promise, cost = plan.outlook.promise, plan.outlook.promise_cost
     by_it = ""
     if promise.wait:
@@ -383,7 +383,7 @@ def _unbound(plan: Plan) -> str:
 
 
 def _site_lines(plan: Plan, settings: Settings) -> list[str]:
-    """Within what a plan with several sites is fair, and who has no chance at all."""
+    """Within which sites or arms a plan is fair, and how many people have no chance."""
     from ..eligibility import Status
 
     lines = []

@@ -268,7 +268,7 @@ def _tell(name: str, settings: Settings, new: bool, sample: bool) -> None:
 
 
 def _iso(text: str | None) -> str | None:
-    """A date as the settings have it."""
+    """A date in the form that the settings store, such as 2027-01-04."""
     from ..dates import DAY_FIRST, MONTH_FIRST, day_said
 
     if text is None:
@@ -282,7 +282,7 @@ def _iso(text: str | None) -> str | None:
 def _of_single_rounds(
     database: Store, changes: dict[str, Any], exceptions: str | None, ends: str | None
 ) -> dict[str, Any]:
-    """The changes that name rounds, which may be dates."""
+    """The settings that name rounds, by number or date: exceptions and the last round."""
     from ..settings import Settings
 
     if exceptions is None and ends is None:
@@ -314,7 +314,7 @@ def _rethreshold(database: Store, threshold: str, yes: bool) -> None:
 
 
 def _refuse_other_people(database: Store) -> None:
-    """The sample's people are not mixed with others."""
+    """Refuse the sample if the programme has people of its own."""
     from ..sample import PEOPLE
     from ..snapshot import how_many
 
@@ -366,7 +366,7 @@ def _described(settings: Settings) -> str:
 def _capacity(text: str) -> int | dict[str, int]:
     """What ``30``, ``north=10,south=5`` or the path of a CSV file says."""
     if text.strip().isdecimal():
-        return int(text[:12])  # a longer one is refused all the same
+        return int(text[:12])  # a longer number is refused anyway
     if Path(text).suffix.lower() == ".csv":
         rows = _capacity_file(text)
     else:

@@ -41,11 +41,11 @@ def examples(*lines: str) -> str:
 
 
 def software() -> str:
-    """Name and version that everything written is stamped with."""
+    """Name and version of this software, stored with everything that it writes."""
     return f"softfair {version('softfair')}"
 
 
-opened: list[Store] = []  # by this command
+opened: list[Store] = []  # the databases that this command has opened
 
 
 def open_store(db: str) -> Store:
@@ -57,7 +57,7 @@ def open_store(db: str) -> Store:
 
 
 def altered() -> str | None:
-    """What was altered in a database so that a command failed, in a line; None: nothing was."""
+    """A line on what was altered in a database, so that a command failed; None: nothing was."""
     from ..checks import check
 
     for database in opened:
@@ -78,7 +78,7 @@ def settings_of(database: Store) -> Settings:
 
 
 def ask(do: Callable[[bool], Answer], sure: bool) -> Answer:
-    """Do something that may be a slip: a person at a terminal is asked, a script is refused."""
+    """Do something that may be a mistake: ask a person at a terminal, refuse a script."""
     try:
         return do(sure)
     except Unsure as unsure:

@@ -231,7 +231,7 @@ def record(
 
 
 def _list(bad: BadRows, errors: Path | None) -> None:
-    """Print bad entries to standard output; not to the log, for they may name people."""
+    """Print bad entries to standard output, not to the log, because they may name people."""
     for fault in bad.faults[:SHOWN]:
         print(fault)
     if len(bad.faults) > SHOWN:
@@ -282,7 +282,7 @@ def told(done: Imported, kind: str, settings: Settings) -> list[str]:
 
 
 def _named(columns: Sequence[str]) -> str:
-    """Columns by name; of very many, the first."""
+    """The names of columns; if there are very many, only the first."""
     named = ", ".join(columns[:NAMED])
     return named if len(columns) <= NAMED else f"{named} and {len(columns) - NAMED:,} more"
 
@@ -302,7 +302,7 @@ def _told_before(done: Imported, kind: str, settings: Settings) -> list[str]:
 
 
 def _recorded_lines(many: Recorded, settings: Settings) -> list[str]:
-    """What a record tells of its round, in sentences."""
+    """What a record says about its round, in sentences."""
     called = settings.called(many.round).capitalize()
     parts = []
     if many.told:

@@ -141,7 +141,7 @@ def trial(
 
 
 def _go_on(database: Store, luck: str | None, beacon: Path | None, as_json: bool) -> None:
-    """Assign what is committed, or show how things stand."""
+    """Assign the committed trial, or show the trial as it stands."""
     from ..luck import QUICKNET, Source, read_beacon
     from ..trials import draw_trial, trial_of, waiting_trial
 
@@ -198,7 +198,7 @@ def _show(
     more: Sequence[str] = (),
     about: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """What a trial is, how far it is, and what its luck is."""
+    """Print a trial: its arms, its balance, its power, and ``more`` sentences."""
     from ...terminal import Table, say, show
     from ..power import Power
 
@@ -230,7 +230,7 @@ def _show(
 
 
 def _rows(draft: Draft) -> list[dict[str, Any]]:
-    """What is told of each arm; how many people whole sites bring is not known before the draw."""
+    """A row for each arm; with whole sites, numbers of people are not known before the draw."""
     from ..assignment import Trial
 
     people: list[int] | None = None
