@@ -45,33 +45,33 @@ __all__ = [
 
 COOKIE = "softfair"
 HARMLESS = ("GET", "HEAD", "OPTIONS")
-FIELDS = 2000  # of a form: an import says what each column means
+FIELDS = 2000  # most fields of a form: an import says what each column means
 
 
 class NotSignedIn(Exception):
-    """Nobody is signed in, or no longer."""
+    """Nobody is signed in, or the visit has ended."""
 
 
 class Forbidden(Exception):
-    """Somebody asked for what is not theirs."""
+    """A visitor asked for something that their account may not have."""
 
 
 @dataclass(frozen=True)
 class Visitor:
-    """Who asks, and the programme as they write to it."""
+    """The account that sends a request, and the programme's database for it."""
 
     account: Account
-    database: Store  # where what they write is signed by them
-    key: str = ""  # of their visit
-    moment: tuple[Any, ...] | None = None  # of the programme, where nothing is written
+    database: Store  # what the visitor writes there is signed with their name
+    key: str = ""  # of the visit
+    moment: tuple[Any, ...] | None = None  # of the programme; None: not known, or it may change
 
     @property
     def word(self) -> str:
-        """What forms of this visit carry."""
+        """The word that forms of this visit carry, which other sites cannot know."""
         return hmac.new(self.key.encode(), b"form", hashlib.sha256).hexdigest()
 
     def may(self, roles: tuple[str, ...]) -> bool:
-        """Whether they have one of these roles."""
+        """Whether the visitor has one of these roles."""
         return self.account.role in roles
 
 
@@ -81,32 +81,32 @@ async def form_of(request: Request) -> FormData:
 
 
 class Guard:
-    """What a route needs; ``roles`` None: anybody may."""
+    """What a route needs; ``roles`` None: anybody may use it."""
 
     roles: tuple[str, ...] | None = None
 
 
 class Anybody(Guard):
-    """Of a route that needs nobody to be signed in."""
+    """The guard of a route that anybody may use without signing in."""
 
     async def __call__(self) -> None:
         """Let everybody in."""
 
 
 class Needs(Guard):
-    """Somebody who is signed in with one of these roles.
+    """The guard of a route for visitors who are signed in with one of these roles.
 
     Parameters
     ----------
     *roles
-        Any of them will do.
+        The visitor must have one of them.
     """
 
     def __init__(self, *roles: str) -> None:
         self.roles = roles
 
     async def __call__(self, request: Request) -> Visitor:
-        """Who asks.
+        """The visitor who sends a request.
 
         Raises
         ------
@@ -133,16 +133,16 @@ class Needs(Guard):
 
 
 def _met(database: Store, key: str) -> tuple[Account | None, tuple[Any, ...]]:
-    """Who visits with a key, and the moment of the programme that they see."""
+    """The account of the visit with a key, and the moment of the programme that it sees."""
     with database.reading() as connection:
         return visitor_in(connection, key), moment_of(connection)
 
 
 class NeedsToken(Needs):
-    """A program that shows a token of an account with one of these roles."""
+    """The guard of a route for programs that show a token of an account with one of these roles."""
 
     async def __call__(self, request: Request) -> Visitor:
-        """Which program asks.
+        """The program that sends a request.
 
         Raises
         ------
@@ -178,14 +178,14 @@ Manages = Annotated[Visitor, Depends(Needs(*MANAGES))]
 
 
 class Attempts:
-    """Failed attempts to sign in, of the last minutes, at all processes that serve a programme.
+    """Failed attempts to sign in, in the last minutes, at all processes that serve a programme.
 
     Parameters
     ----------
     database
         The programme. Neither addresses nor names are stored, only keyed hashes of them.
     most
-        How many are let through from one address, and a quarter of that for one name.
+        How many failed attempts one address may make; a quarter of that with one name.
     seconds
         How long an attempt counts.
     """
@@ -210,7 +210,7 @@ class Attempts:
             connection.execute(schema.attempt.insert().values(created=store.now(), **told))
 
     def _told(self, connection: Connection, address: str, name: str) -> dict[str, str]:
-        """Keyed hashes of an address and a name; they say nothing to anybody without the seed."""
+        """Keyed hashes of an address and a name; without the seed nobody can compute them."""
         key = str(current_settings(connection)[1].seed).encode()
         return {
             column: hmac.new(key, json.dumps(text).encode(), hashlib.sha256).hexdigest()

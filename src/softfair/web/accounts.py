@@ -1,9 +1,10 @@
-"""Who may use the pages and the API, and how far.
+"""Who may use the pages and the API, and with what rights.
 
-An account is a row of the table `account`; of several rows of one name the last is in force, and
-one without a role is closed. People have a password, kept as Argon2; programs have a token of 256
-random bits, kept as SHA-256. A visit begins when somebody signs in and ends when they sign out, or
-after a while; the browser holds its key, the table `visit` the key's SHA-256.
+An account is a row of the table `account`; of several rows of one name the last is in force, and an
+account without a role is closed. People have a password, stored as an Argon2 hash; programs have a
+token of 256 random bits, stored as its SHA-256. A visit begins when somebody signs in and ends when
+they sign out, or after `VISIT`. The browser holds the visit's key; the table `visit` stores the
+key's SHA-256.
 """
 
 from __future__ import annotations
@@ -51,18 +52,18 @@ ROLES = {
     OFFICER: "imports, plans, marks, corrects",
     ADMIN: "all that, and sees the accounts",
 }
-CLOSED = ""  # the role of an account that is no more
+CLOSED = ""  # the role of a closed account
 SHORTEST = 8  # characters of a password
 LONGEST = 1024  # most characters that are hashed, so that a password cannot keep the server busy
 VISIT = timedelta(hours=12)
 LINK = timedelta(minutes=10)
 TOKEN = "sha256:"  # what the secret of a program begins with
-NO_SECRET = "none"  # of an account that is entered by a link alone
+NO_SECRET = "none"  # the secret of an account that is entered only by a link
 
 
 @dataclass(frozen=True)
 class Account:
-    """Who may do what."""
+    """An account: a person or a program, with a role."""
 
     id: int
     name: str
@@ -72,7 +73,7 @@ class Account:
 
     @property
     def is_program(self) -> bool:
-        """Whether it has a token and no password."""
+        """Whether the account has a token instead of a password."""
         return self.secret.startswith(TOKEN)
 
 
@@ -95,13 +96,13 @@ def _from_row(row: Any) -> Account:
 
 
 def accounts(database: Store) -> list[Account]:
-    """The accounts that are open, in the order of their names."""
+    """The open accounts, in the order of their names."""
     with database.reading() as connection:
         return sorted(_open(connection).values(), key=lambda account: account.name)
 
 
 def _open(connection: Connection) -> dict[str, Account]:
-    """Name -> account, of those that are open."""
+    """The open accounts, by name."""
     rows = connection.execute(sa.select(schema.account).order_by(schema.account.c.id))
     last = {row.name: _from_row(row) for row in rows}
     return {name: account for name, account in last.items() if account.role != CLOSED}
@@ -125,7 +126,7 @@ def new_account(
     role
         One of `ROLES`.
     password
-        None: the account is entered by a link alone, see `link_for`.
+        None: the account is entered only by a link, see `link_for`.
     scope
         For a worker, column and value of their people, such as ``("worker", "Asha")``.
 
@@ -145,14 +146,14 @@ def new_account(
 def new_token(
     database: Store, name: str, role: str, scope: tuple[str, str] | None = None
 ) -> tuple[Account, str]:
-    """Make an account of a program; its token is told once and kept nowhere.
+    """Make an account of a program; its token is returned once and not stored.
 
     Parameters
     ----------
     database
         The programme.
     name, role, scope
-        As of `new_account`.
+        As in `new_account`.
     """
     token = secrets.token_urlsafe(32)
     return _add(database, name, role, scope, TOKEN + _digest(token)), token
@@ -255,19 +256,19 @@ def account_of_token(database: Store, token: str) -> Account | None:
 
 
 def begin_visit(database: Store, account: Account) -> str:
-    """Note that somebody has signed in; the key that their browser holds from now on."""
+    """Note that somebody has signed in; returns the key of the visit, for their browser."""
     with database.signed(account.name).writing() as connection:
         return _note(connection, account, "begin", secrets.token_urlsafe(32))
 
 
 def end_visit(database: Store, account: Account, key: str) -> None:
-    """Note that somebody has signed out; their key opens nothing any more."""
+    """Note that somebody has signed out; the key of the visit is then not valid any more."""
     with database.signed(account.name).writing() as connection:
         _note(connection, account, "end", key)
 
 
 def link_for(database: Store, name: str) -> str:
-    """A key that signs somebody in once, within some minutes.
+    """A key that signs somebody in once, within the time `LINK`.
 
     Parameters
     ----------
@@ -291,7 +292,7 @@ def link_for(database: Store, name: str) -> str:
 
 
 def use_link(database: Store, key: str) -> str | None:
-    """Sign in with a link: the key of the visit; None if the link is old, used or wrong."""
+    """Sign in with a link; returns the key of the visit, None if the link is old, used or wrong."""
     with database.writing() as connection:
         account = _found(connection, key, "link", LINK)
         if account is None:
@@ -301,7 +302,7 @@ def use_link(database: Store, key: str) -> str | None:
 
 
 def visitor_of(database: Store, key: str) -> Account | None:
-    """Who has signed in with a key; None: nobody, or no longer."""
+    """The account of the visit with a key; None: there is no such visit, or it has ended."""
     with database.reading() as connection:
         return visitor_in(connection, key)
 
@@ -318,7 +319,7 @@ def _note(connection: Connection, account: Account, kind: str, key: str) -> str:
 
 
 def _found(connection: Connection, key: str, kind: str, lasts: timedelta) -> Account | None:
-    """The account of a key of this kind that has not ended, as it is in force now."""
+    """The account of a key of this kind, if the key has not ended and the account is in force."""
     v = schema.visit
     rows = connection.execute(sa.select(v).where(v.c.digest == _digest(key))).all()
     if len(rows) != 1 or rows[0].kind != kind:
@@ -329,5 +330,5 @@ def _found(connection: Connection, key: str, kind: str, lasts: timedelta) -> Acc
     a = schema.account
     name = connection.execute(sa.select(a.c.name).where(a.c.id == rows[0].account)).scalar_one()
     account = _open(connection).get(name)
-    # A new password, role or scope makes a new row: it ends the visits before.
+    # A new password, role or scope makes a new row, which ends earlier visits.
     return account if account is not None and account.id == rows[0].account else None

@@ -1,10 +1,11 @@
 """Solutions at some places of the sliders, from which any other is found in a few passes.
 
-The even-handed problem is hard to solve from nothing where c is large: some places take a thousand
-passes over all people. From prices and bonuses that were found nearby it takes some ten. So, for
-some multipliers c, the weights mu of evenness are gone through one after the other, from 0 on, each
-from the one before. A place between two of these multipliers begins in between: prices and bonuses
-are interpolated in log c. The starting point does not show in any figure: see `outlook.ROUGH`.
+Where c is large, the even-handed problem is hard to solve without a starting point: some places
+take a thousand passes over all people. From prices and bonuses of a place nearby it takes some ten.
+So, for some multipliers c, the problem is solved for each weight mu of evenness, from 0 on, each
+time from the solution for the weight before. For a place between two of these multipliers, prices
+and bonuses are interpolated in log c. No figure depends on the starting point by more than
+`outlook.ROUGH` allows.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from ..solvers.priced import learning_multiplier
 
 __all__ = ["Anchors"]
 
-PLACES = (50, 60, 70, 80, 90, 99)  # of the slider over c; below the first no search is hard
-SOON = 4096  # people up to which all anchors are made in advance, in some seconds
+PLACES = (50, 60, 70, 80, 90, 99)  # of the slider over c; below the first no problem is hard
+SOON = 4096  # with at most so many people all anchors are made in advance, in some seconds
 
 
 class _Row:
-    """The weights of evenness at one site and multiplier, gone through as far as was asked."""
+    """Solutions at one site and multiplier, for weights from 0 to the largest asked for so far."""
 
     def __init__(self, site: SiteCohort, c: float, weights: Sequence[float]) -> None:
         self._site, self._c, self._weights = site, c, weights
@@ -59,7 +60,7 @@ class _Row:
 
 
 class Anchors:
-    """Where searches for the places of the sliders begin.
+    """Starting points for the solutions at all places of the sliders.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class Anchors:
         """Prices and bonuses near a place of the sliders, of one site."""
         if position <= PLACES[0]:
             return self._row(site, position).at(0)
-        position = min(position, PLACES[-1])  # beyond it values are learnt as at it
+        position = min(position, PLACES[-1])  # values beyond the last place are learnt as at it
         high = next(place for place in PLACES if place >= position)
         if high == position:
             return self._row(site, high).at(even)
@@ -107,13 +108,13 @@ class Anchors:
             return self._rows[key]
 
     def fill_soon(self, position: int) -> None:
-        """Make all of them in a thread of its own, where the people are few; the nearest first."""
+        """Make all anchors in a thread, the nearest first, if there are at most SOON people."""
         if sum(site.cohort.n for site in self._sites) > SOON:
             return
         order = sorted(PLACES, key=lambda place: abs(place - position))
 
         def fill() -> None:
-            with suppress(RuntimeError):  # the server has ended, and begins no work any more
+            with suppress(RuntimeError):  # a server that has ended starts no more work
                 for place in order:
                     for site, one in enumerate(self._sites):
                         if one.leaves_a_choice:

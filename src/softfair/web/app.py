@@ -1,4 +1,4 @@
-"""The application: its routes, its error pages, and what stands around every answer."""
+"""The application: its routes, its error pages, and what is added to every answer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .work import PATIENCE, Jobs, StillWorking
 __all__ = ["application", "from_environment"]
 
 LARGEST = 64 * 2**20  # bytes of a request: 100,000 people with a year of history are some 40 MiB
-LARGE, SMALL = 16, 512  # results that are kept: of everybody, and figures or a page of rows
+LARGE, SMALL = 16, 512  # numbers of results that are kept: large ones, and figures or rows
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -53,14 +53,14 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Around:
-    """Headers for every answer, and an end to requests that are too large.
+    """Adds headers to every answer, and refuses requests that are too large.
 
     Parameters
     ----------
     app
-        What answers.
+        The application that answers.
     largest
-        Bytes of a request.
+        Most bytes of a request.
     """
 
     def __init__(self, app: Any, largest: int = LARGEST) -> None:
@@ -119,9 +119,9 @@ def application(
     spool
         Folder for files between upload and import; several processes share it.
     largest
-        Bytes of a request.
+        Most bytes of a request.
     patience
-        Seconds that a request waits for its work, before a page tells how far it is.
+        Seconds that a request waits for its work, before a page says how far it is.
     chain
         The chain of beacons that may be the luck of a draw.
 
@@ -151,7 +151,7 @@ def application(
 
 
 def from_environment() -> FastAPI:
-    """The application of a worker process, which `softfair serve` has told where things are."""
+    """The application of a worker process, configured by the environment of `softfair serve`."""
     spool = os.environ.get("SOFTFAIR_SPOOL")
     return application(Store(os.environ["SOFTFAIR_DB"]), None if spool is None else Path(spool))
 
@@ -172,7 +172,7 @@ def _templates() -> Environment:
 
 
 def _when(text: str) -> str:
-    """A stored time, to the minute."""
+    """A stored time as text, in UTC, to the minute."""
     return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M")
 
 
@@ -181,14 +181,14 @@ def _is_api(request: Request) -> bool:
 
 
 def _refused(request: Request, status: int, said: str) -> Response:
-    """Why a request is not answered."""
+    """An answer that says why a request is refused."""
     if _is_api(request):
         return JSONResponse({"detail": said}, status)
     return plain_page(request, status, on_page(said))
 
 
 def _answer_errors(app: FastAPI) -> None:
-    """What is answered where a request cannot be."""
+    """Register the answers to requests that raise an exception."""
     app.exception_handler(StillWorking)(still_working)
 
     @app.exception_handler(NotSignedIn)
@@ -211,7 +211,7 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(SoftFairError)
     def wrong(request: Request, error: Exception) -> Response:
-        # To a program: well formed, and at odds with what the programme holds.
+        # 409 tells a program: the request is well formed, but in conflict with what is stored.
         status = 409 if _is_api(request) else 400
         return _refused(request, status, f"{capitalised(str(error))}.")
 

@@ -1,7 +1,7 @@
-"""What a tap or a form does: each becomes a small file, given to the function of a command.
+"""What a tap or a form does: it becomes a small file, which the function of a command imports.
 
 So a mark on the page and a row of a worksheet are the same thing in the database: a batch, signed
-by the person who made it. Later batches may correct it, and nothing overwrites it.
+by the person who made it. Later batches may correct it; nothing overwrites it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..programme.tables import table_bytes
 
 __all__ = ["correct", "leave", "mark", "opt"]
 
-PAGE = "the page"  # what stands for the name of a file
+PAGE = "the page"  # the name of these files
 
 
 def _file(reason: str | None, **columns: object) -> Upload:
@@ -45,13 +45,13 @@ def mark(
     database
         The programme.
     round
-        Which round.
+        Its number.
     name
-        Their identifier.
+        The person's identifier.
     contacted
-        None: nothing is said of it.
+        None: not recorded.
     state
-        By name; None: nothing is said of it.
+        Its name; None: not recorded.
     """
     told: dict[str, object] = {"id": name, "round": round}
     told |= {} if contacted is None else {"contacted": int(contacted)}
@@ -69,11 +69,11 @@ def correct(database: Store, name: str, round: int, state: str, reason: str) -> 
     database
         The programme.
     name
-        Their identifier.
+        The person's identifier.
     round
-        Which round.
+        Its number.
     state
-        By name.
+        Its name.
     reason
         Why; it is kept.
     """
@@ -89,7 +89,7 @@ def opt(database: Store, name: str, out: bool, reason: str) -> Imported:
     database
         The programme.
     name
-        Their identifier.
+        The person's identifier.
     out
         Whether they opt out.
     reason
@@ -107,9 +107,9 @@ def leave(database: Store, name: str, round: int | None, reason: str) -> Importe
     database
         The programme.
     name
-        Their identifier.
+        The person's identifier.
     round
-        The first round that they are no longer there; None: they are back.
+        The first round without them; None: they are back.
     reason
         Why; it is kept.
     """
@@ -118,7 +118,7 @@ def leave(database: Store, name: str, round: int | None, reason: str) -> Importe
 
 
 def _filled(database: Store, imported: Imported) -> Imported:
-    """The same, after places that became free were given to the next in order."""
+    """The same import, after places that became free were given to the next in order."""
     with database.reading() as connection:
         planned = take_snapshot(connection).open_rounds()
     for round in planned:

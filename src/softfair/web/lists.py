@@ -20,7 +20,7 @@ from ..programme.store import Store
 __all__ = ["Choice", "Listed", "RoundList", "Row", "round_list"]
 
 TOLD = {"all": "everybody", "open": "not marked", "reached": "reached", "missed": "not reached"}
-MOST_VALUES = 100  # of a group column that are offered to choose from
+MOST_VALUES = 100  # of a group column that can be filtered by its values
 
 
 @dataclass(frozen=True)
@@ -35,30 +35,30 @@ class Row:
     waited: int | None  # rounds since the last contact; None: never contacted
     reached: bool | None  # None: not marked
     state: str | None  # reached after the round
-    struck: str  # why they should not be called any more; empty: they should
+    struck: str  # why the person should not be called any more; empty: not struck off
     listed: bool
 
     @property
     def told(self) -> str:
-        """Which of the categories `TOLD` they belong to."""
+        """The category of `TOLD` that the row belongs to: open, reached or missed."""
         return "open" if self.reached is None else "reached" if self.reached else "missed"
 
 
 @dataclass(frozen=True, eq=False)
 class RoundList:
-    """The plan of a round with what has been told of it."""
+    """The plan of a round, with what has been recorded of it."""
 
     plan: Plan
     settings: Settings
     since: Since
-    rows: tuple[Row, ...]  # of those on the list, or of everybody
+    rows: tuple[Row, ...]  # of the people on the list, or of everybody
     groups: tuple[str, ...]  # group columns
-    details: tuple[str, ...]  # other columns
+    details: tuple[str, ...]  # other columns, such as a telephone number
     over: bool  # whether the round is over
     most: float  # the highest score
 
     def of(self, scope: tuple[str, str] | None) -> tuple[Row, ...]:
-        """The rows that a worker sees: theirs; without a scope all."""
+        """The rows of the people in a worker's scope; without a scope, all rows."""
         if scope is None:
             return self.rows
         column, value = scope
@@ -67,13 +67,7 @@ class RoundList:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a visitor wants to see of a list.
-
-    Raises
-    ------
-    InvalidInput
-        If something is asked for that is not there.
-    """
+    """How a list is sorted, filtered, searched and grouped for a visitor."""
 
     sort: str = "name"
     down: bool = False
@@ -86,12 +80,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Listed:
-    """The rows that were chosen, group by group."""
+    """The chosen rows, group by group."""
 
     groups: tuple[tuple[str, tuple[Row, ...]], ...]
-    shown: int
-    of: int
-    told: int  # of all on the list, how many are marked
+    shown: int  # number of chosen rows
+    of: int  # number of all rows
+    told: int  # how many of all rows are marked
 
 
 SORTS: dict[str, Callable[[Row], Any]] = {
@@ -111,14 +105,14 @@ def round_list(database: Store, round: int | None, everyone: bool = False) -> Ro
     database
         The programme.
     round
-        Which one. Default: the first planned that is open, else the last planned.
+        Its number; None: the first planned round that is open, else the last planned.
     everyone
-        Whether to take those too who are not on the list.
+        Whether to include people who are not on the list.
 
     Raises
     ------
     InvalidInput
-        If it has no plan.
+        If the round has no plan.
     """
     with database.reading() as connection:
         now, details = take_snapshot(connection), load_details(connection)
@@ -174,7 +168,7 @@ def _rows(
 
 
 def _waited(now: Snapshot, at: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Rounds from everybody's last contact before a round to that round [n]; UNKNOWN: never."""
+    """Rounds from each person's last contact before a round to it [n]; UNKNOWN: no contact."""
     last = now.history.last_contact(at - 1, now.people.n)
     return np.where(last == UNKNOWN, UNKNOWN, at - last)
 
@@ -187,12 +181,12 @@ def chosen(rows: tuple[Row, ...], choice: Choice) -> Listed:
     rows
         Of a `RoundList`.
     choice
-        What is wanted.
+        How they are sorted, filtered, searched and grouped.
 
     Raises
     ------
     InvalidInput
-        If something is asked for that is not there.
+        If ``choice.told`` is not one of `TOLD`.
     """
     columns = {name for row in rows for name in row.facts}
     if choice.told not in TOLD:
@@ -222,6 +216,6 @@ def _text(row: Row) -> str:
 
 
 def values_of(rows: tuple[Row, ...], columns: tuple[str, ...]) -> dict[str, list[str]]:
-    """The values of each group column that may be chosen, where they are few."""
+    """The values of each group column, of columns with at most MOST_VALUES of them."""
     choices = {name: sorted({row.facts.get(name, "") for row in rows} - {""}) for name in columns}
     return {name: values for name, values in choices.items() if 1 <= len(values) <= MOST_VALUES}

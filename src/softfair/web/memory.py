@@ -1,7 +1,7 @@
-"""What was worked out for one moment of the database, kept until the database changes.
+"""Results for one moment of the database, kept until the database changes.
 
-A page that lists thousands of people would otherwise read the whole history each time. What is kept
-belongs to the last rows of the tables of a programme; visits and accounts change nothing of it.
+A page that lists thousands of people would otherwise read the whole history each time. A moment is
+known by the last rows of the tables of a programme; visits and accounts do not change it.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Result = TypeVar("Result")
 class _Kept:
     moment: tuple[Any, ...]
     task: Task[Any]
-    told: bool = False  # whether anybody was given the result
+    told: bool = False  # whether any request got the result
 
 
 class Memory:
-    """The last results; each is computed once, also if many ask for it at the same time.
+    """The last results; each is computed once, also if many requests need it at the same time.
 
     Parameters
     ----------
     most
-        How many are kept.
+        How many results are kept.
     """
 
     def __init__(self, most: int) -> None:
@@ -69,15 +69,15 @@ class Memory:
         patience
             Seconds to wait for it; None: as long as it takes.
         late
-            Whether a result that was still being worked out while the database changed will do.
-            Otherwise a page that asks again would never get a result while others write.
+            Whether to take a result whose computation began before the database changed. Otherwise
+            a page that asks again would never get a result while others write.
         moment
-            Of the database, if it is known.
+            Of the database; None: it is read.
 
         Raises
         ------
         StillWorking
-            If it takes longer.
+            If the function takes longer.
         """
         if moment is None:
             with database.reading() as connection:
@@ -110,7 +110,7 @@ class Memory:
             self._kept.popitem(last=False)
 
 
-# How far the tables go that a programme is made of.
+# The tables whose last rows tell one moment of a programme from another.
 _GROWING = (
     *(schema.setting, schema.batch, schema.model, schema.plan),
     *(schema.call, schema.commitment, schema.trial),
@@ -119,5 +119,5 @@ _HIGHEST = sa.select(*(sa.select(sa.func.max(one.c.id)).scalar_subquery() for on
 
 
 def moment_of(connection: Connection) -> tuple[Any, ...]:
-    """What tells one moment of a programme from another."""
+    """The last row of each of these tables, which tell one moment of a programme from another."""
     return tuple(connection.execute(_HIGHEST).one())

@@ -1,12 +1,12 @@
 """What fairness costs for the people of a programme: for any c, weight of evenness and promise.
 
-Everything is expected over the rounds that are left, if the estimates were the truth: the people
-are followed through the horizon with the chances of the plan (see `programme.outlook`). With y_t(s)
-the chance to be in state s and not to have been contacted before round t,
+Figures are expectations over the rounds that are left, as if the estimates were the truth: the
+people are followed through the horizon with the chances of the plan (see `programme.outlook`). With
+y_t(s) the chance of being in state s without a contact before round t,
 
     y_{t+1}(s') = sum_s y_t(s) (1 - pi_t(s)) P[0](s, s'),
 
-and sum_s y_T(s) is the chance never to be contacted. With a promised wait, s is a state and a
+and sum_s y_T(s) is the chance of never being contacted. With a promised wait, s is a state and a
 number of lists left.
 
 Where evenness has a weight, budgets and rates are met up to one part in 10,000 (`outlook.ROUGH`).
@@ -47,23 +47,23 @@ __all__ = ["EVENEST", "POSITIONS", "Place", "Point", "Tradeoff"]
 
 Floats = NDArray[np.float64]
 
-POSITIONS = 100  # of the slider: 0 is a lottery, the last those who gain most
-DECADES = 4  # of c in between, up to the hardest multiplier
+POSITIONS = 100  # last position of the slider over c: the people who gain most; 0 is a lottery
+DECADES = 4  # range of c in between, up to the hardest multiplier
 CURVE: tuple[int, ...] = (0, *range(2, 100, 7), POSITIONS)
 EVENEST = 24  # the last position of the slider of evenness; 0 is none
-OCTAVES = 6  # of its weight mu below and above the number of contacts
-FEW = 100  # values of a group column that a picture has room for
-RUNS = 20  # of the Whittle index, whose selections are averaged
+OCTAVES = 6  # range of its weight mu below, and above, the number of contacts over the horizon
+FEW = 100  # most values of a group column that a picture has room for
+RUNS = 20  # simulated runs of the Whittle index that are averaged
 BARS = 20
 KEPT = 64  # places whose figures are kept
-ARM_STEPS = 300_000  # of the runs in which a guarantee is looked for, one step of evenness each
+ARM_STEPS = 300_000  # of the simulated runs by which one step of evenness is judged
 
 
 class Place(NamedTuple):
-    """Where the sliders stand."""
+    """Positions of the two sliders, and a promise."""
 
-    position: int  # over c
-    even: int = 0  # of evenness
+    position: int  # of the slider over c
+    even: int = 0  # of the slider of evenness
     promise: Promise = NO_PROMISE
 
 
@@ -80,7 +80,7 @@ class Point:
     entropy: float  # of the expected contacts
     never: float  # share of the people expected never to be contacted
     wait: float  # rounds between two contacts of the person who waits longest
-    # Share of the gain at this c without the promise; None: there is none, or it cannot be told.
+    # Share of the gain at this c without the promise; None: no promise, or the cost is not known.
     promise_cost: float | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class Tradeoff:
 
     Notes
     -----
-    What does not depend on the choice is worked out once, here.
+    Everything that does not depend on the choice is computed once, when this object is made.
 
     Raises
     ------
@@ -151,7 +151,7 @@ class Tradeoff:
 
     @property
     def waiting(self) -> int:
-        """People whom it is about."""
+        """Number of people in the cohorts."""
         return len(self._who)
 
     @property
@@ -185,20 +185,21 @@ class Tradeoff:
     # ---- what is asked for ----
 
     def for_target(self, target: Target) -> int:
-        """The position of c that serves a target: of benefit the first, else the last that meets.
+        """The position of c for a target: the first that meets a benefit, the last for any other.
 
         Raises
         ------
         Infeasible
-            If none does.
+            If none meets it.
         """
         first = target.goal == "benefit"
         meets = [self._meets(target, i) for i in range(len(CURVE))]
         own = self.position_of(self.settings.c)
-        if all(meets):  # the target leaves c free
+        if all(meets):  # every c meets the target
             return 0 if first else own
         if not any(meets):
-            with self._lock:  # raises with a target that can be met, or finds c between the places
+            # Finds c between the places, or raises with a target that can be met.
+            with self._lock:
                 wanted = replace(self.settings, target=target)
                 return self.position_of(choose_c(self._cohorts, wanted, self.people).c)
         i = meets.index(True) if first else len(meets) - 1 - meets[::-1].index(True)
@@ -208,7 +209,7 @@ class Tradeoff:
         return _between(CURVE[beyond], CURVE[i], lambda at: self._meets_at(target, at))
 
     def _meets(self, target: Target, i: int) -> bool:
-        """Whether a place of the curve meets a target."""
+        """Whether the i-th place of the curve meets a target."""
         shares = self._shares.get(target.column or "", [math.nan] * len(CURVE))
         return _met(target, self.curve[i], shares[i])
 
@@ -218,18 +219,18 @@ class Tradeoff:
         return _met(target, point, lowest)
 
     def _lowest(self, contacts: Floats, column: str) -> float:
-        """The lowest rate of contacts of a group, over that of everybody."""
+        """The lowest rate of contacts of any group, divided by that of everybody."""
         rates = [rate for _, _, rate in self.rates(contacts, column)]
         mean = float(contacts.mean()) / self.horizon
         return min(rates) / mean if mean > 0 else 1.0
 
     def for_guarantee(self, position: int, wanted: Evenness) -> int:
-        """The first position of the slider of evenness whose runs reach a goal, at a place of c.
+        """The first position of the slider of evenness whose runs reach a goal, at one of c.
 
         Raises
         ------
         Infeasible
-            If none does.
+            If none reaches it.
         """
         goal = Goal(wanted.goal, wanted.value)
 
@@ -249,7 +250,7 @@ class Tradeoff:
         return even
 
     def _runs(self, position: int, even: int) -> list[dict[str, float]]:
-        """What runs of a place show, site by site."""
+        """Figures of simulated runs at a place, for each site that leaves a choice."""
         c, mu = self.c_at(position), self.mu_at(even)
         with self._lock:
             if (position, even) not in self._shown:
@@ -269,7 +270,7 @@ class Tradeoff:
     # ---- what is expected ----
 
     def at(self, place: Place) -> tuple[Point, Floats]:
-        """What is expected at positions of the sliders, and everybody's contacts [n].
+        """What is expected at a place of the sliders, and everybody's expected contacts [n].
 
         Raises
         ------
@@ -298,7 +299,7 @@ class Tradeoff:
         never = np.concatenate([_never(cohort, c, evenness) for cohort in cohorts])
         outlook = prospects.judge(c, followed, evenness)
         contacts = np.concatenate([one.contacts for one in followed])
-        if not promise.is_none and not promise.one:  # of which no gain tells
+        if not promise.is_none and not promise.one:  # else the cost is not known
             freely = self.at(Place(position))[0].gained
             cost = max(0.0, 1 - outlook.gained / freely) if freely > 0 else 0.0
         point = Point(
@@ -316,14 +317,14 @@ class Tradeoff:
         return point, contacts
 
     def _approach(self, position: int, even: int) -> None:
-        """Solve a place, from what is known nearby."""
+        """Solve a place, from the solution at an anchor nearby."""
         c, mu = self.c_at(position), self.mu_at(even)
         for site, cohort in enumerate(self._cohorts):
             if c > 0 and mu > 0 and cohort.leaves_a_choice:
                 cohort.approach(c, mu, self._anchors.near(site, position, even))
 
     def _keeping(self, promise: Promise) -> list[SiteCohort]:
-        """The people where every draw keeps a promise; Infeasible if it cannot be kept."""
+        """The cohorts whose draws keep a promise; raises Infeasible if it cannot be kept."""
         if promise not in self._promising:
             given = (self._now, self._eligibility, self._cohorts)
             self._promising[promise] = promising(self._database, *given, promise)
@@ -348,7 +349,7 @@ class Tradeoff:
                 for one in self._cohorts:
                     fitted = Whittle("finite").fit(one.cohort, one.k, one.horizon)
                     parts.append(simulate(fitted, runs=RUNS).counts.mean(axis=0))
-        except SoftFairError:  # people of more than two states may have none
+        except SoftFairError:  # with more than two states there may be no index
             return None
         return np.concatenate(parts)
 
@@ -364,7 +365,7 @@ class Tradeoff:
         }
 
     def rates(self, contacts: Floats, column: str) -> list[tuple[str, int, float]]:
-        """By value of a group column: people, and expected contacts of each a round."""
+        """Values of a group column, each with its people and their expected contacts a round."""
         values, codes = self.people.group(column)
         theirs = codes[self._who]
         sizes = np.bincount(theirs, minlength=len(values))
@@ -376,7 +377,7 @@ class Tradeoff:
         ]
 
     def sentences(self, point: Point, promise: Promise = NO_PROMISE) -> Iterator[str]:
-        """What the choice costs."""
+        """What the choice costs, in sentences."""
         if self.nothing_learnt is not None:
             yield f"Nothing can be learnt yet: {self.nothing_learnt}. What follows means nothing."
         elif self.gain is not None and not self.gain.told:
@@ -409,7 +410,7 @@ def _met(target: Target, point: Point, lowest: float) -> bool:
 
 
 def _between(off: int, met: int, meets: Callable[[int], bool]) -> int:
-    """The position next to ``off`` that meets what is asked for; ``met`` does and ``off`` not."""
+    """The position nearest to ``off`` that meets a goal; ``met`` meets it, ``off`` does not."""
     while abs(met - off) > 1:
         middle = (met + off) // 2
         if meets(middle):
@@ -420,7 +421,7 @@ def _between(off: int, met: int, meets: Callable[[int], bool]) -> int:
 
 
 def _never(cohort: SiteCohort, c: float, evenness: Evenness) -> Floats:
-    """Everybody's chance never to be contacted [n]."""
+    """Everybody's chance of never being contacted [n]."""
     never = np.zeros(cohort.cohort.n)
     if cohort.keeping.W and cohort.left.max() <= cohort.horizon:
         return never  # everybody's deadline is before the end
@@ -430,7 +431,7 @@ def _never(cohort: SiteCohort, c: float, evenness: Evenness) -> Floats:
         y[np.arange(some.n), cohort.left[part] - 1] = some.start
         for pi in chance:  # [m, layers S]
             y = np.matmul(y * (1 - pi.reshape(y.shape)), some.P[:, 0])
-            if cohort.layers > 1:  # one list less is left; all who had one were on it
+            if cohort.layers > 1:  # one list less is left; people with one left were listed
                 y = np.concatenate([y[:, 1:], np.zeros_like(y[:, :1])], axis=1)
         never[part] = y.sum(axis=(1, 2))
     return never

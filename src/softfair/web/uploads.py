@@ -1,4 +1,4 @@
-"""Files between upload and import: what each column is taken for, a rehearsal, then the import."""
+"""Files between upload and import: the meaning of each column, a rehearsal, then the import."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ WANTED = {
     "record": ("id", *READ),
 }
 SHOWN = 5  # rows of the file
-HOUR = 3600.0  # seconds that a file is kept
+HOUR = 3600.0  # age in seconds at which files are deleted, when another is uploaded
 
 AS_GROUP, KEEP, IGNORE = "(group)", "(worksheets)", "(not read)"
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a file is to be taken."""
+    """How a file is to be imported."""
 
     kind: str
-    columns: tuple[tuple[str, str], ...] = ()  # heading, and what it is taken for
+    columns: tuple[tuple[str, str], ...] = ()  # heading, and what the column means
     dates: str = ""
     twins: str = ""
     sheet: str = ""
@@ -58,7 +58,7 @@ class Options:
     round: int | None = None
 
     def read_as(self) -> ReadAs:
-        """As the commands' options say it."""
+        """The options of reading, as the commands pass them."""
         special = (AS_GROUP, KEEP, IGNORE)
         return ReadAs(
             {ours: heading for heading, ours in self.columns if ours not in special},
@@ -74,21 +74,21 @@ class Options:
 class Looked:
     """A file as it would be read."""
 
-    columns: tuple[tuple[str, str], ...]  # heading, and what it is taken for
-    choices: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]  # the first ones
-    many: int
+    columns: tuple[tuple[str, str], ...]  # heading, and what the column means
+    choices: tuple[str, ...]  # what a column can mean
+    rows: tuple[tuple[str, ...], ...]  # the first rows
+    many: int  # number of all rows
 
 
 def keep(spool: Path, who: str, name: str, data: bytes, kind: str) -> str:
-    """Keep a file until it is imported, for an hour at most; its key.
+    """Keep a file for its import, and delete files older than an hour; returns its key.
 
     Parameters
     ----------
     spool
         The folder.
     who
-        Whose it is.
+        The account that uploads it.
     name, data
         Of the file.
     kind
@@ -125,12 +125,12 @@ def _write_about(spool: Path, key: str, whose: dict[str, Any], options: Options)
 
 
 def choose(spool: Path, who: str, key: str, options: Options) -> None:
-    """Remember how a file that was kept is to be taken.
+    """Remember how a file that was kept is to be imported.
 
     Parameters
     ----------
     spool, who, key
-        As of `kept`.
+        As in `kept`.
     options
         What was chosen.
     """
@@ -139,21 +139,21 @@ def choose(spool: Path, who: str, key: str, options: Options) -> None:
 
 
 def kept(spool: Path, who: str, key: str) -> tuple[Upload, Options]:
-    """A file that was kept, and how it is to be taken.
+    """A file that was kept, and how it is to be imported.
 
     Parameters
     ----------
     spool
         The folder.
     who
-        Whose it is.
+        The account that asks.
     key
         Of the file.
 
     Raises
     ------
     InvalidInput
-        If it is not there any more, or is somebody else's.
+        If it is not there any more, or another account uploaded it.
     """
     gone = InvalidInput("that file is not here any more; choose it again")
     if not re.fullmatch("[0-9a-f]{32}", key):
@@ -171,7 +171,7 @@ def kept(spool: Path, who: str, key: str) -> tuple[Upload, Options]:
 
 
 def look(database: Store, file: Upload, options: Options) -> Looked:
-    """What the columns of a file are taken for, and its first rows.
+    """What the columns of a file mean, and its first rows.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def look(database: Store, file: Upload, options: Options) -> Looked:
     file
         The file.
     options
-        What was chosen; without columns they are guessed.
+        What was chosen; without ``columns``, their meanings are guessed.
     """
     wanted, special = WANTED[options.kind], (AS_GROUP, KEEP) if options.kind == "people" else ()
     raw = read_format(io.BytesIO(file.data), file.name, options.sheet or None)
@@ -206,7 +206,7 @@ def take(database: Store, file: Upload, options: Options) -> Imported:
     file
         The file.
     options
-        How it is to be taken.
+        How it is to be imported.
     """
     how, given = options.read_as(), (database, file, software())
     if options.kind == "people":

@@ -1,13 +1,14 @@
 """Long work: a request begins it, a thread does it, and a page reports on it until it is done.
 
-A request waits some moments for its work (`PATIENCE`). What takes longer is answered by a page that
-says how far it is and asks again, with scripts or without. Other pages are answered meanwhile.
+A request waits some moments for its work (`PATIENCE`). If the work takes longer, the answer is a
+page that says how far it is and asks again, with scripts or without. Other pages are answered
+meanwhile.
 
 Results that are only shown stay in the process that made them (`memory.Memory`). Work that writes
 is a job. A file in the folder that all processes of a server share reports on the job, so that any
-process can answer. The file is rewritten every second; if it is not, the process that did the work
-is gone. Its transaction is then in the database whole or not at all, as with a command that was
-killed.
+process can answer. The file is rewritten every second; if it is older than `SILENCE`, the process
+that did the work counts as gone. Its transaction is then in the database whole or not at all, as
+with a command that was killed.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class StillWorking(Exception):
     said
         How far it is.
     seconds
-        Since it was begun.
+        Seconds since the work was begun.
     """
 
     def __init__(self, said: str, seconds: float) -> None:
@@ -56,7 +57,7 @@ class StillWorking(Exception):
 
     @property
     def share(self) -> float | None:
-        """The share of a loop that is done; None: it is not known."""
+        """The share of the loop under way that is done; None: it is not known."""
         counted = re.search(r": (\d+) of (\d+)$", self.said)
         return None if counted is None else int(counted[1]) / max(int(counted[2]), 1)
 
@@ -69,7 +70,7 @@ class Task(Generic[Result]):
     make
         The function.
     said
-        What it does, until it tells how far it is.
+        A line on what the function does, until it reports how far it is.
     """
 
     def __init__(self, make: Callable[[], Result], said: str = "working ...") -> None:
@@ -78,7 +79,7 @@ class Task(Generic[Result]):
         self._ended = threading.Event()
         self._results: list[Result] = []
         self._error: BaseException | None = None
-        # The end of the server does not wait for it: what it writes is whole or not there.
+        # A server that ends does not wait for this thread: what it writes is whole or not there.
         threading.Thread(target=self._run, args=(make,), daemon=True).start()
 
     def _run(self, make: Callable[[], Result]) -> None:
@@ -95,11 +96,11 @@ class Task(Generic[Result]):
 
     @property
     def ended(self) -> bool:
-        """Whether there is a result, or an error."""
+        """Whether the function has returned or raised."""
         return self._ended.is_set()
 
     def result(self, patience: float | None = None) -> Result:
-        """What the function returned; its exception is raised here.
+        """The result of the function; an exception of the function is raised here.
 
         Parameters
         ----------
@@ -109,7 +110,7 @@ class Task(Generic[Result]):
         Raises
         ------
         StillWorking
-            If it takes longer.
+            If the function takes longer.
         """
         if not self._ended.wait(patience):
             raise StillWorking(self.said, time.monotonic() - self.begun)
@@ -124,7 +125,7 @@ class Finished:
 
     title: str
     lines: tuple[str, ...] = ()
-    address: str = ""  # where to go on; empty: it is told on a page of its own
+    address: str = ""  # the page to show next; empty: the result has a page of its own
     wrong: bool = False
 
 
@@ -134,7 +135,7 @@ class Job:
 
     said: str
     seconds: int
-    finished: Finished | None  # None: not yet
+    finished: Finished | None  # the result; None: not finished
 
 
 class Jobs:
@@ -143,7 +144,7 @@ class Jobs:
     Parameters
     ----------
     folder
-        Where all processes of the server report on jobs.
+        The folder in which all processes of the server report on jobs.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -152,14 +153,14 @@ class Jobs:
     def begin(
         self, who: str, back: str, make: Callable[[], Finished], patience: float
     ) -> tuple[str, Finished | None]:
-        """Begin a job; its key, and what came of it if that is known soon.
+        """Begin a job; returns its key, and its result if it ends within ``patience``.
 
         Parameters
         ----------
         who
-            Whose it is; nobody else is told.
+            The account that begins it; no other account may look at it.
         back
-            Where to go on if it fails.
+            The address of the page to show next if it fails.
         make
             The work.
         patience
@@ -168,7 +169,7 @@ class Jobs:
         Raises
         ------
         SoftFairError
-            If it fails while it is waited for.
+            If it fails within that time.
         """
         task, key = Task(make), secrets.token_hex(16)
         with suppress(StillWorking):
@@ -209,7 +210,7 @@ class Jobs:
         Parameters
         ----------
         who
-            Who asks.
+            The account that asks.
         key
             Of the job.
 

@@ -1,4 +1,4 @@
-"""The pages, each a function of a request; what they show comes from the programme's functions."""
+"""The pages, each a function of a request; the programme's functions compute what they show."""
 
 from fastapi import APIRouter
 

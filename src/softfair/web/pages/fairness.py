@@ -1,4 +1,4 @@
-"""Fairness: what each choice of c, of evenness and of a promise brings and costs, beforehand."""
+"""Fairness: what a choice of c, evenness and promise is expected to bring and to cost."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ router = APIRouter()
 
 
 class Wanted(NamedTuple):
-    """Something that can be asked for, with the range of its slider."""
+    """A goal that can be asked for, with the range of its slider."""
 
     says: str
     most: float
     step: float
-    unit: str = ""  # behind the number
+    unit: str = ""  # written after the number
     least: float = 0.0
 
 
-# Of c as a target, of evenness at the c that is chosen, and of every draw as a promise.
+# Goals for c (as a target), for evenness at the chosen c, and for every draw (as a promise).
 TARGETS = {
     "benefit": "keep at least this share of the benefit",
     "wait": "nobody's expected wait longer than this many rounds",
@@ -46,16 +46,16 @@ PROMISES = {
     "promised-wait": "everybody is on one of any so many lists in a row",
     "promised-chance": "nobody in a draw has a chance below this",
 }
-NAMES = {"longest": "wait"}  # the programme calls both waits so
+NAMES = {"longest": "wait"}  # the programme's name of the goal
 
 
 def _wanted(tradeoff: Tradeoff) -> dict[str, dict[str, Wanted]]:
-    """All that can be asked for, by what is moved for it."""
+    """All goals that can be asked for, by what is chosen to meet them."""
     rounds, share = max(2, 2 * tradeoff.horizon), Wanted("", 100, 1, "%", 1)
     people = tradeoff.waiting
     least = -(
         -people // max(tradeoff.contacted, 1)
-    )  # lists on which there is a place for everybody
+    )  # lists that together have a place for everybody
     ranges = {
         "benefit": share,
         "wait": Wanted("", rounds, 1, "", 1),
@@ -86,7 +86,7 @@ def _tradeoff(request: Request, visitor: Visitor) -> Tradeoff:
 
 
 def _place(tradeoff: Tradeoff, position: int | None, even: int, promise: str) -> Place:
-    """Where the sliders stand; a promise is kept without evenness."""
+    """The place of the sliders; with a promise, the weight of evenness is 0."""
     at = tradeoff.position_of(tradeoff.settings.c) if position is None else position
     if not (0 <= at <= POSITIONS and 0 <= even <= EVENEST):
         raise InvalidInput(f"give positions from 0 to {POSITIONS} and from 0 to {EVENEST}")
@@ -109,15 +109,15 @@ def figures_of(
     Parameters
     ----------
     request, visitor
-        Who asks.
+        The request, and who sends it.
     position
-        Of the slider over c; None: that of the programme's own.
+        Of the slider over c; None: that of the programme's own c.
     even
         Of the slider of evenness.
     promise
         Such as ``wait=8`` or none; empty: that of the programme, unless there is evenness.
     by
-        The group column whose rates are told; empty: the first.
+        The group column whose rates are shown; empty: the first.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def _figures(tradeoff: Tradeoff, place: Place, column: str) -> dict[str, Any]:
 
 
 def _plan_of(benefit: float, mu: float, promise: Promise) -> dict[str, str]:
-    """The same choice in the words of a plan: c comes from a target, evenness from its weight."""
+    """A choice as options of a plan: the weight of evenness, else a target for c and a promise."""
     if mu:
         return {"policy": f"EvenHanded:{mu:.6g}"}
     keeps = math.floor(1000 * benefit) / 10
@@ -224,7 +224,7 @@ def _refusal(why: SoftFairError) -> str:
 def _asked(
     request: Request, visitor: Visitor, tradeoff: Tradeoff, goal: str, value: str, place: Place
 ) -> tuple[Place, str]:
-    """The place of the sliders that meets what is asked for, and a word on it."""
+    """The place of the sliders that meets a goal, and a sentence on it."""
     return remembered(
         *(request, visitor, "the goal", lambda: _met(tradeoff, goal, value, place)),
         *(goal, value, place),
@@ -238,7 +238,7 @@ def _met(tradeoff: Tradeoff, goal: str, value: str, place: Place) -> tuple[Place
     if goal in PROMISES:
         promise = Promise.parse(f"{goal.removeprefix('promised-')}={value}")
         place = Place(at, 0, promise)
-        tradeoff.at(place)  # or it cannot be kept
+        tradeoff.at(place)  # raises if the promise cannot be kept
         return place, f"Every draw keeps: {promise}."
     if goal in GUARANTEES:
         wanted = Evenness.parse(f"EvenHanded:{NAMES.get(goal, goal)}={value}")
@@ -261,7 +261,7 @@ def part(
     goal: str = "",
     value: str = "",
 ) -> Response:
-    """What changes when a slider moves."""
+    """The part of the page that changes when a slider moves."""
     tradeoff = _tradeoff(request, visitor)
     place, said, refused = _place(tradeoff, position, even, promise), "", ""
     try:

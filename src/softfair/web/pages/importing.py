@@ -1,4 +1,4 @@
-"""Import by choosing or dropping a file: look at it, mend what was guessed, then confirm."""
+"""Import by choosing or dropping a file: look at it, correct what was guessed, then confirm."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ FLAGS = ("add_people", "states_after", "again", "sure", "close")
 
 @router.get("/import")
 def choose(request: Request, visitor: Changes, kind: str = "record") -> Response:
-    """Choose a file."""
+    """The page on which a file is chosen."""
     return render(request, visitor, "import.html", kinds=KINDS, kind=kind)
 
 
 @router.post("/import")
 async def upload(request: Request, visitor: Changes, form: Form) -> Response:
-    """Take a file in, and look at it."""
+    """Keep an uploaded file, and show what it is."""
     file = form.get("file")
     if not isinstance(file, UploadFile) or not file.filename:
         raise InvalidInput("choose a file")
@@ -48,7 +48,7 @@ async def upload(request: Request, visitor: Changes, form: Form) -> Response:
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What would come of an import."""
+    """What an import would do."""
 
     looked: Looked | None = None  # None: the file cannot be read
     lines: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class Rehearsed:
 
 @router.get("/import/{key}")
 def look_at(request: Request, visitor: Changes, key: str) -> Response:
-    """What the file is taken for, and what would come of it."""
+    """What the file's columns mean, and what its import would do."""
     file, options = kept(request.app.state.spool, visitor.account.name, key)
     database = visitor.database
     preview = remembered(
@@ -96,7 +96,7 @@ def look_or_import(request: Request, visitor: Changes, form: Form, key: str) -> 
 
     try:
         return begin(request, visitor, here, imported)
-    except InvalidInput:  # it is shown with the choices
+    except InvalidInput:  # the page of choices shows it
         return see(here)
 
 
@@ -110,7 +110,7 @@ def _options(form: Any, kind: str) -> Options:
 
 
 def _rehearsed(database: Store, file: Upload, options: Options) -> Rehearsed:
-    """What would come of an import; nothing is written."""
+    """What an import would do; nothing is written."""
     looked = None
     try:
         looked = look(database, file, options)

@@ -51,7 +51,7 @@ def home(request: Request, visitor: Sees) -> Response:
 
 @router.get("/home/audit")
 def home_audit(request: Request, visitor: Sees) -> Response:
-    """Engagement over time and the warnings of the audit, for the home page."""
+    """Engagement over time and the findings that call for action, for the home page."""
     result = audit_of(request, visitor)
     look = [on_page(sentence) for sentence in result.findings if sentence.startswith(LOOK)]
     return render(request, visitor, "home_audit.html", found=result, look=look)
@@ -59,14 +59,14 @@ def home_audit(request: Request, visitor: Sees) -> Response:
 
 @dataclass(frozen=True)
 class Shown:
-    """A section of the audit with its pictures, as data for the page: (words, address)."""
+    """A section of the audit, and its pictures: what each shows, and its data as an address."""
 
     section: Section
     pictures: tuple[tuple[str, str], ...]
 
 
 def audit_of(request: Request, visitor: Visitor, round: int | None = None) -> Audit:
-    """The audit of this moment: of the whole programme, or of one round."""
+    """The audit of the whole programme, or of one round, as of this moment."""
     database = visitor.database
     return remembered(
         request, visitor, "the audit", lambda: audit(database, round=round), round, late=True
@@ -83,7 +83,7 @@ def _shown(result: Audit, part: Section) -> Shown:
 
 @router.get("/audit")
 def audit_page(request: Request, visitor: Sees, round: str = "") -> Response:
-    """What `softfair audit` prints, with its pictures: of all rounds, or of one."""
+    """What `softfair audit` prints, with pictures, for all rounds or for one."""
     whole = audit_of(request, visitor)
     at = next((row.round for row in whole.rounds if str(row.round) == round), None)
     if round and at is None:

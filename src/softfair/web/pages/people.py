@@ -1,4 +1,4 @@
-"""People: who is in the programme, one person's timeline, and what is changed about them."""
+"""People: who is in the programme, one person's timeline, and changes of their data."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ DEEDS = {
 
 
 def _named(database: Store) -> list[tuple[str, dict[str, str], bool]]:
-    """Everybody who is named: identifier, groups, and whether they have opted out."""
+    """Everybody whom a file in force names: identifier, groups, whether they have opted out."""
     with database.reading() as connection:
         people = load_people(connection)
     unnamed = set(people.unnamed.tolist())
-    # People of the same groups share them: there are far fewer kinds of people than people.
+    # People of the same groups share a dict: there are far fewer combinations than people.
     groups = {text: json.loads(text) for text in set(people.groups)}
     return [
         (name, groups[people.groups[i]], people.opted_out[i] == 1)
@@ -50,7 +50,7 @@ def _named(database: Store) -> list[tuple[str, dict[str, str], bool]]:
 
 
 def people_table(database: Store) -> Pieces:
-    """Everybody who is named, as `GET /api/people` answers."""
+    """Everybody whom a file in force names, as `GET /api/people` answers."""
     everybody = _named(database)
 
     def piece(first: int) -> Columns:
@@ -63,7 +63,7 @@ def people_table(database: Store) -> Pieces:
 
 @router.get("/people")
 def people_page(request: Request, visitor: Sees, search: str = "", page: int = 1) -> Response:
-    """Everybody, or those whose identifier or group has a text in it."""
+    """Everybody, or the people whose identifier or a group contains a text."""
     everybody = remembered(request, visitor, "the people", lambda: _named(visitor.database))
     wanted = search.casefold().strip()
     matching = [
@@ -88,7 +88,7 @@ def people_page(request: Request, visitor: Sees, search: str = "", page: int = 1
 
 
 def known_of(visitor: Visitor, name: str) -> Biography:
-    """One person; details such as a telephone number are for those who call alone."""
+    """One person; details such as a telephone number only for visitors who may mark."""
     life = biography(visitor.database, name)
     if visitor.may(MARKS):
         return life
@@ -116,7 +116,7 @@ def change(
     database
         The programme.
     name
-        Their identifier.
+        The person's identifier.
     deed
         One of `DEEDS`.
     reason
@@ -124,7 +124,7 @@ def change(
     round
         For ``left`` the first round without them, for ``correct`` the round of the state.
     state
-        For ``correct``, by name.
+        For ``correct``, its name.
 
     Raises
     ------

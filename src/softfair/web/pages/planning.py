@@ -1,7 +1,7 @@
 """Drawing the list of the next round: a preview of what will be committed, then a button.
 
-In two steps, nobody can have known the luck of the draw: the plan is committed, its code is given
-away, and later it is drawn with luck from outside.
+If the list is drawn in two steps, nobody can have known the luck of the draw: the plan is
+committed, its code is given away, and later it is drawn with luck from outside.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LUCK = {
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of the plan of the next round, in the words of `softfair plan`."""
+    """The options of the next round's plan, as texts in the form that `softfair plan` takes."""
 
     target: str = ""
     policy: str = ""
@@ -50,7 +50,7 @@ class Asked:
     promise: str = ""
 
     def made(self, make: Callable[..., Made], database: Store, **more: Any) -> Made:
-        """The result of `make_plan` or `commit_plan` with these wishes and further arguments."""
+        """The result of `make_plan` or `commit_plan` with these options and further arguments."""
         return make(
             database,
             software(),
@@ -73,7 +73,7 @@ def drawn_with(database: Store, luck: str, source: str, chain: Chain) -> Plan:
     luck
         What was seen or said, or a round of the beacon as it is served.
     source
-        Which of them: one of `LUCK`.
+        Where the luck came from: one of `LUCK`.
     chain
         The chain of beacons that is trusted.
 
@@ -94,7 +94,7 @@ def drawn_with(database: Store, luck: str, source: str, chain: Chain) -> Plan:
 
 @dataclass(frozen=True, eq=False)
 class Preview:
-    """What would be committed; who would be listed is not told."""
+    """What would be committed; the page does not show who would be listed."""
 
     plan: Plan | None = None
     new: bool = False

@@ -1,4 +1,4 @@
-"""This round: the list, the marks on it, worksheets to print, and files to take along."""
+"""This round: the list, the marks on it, worksheets to print, and files to download."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def list_for(
 
 
 def _columns(listed: RoundList, visitor: Visitor) -> tuple[str, ...]:
-    """Which facts are shown: details such as telephone numbers to those who call alone."""
+    """The columns that are shown; details such as telephone numbers only to those who may mark."""
     return listed.groups + (listed.details if visitor.may(MARKS) else ())
 
 
 @router.get("/round")
 def this_round(request: Request, visitor: Lists) -> Response:
-    """The first planned round that is open, else the last."""
+    """Redirect to the first planned round that is open, else to the last."""
     try:
         listed = list_for(request, visitor, None)
     except InvalidInput as none:
@@ -111,11 +111,11 @@ def list_page(
 
 
 class Shown(NamedTuple):
-    """What is the same for all who see a list alike."""
+    """The parts of a list's page that are the same for visitors of the same role and scope."""
 
     listed: Listed
     rows: str  # the tables, with `WORD` in place of the word of a visit
-    values: dict[str, list[str]]  # that a column may be filtered by
+    values: dict[str, list[str]]  # by which each column may be filtered
 
 
 def _shown(
@@ -148,7 +148,7 @@ def _shown(
 def _part(
     groups: tuple[tuple[str, tuple[Row, ...]], ...], page: int
 ) -> tuple[list[tuple[str, tuple[Row, ...]]], int]:
-    """The groups as far as they stand on a page, and how many pages there are."""
+    """The groups and rows of one page, and the number of pages."""
     total = sum(len(rows) for _, rows in groups)
     first, last, seen, part = (page - 1) * A_PAGE, page * A_PAGE, 0, []
     for name, rows in groups:
@@ -160,23 +160,23 @@ def _part(
 
 
 def marked(request: Request, visitor: Visitor, at: int, name: str, deed: str) -> list[str]:
-    """Mark somebody on the list of a round; what that did, in sentences.
+    """Mark somebody on the list of a round; returns what that did, in sentences.
 
     Parameters
     ----------
     request, visitor
-        Who asks.
+        The request, and who sends it.
     at
-        Which round.
+        The round.
     name
-        The identifier of somebody on the list, of a worker's own list if it is one.
+        The identifier of a person on the list; for a worker, on their own list.
     deed
         ``reached``, ``missed``, or ``state:`` and the name of a state.
 
     Raises
     ------
     Forbidden
-        If they are not on the visitor's list.
+        If the person is not on the visitor's list.
     InvalidInput
         If there is no such deed.
     """
@@ -194,7 +194,7 @@ def marked(request: Request, visitor: Visitor, at: int, name: str, deed: str) ->
 
 @router.post("/round/{at:int}/mark")
 def mark_row(request: Request, visitor: Marks, form: Form, at: int) -> Response:
-    """Mark one person; with scripts the row is answered, without them the whole list."""
+    """Mark one person; the answer is the row with scripts, and the whole list without."""
     name = text(form, "name")
     said = marked(request, visitor, at, name, text(form, "deed"))
     if "hx-request" not in request.headers:
@@ -219,13 +219,13 @@ def mark_row(request: Request, visitor: Marks, form: Form, at: int) -> Response:
 
 
 def anchor(name: str) -> str:
-    """The place of somebody's row on the page."""
+    """The name of the place on the page where a person's row is."""
     return "p-" + name.encode().hex()
 
 
 @router.post("/round/{at:int}/close")
 def close(request: Request, visitor: Changes, at: int) -> Response:
-    """Close a round: those who were not marked were not contacted."""
+    """Close a round: people who were not marked count as not contacted."""
     listed = list_for(request, visitor, at)
     done = close_round(visitor.database, software(), at)
     return see(f"/round/{at}", *map(on_page, told(done, "record", listed.settings)))
@@ -248,7 +248,7 @@ def worksheets(request: Request, visitor: Lists, at: int, by: str = "") -> Respo
 
 @router.get("/round/{at:int}/list.{kind}")
 def download(request: Request, visitor: Lists, at: int, kind: str) -> Response:
-    """The list as a file, which an import of kind record reads once filled in."""
+    """The list as a file, which can be filled in and imported as a record."""
     if kind not in KINDS:
         raise InvalidInput(f"there is no list in {kind}; take csv or xlsx")
     listed = list_for(request, visitor, at, whole=True)

@@ -1,4 +1,4 @@
-"""What pages have in common: templates, messages, and where a form leads."""
+"""What pages have in common: templates, messages, kept results and redirects."""
 
 from __future__ import annotations
 
@@ -56,20 +56,21 @@ def remembered(
     Parameters
     ----------
     request, visitor
-        Who asks. A page that is looked at is not waited for long; a form or a program is.
+        The request, and who sends it. A page waits for at most `PATIENCE`; a form and a request of
+        the API wait until the result is there.
     what, make, *about
-        As of `Memory.of`.
+        As in `Memory.of`.
     late
-        As for `Memory.of`; for results that take long and need not be of this very moment.
+        As in `Memory.of`; for results that take long and need not be of this very moment.
     small
-        Whether many such results may be kept.
+        Whether the result is small, so that many of its kind are kept.
     whole
         Whether to wait however long it takes: a file that is downloaded cannot report progress.
 
     Raises
     ------
     StillWorking
-        If it takes longer than a page is waited for.
+        If it takes longer than a page waits.
     """
     memory: Memory = request.app.state.figures if small else request.app.state.memory
     looks = request.method == "GET" and not whole and not request.url.path.startswith("/api/")
@@ -104,9 +105,9 @@ def begin(request: Request, visitor: Visitor, back: str, make: Callable[[], Fini
     Parameters
     ----------
     request, visitor
-        Who asks.
+        The request, and who sends it.
     back
-        Where to go on if it fails.
+        The address of the page to show next if it fails.
     make
         The work.
     """
@@ -116,7 +117,7 @@ def begin(request: Request, visitor: Visitor, back: str, make: Callable[[], Fini
 
 
 def outcome(request: Request, visitor: Visitor, finished: Finished) -> Response:
-    """What came of work: a page, or where to go on."""
+    """The result of work: a page of its own, or a redirect to the page that shows it."""
     if finished.address and not finished.wrong:
         return see(finished.address, finished.title, *finished.lines)
     return render(request, visitor, "finished.html", finished=finished)
@@ -125,7 +126,7 @@ def outcome(request: Request, visitor: Visitor, finished: Finished) -> Response:
 def render(
     request: Request, visitor: Visitor | None, template: str, code: int = 200, **values: Any
 ) -> Response:
-    """A page, or a part of one, for somebody."""
+    """A page, or a part of one, for a visitor; None: nobody is signed in."""
     said = unquote(request.cookies.get(SAID, ""))
     menu = [] if visitor is None else [one for one in MENU if visitor.may(one[2])]
     shown = request.app.state.templates.get_template(template).render(
@@ -145,12 +146,12 @@ def render(
 
 
 def plain_page(request: Request, status: int, said: str) -> Response:
-    """A page that says one thing."""
+    """A page with one sentence."""
     return render(request, None, "plain.html", status, status=status, sentence=said)
 
 
 def see(address: str, *said: str) -> Response:
-    """Lead on to a page, which then shows what was said."""
+    """Redirect to a page, which then shows the sentences ``said``."""
     answer = RedirectResponse(address, 303)
     if said:
         told = quote("\n".join(said)[:LONGEST])
@@ -165,12 +166,12 @@ def text(form: Any, name: str) -> str:
 
 
 def number(form: Any, name: str) -> int:
-    """A field that has a round in it.
+    """A field of a form as a whole number.
 
     Raises
     ------
     InvalidInput
-        If it has not.
+        If it is not a number of at most 9 digits.
     """
     told = text(form, name)
     if not told.isdecimal() or len(told) > 9:

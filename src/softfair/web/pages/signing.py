@@ -23,7 +23,7 @@ def sign_in_page(request: Request, next: str = "/") -> Response:
 
 @router.post("/sign-in", dependencies=[anybody])
 def sign_in(request: Request, form: Form) -> Response:
-    """Take name and password."""
+    """Check name and password, and begin a visit."""
     attempts: Attempts = request.app.state.attempts
     database = request.app.state.database
     name, password, onward = text(form, "name"), str(form.get("password", "")), text(form, "next")

@@ -16,7 +16,7 @@ router = APIRouter()
 
 @router.get("/work/{key}")
 def work(request: Request, visitor: Changes, key: str) -> Response:
-    """How far a job is; once it is finished, what came of it."""
+    """The progress of a job, or its result once it is finished."""
     jobs: Jobs = request.app.state.jobs
     job = jobs.look(visitor.account.name, key)
     if job.finished is None:
