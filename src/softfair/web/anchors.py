@@ -91,13 +91,13 @@ class Anchors:
         if high == position:
             return self._row(site, high).at(even)
         low = PLACES[PLACES.index(high) - 1]
-        one, other = self._row(site, low).at(even), self._row(site, high).at(even)
+        below, above = self._row(site, low).at(even), self._row(site, high).at(even)
         share = math.log(self._c_at(position) / self._c_at(low))
         share /= math.log(self._c_at(high) / self._c_at(low))
-        assert one.u is not None  # even > 0
-        assert other.u is not None
-        price = (1 - share) * one.price + share * other.price
-        return Near(price, (1 - share) * one.u + share * other.u)
+        assert below.u is not None  # even > 0
+        assert above.u is not None
+        price = (1 - share) * below.price + share * above.price
+        return Near(price, (1 - share) * below.u + share * above.u)
 
     def _row(self, site: int, position: int) -> _Row:
         with self._lock:
@@ -116,8 +116,8 @@ class Anchors:
         def fill() -> None:
             with suppress(RuntimeError):  # a server that has ended starts no more work
                 for place in order:
-                    for site, one in enumerate(self._sites):
-                        if one.leaves_a_choice:
-                            self._row(site, place).at(len(self._weights) - 1)
+                    for number, site in enumerate(self._sites):
+                        if site.leaves_a_choice:
+                            self._row(number, place).at(len(self._weights) - 1)
 
         threading.Thread(target=fill, daemon=True).start()

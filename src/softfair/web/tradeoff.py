@@ -367,9 +367,9 @@ class Tradeoff:
     def rates(self, contacts: Floats, column: str) -> list[tuple[str, int, float]]:
         """Values of a group column, each with its people and their expected contacts a round."""
         values, codes = self.people.group(column)
-        theirs = codes[self._who]
-        sizes = np.bincount(theirs, minlength=len(values))
-        sums = np.bincount(theirs, contacts, len(values)) / self.horizon
+        code = codes[self._who]
+        sizes = np.bincount(code, minlength=len(values))
+        sums = np.bincount(code, contacts, len(values)) / self.horizon
         return [
             (value or "(none given)", int(size), float(total / size))
             for value, size, total in zip(values, sizes, sums, strict=True)
@@ -426,11 +426,11 @@ def _never(cohort: SiteCohort, c: float, evenness: Evenness) -> Floats:
     if cohort.keeping.W and cohort.left.max() <= cohort.horizon:
         return never  # everybody's deadline is before the end
     for part, chance in cohort.chances(c, evenness):
-        some = cohort.cohort.subset(part)
-        y = np.zeros((some.n, cohort.layers, some.S))
-        y[np.arange(some.n), cohort.left[part] - 1] = some.start
+        people = cohort.cohort.subset(part)
+        y = np.zeros((people.n, cohort.layers, people.S))
+        y[np.arange(people.n), cohort.left[part] - 1] = people.start
         for pi in chance:  # [m, layers S]
-            y = np.matmul(y * (1 - pi.reshape(y.shape)), some.P[:, 0])
+            y = np.matmul(y * (1 - pi.reshape(y.shape)), people.P[:, 0])
             if cohort.layers > 1:  # one list less is left; people with one left were listed
                 y = np.concatenate([y[:, 1:], np.zeros_like(y[:, :1])], axis=1)
         never[part] = y.sum(axis=(1, 2))

@@ -152,9 +152,9 @@ def _part(
     total = sum(len(rows) for _, rows in groups)
     first, last, seen, part = (page - 1) * A_PAGE, page * A_PAGE, 0, []
     for name, rows in groups:
-        some = rows[max(first - seen, 0) : max(last - seen, 0)]
-        if some:
-            part.append((name, some))
+        on_this_page = rows[max(first - seen, 0) : max(last - seen, 0)]
+        if on_this_page:
+            part.append((name, on_this_page))
         seen += len(rows)
     return part, max(1, -(-total // A_PAGE))
 
