@@ -52,7 +52,7 @@ Marks = Annotated[Visitor, Depends(NeedsToken(*MARKS))]
 Changes = Annotated[Visitor, Depends(NeedsToken(*CHANGES))]
 JSON = "application/json"
 AT_ONCE = 1000  # rows of an answer that are sent together
-# Of what is sent in parts, which has no type that could describe it.
+# For answers that are sent in parts: no type describes them.
 ANY_JSON: dict[int | str, dict[str, Any]] = {200: {"content": {JSON: {}}}}
 
 
@@ -107,7 +107,7 @@ class Change(BaseModel):
 
 api = APIRouter(
     prefix="/api",
-    # Read by the description alone: `NeedsToken` looks at the token.
+    # Only for the description of the API: `NeedsToken` checks the token.
     dependencies=[Security(HTTPBearer(auto_error=False))],
     responses={
         code: {"model": Refusal, "description": said}
@@ -135,7 +135,7 @@ def status(visitor: Sees) -> dict[str, Any]:
 
 
 def _plain(result: Any) -> dict[str, Any]:
-    """What is found as JSON; without the seed, from which the luck of every draw follows."""
+    """A result as JSON, without the seed, from which the luck of every draw follows."""
     shown: dict[str, Any] = json.loads(to_json(asdict(result)))
     del shown["settings"]["seed"]
     return shown

@@ -119,5 +119,5 @@ _HIGHEST = sa.select(*(sa.select(sa.func.max(one.c.id)).scalar_subquery() for on
 
 
 def moment_of(connection: Connection) -> tuple[Any, ...]:
-    """The last row of each of these tables, which tell one moment of a programme from another."""
+    """The last row of each of these tables: the moment of a programme."""
     return tuple(connection.execute(_HIGHEST).one())

@@ -74,7 +74,7 @@ WITHIN = 0.005  # relative error of a variance by Deville and Tillé's formula b
 STEP = 1e-3  # of the parameters, for a derivative to 1e-6
 SETTLED = 1e-9  # largest error of log odds at which parameters are taken as found
 MOST_STEPS = 200  # to find them
-DAMPED = 0.7  # share of a whole step: 14 to 23 steps were needed, up to 214 whole steps
+DAMPED = 0.7  # share of a whole step: 14 to 23 such steps were enough, against up to 214 whole
 NO_VARIANCE = 1e-12  # a variance up to this is rounding: the number was fixed
 SINGULAR = 1e-9  # an eigenvalue below this share of the largest is a zero with rounding
 
