@@ -14,10 +14,10 @@ The modules from bottom to top; each imports only those above it in this list:
     retractions   imports and records that are no longer in force
     dates         what a date's entry means, and which round a day is in
     luck          where the random numbers of a draw come from
-    commitments   what is settled before its luck is known, and luck that comes later
+    commitments   what is fixed before the luck of a draw is known, and luck that comes later
     promises      what holds in every draw for certain
     settings      what a programme is, and the targets that c may be chosen for
-    columns       under which name each column of a file is known here
+    columns       which column of a file is which one here
     formats       CSV, Excel and Parquet: from bytes to columns of text
     reading       a file: from bytes to a checked table
     calls         people on a list besides those who were drawn
