@@ -55,7 +55,7 @@ def make_plan(
     evenness
         The policy of this plan, instead of that in the settings.
     sure
-        Plan though nothing can be learnt from the history, or a round after the next one.
+        Whether to go on where `Unsure` would be raised.
     promise
         What its draws keep, instead of the promise in the settings.
 
@@ -67,12 +67,13 @@ def make_plan(
     Raises
     ------
     InvalidInput
-        If the round is over, if nobody is in the programme, if there is no plan to replace, or if
-        the plan there is was not made for the target.
+        If the round is over or committed, if nobody is in the programme, if there is no plan to
+        replace, or if the existing plan has another target, policy or promise than those given.
     Infeasible
         If no plan meets the target, or the promise cannot be kept.
     Unsure
-        If nothing can be learnt from the history, or the round is not the next one.
+        If nothing can be learnt from the history, if the round is not the next one, or if a
+        committed trial waits for its luck.
     """
     wish = Wish(round, replan, target, evenness, sure, promise)
     with database.writing() as connection:
