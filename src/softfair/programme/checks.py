@@ -1,4 +1,4 @@
-"""Checking a programme: every table against the log, every draw replayed, and an earlier head."""
+"""Checking a programme: its tables against the log, all draws anew, the log against its past."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Check:
     verdicts
         The replay of each plan.
     since
-        How the log differs from what it was at an earlier checkpoint.
+        How the log differs from the log at an earlier checkpoint.
     trial
         What is wrong with the assignment of a trial; None: there is none.
     """

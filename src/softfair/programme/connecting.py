@@ -62,7 +62,7 @@ def engine_of(url: sa.URL) -> sa.Engine:
 
 @contextmanager
 def plain_errors(url: sa.URL) -> Iterator[None]:
-    """Errors of a database as a StoreError of one line, without a password."""
+    """Raise errors of a database as a StoreError of one line, without a password."""
     try:
         yield
     except Exception as error:
