@@ -141,7 +141,7 @@ class Trial(Draft):
         return arms
 
     def arms_of(self, names: Sequence[str], sites: Sequence[str]) -> Ints:
-        """The arm of everybody [n], also of those who came later.
+        """The arm of everybody [n], also of people who came later.
 
         People who were assigned keep their arm, whichever site they move to. People who came later
         are in the arm of their site. If people are the units, or if the site was not assigned, the

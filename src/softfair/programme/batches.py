@@ -252,7 +252,7 @@ def round_column(
     settings
         With the calendar, if there is one.
     order
-        Whether the day or the month stands first, if that was told.
+        Whether the day or the month stands first, if the user said so.
     optional
         Whether an entry may be empty (UNKNOWN) or ``none`` (CLEARED). A day before round 0 counts
         as round 0 then: people may have come before the programme.

@@ -53,7 +53,7 @@ def _why(text: str) -> Why:
 
 
 def write_calls(connection: Connection, plan: int, calls: Sequence[Call], software: str) -> None:
-    """Add calls to those of a plan."""
+    """Add calls to a plan."""
     t = schema.call
     for one in calls:
         row = t.insert().values(

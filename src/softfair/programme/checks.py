@@ -1,4 +1,4 @@
-"""Checking a programme: its tables against the log, all draws anew, the log against its past."""
+"""Checking a programme: tables against the log, draws anew, the log against a checkpoint."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def origin_of(connection: Connection) -> str:
 
 
 def _began(entries: list[chain.Entry]) -> str | None:
-    """When the log began, if its first entry tells of plans or people: a programme was there."""
+    """When the log began, if its first entry has plans or people: the programme is older."""
     try:
         added = entries[0].parts()[2] if entries else {}
     except ValueError:

@@ -183,7 +183,7 @@ def days_of(
     entries
         The distinct entries; empty ones say nothing.
     order
-        Which number of 3/4/2027 is the day, if that was told.
+        Which number of 3/4/2027 is the day, if the user said so.
     column, where
         The names of the column and of the file, for messages.
 

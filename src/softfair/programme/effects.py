@@ -103,7 +103,7 @@ class Means:
 
     @classmethod
     def of(cls, y: Floats, X: Floats, arm: Ints, A: int, weight: Floats | None = None) -> Means:
-        """The fit of every arm; nan where an arm has too few units to tell.
+        """The fit of every arm; nan where an arm has too few units.
 
         Parameters
         ----------

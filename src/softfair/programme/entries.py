@@ -184,9 +184,9 @@ def number_reader(texts: Iterable[str], comma: bool) -> Callable[[str], float]:
     Parameters
     ----------
     texts
-        The distinct entries: they tell whether a comma is decimal.
+        The distinct entries, which may show whether a comma is decimal.
     comma
-        Whether a comma is decimal if no entry tells.
+        Whether a comma is decimal if no entry shows it.
 
     Returns
     -------

@@ -478,7 +478,7 @@ def _refuse_far(connection: Connection, table: Table, rounds: Ints) -> None:
 
 
 def _distinct_rounds(connection: Connection, rounds: Ints) -> Ints:
-    """The last round that is known, or round 0, and those of a file that come after it."""
+    """The last round that is known (or round 0), and the rounds of a file after it."""
     last = connection.execute(sa.select(sa.func.max(schema.observation.c.round))).scalar() or 0
     return different(np.append(rounds[rounds > last], np.int32(last)))
 

@@ -147,7 +147,7 @@ def _asked(people: People, person: Ints, balance: Sequence[str]) -> dict[str, ND
     Raises
     ------
     InvalidInput
-        If there is no such column, or it tells nothing: it names each person, or is the same for
+        If there is no such column, or it is of no use: it names each person, or is the same for
         all.
     """
     columns: dict[str, NDArray[Any]] = {}

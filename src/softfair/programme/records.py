@@ -114,7 +114,7 @@ def record(
         source, ("id",), (*READ, *WORKSHEET), (), how, remembered(database, "record")
     )
     table.parse("id", identifier, np.int8)
-    # A file without states names those who were contacted.
+    # A file without states names the people who were contacted.
     has_states = "state" in table.columns or "value" in table.columns
     contacted = contact_column(table, otherwise=UNKNOWN if has_states else 1)
     content = Content(table, "record", {"threshold": threshold})

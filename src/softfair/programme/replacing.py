@@ -65,7 +65,7 @@ class _List:
     least: Ints  # [shares]
     most: Ints
     count: Ints
-    houses: set[int]  # of those on the list
+    houses: set[int]  # of people on the list
 
     @classmethod
     def of(cls, kept: Replacing, on: list[int], places: int) -> _List:

@@ -31,7 +31,7 @@ class Rounds:
     """The rounds that were planned, and what closes them."""
 
     closed: frozenset[int] = frozenset()  # by a record that said so
-    # Planned round -> persons on its list: as drawn, with those called and without those taken off.
+    # Planned round -> persons on its list: as drawn, with calls, and without people taken off.
     lists: Mapping[int, Ints] = field(default_factory=dict)
 
     @property

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_columns", "name_of"]
 
-MOST_ROWS = 40  # those that matter most; more would not be legible
+MOST_ROWS = 40  # columns that matter most; more would not be legible
 
 
 def draw_columns(told: Sequence[Sequence[Any]], best: str, level: float) -> Figure:

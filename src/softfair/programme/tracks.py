@@ -286,7 +286,7 @@ def load_history(connection: Connection, first: int = 0, last: int = FOREVER) ->
 
 
 def _padded(values: Small, n: int, nothing: int) -> Small:
-    """Values of n people [n]; those who came later than the values have ``nothing``."""
+    """Values of n people [n]; people who came after the values have ``nothing``."""
     if len(values) >= n:
         return values[:n]
     return np.pad(values, (0, n - len(values)), constant_values=nothing)

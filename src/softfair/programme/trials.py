@@ -135,8 +135,8 @@ def draft_trial(database: Store, software: str, wish: Wish) -> Draft:
     Raises
     ------
     InvalidInput
-        If there is a trial already, if it could not begin or tell anything, or if arms, shares or
-        columns are wrong.
+        If there is a trial already, if it could not begin, if the history is too short to tell its
+        power, or if arms, shares or columns are wrong.
     """
     with database.reading() as connection:
         return _drafted(connection, take_snapshot(connection), software, wish)

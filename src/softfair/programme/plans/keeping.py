@@ -248,7 +248,7 @@ def terms_of(kept: Kept | None, site: Site, j: int, status: Ints, sites: Ints) -
 
 def clock_of(status: Ints, site: Ints, listed: Ints, sites: Sequence[Site]) -> NDArray[np.int8]:
     """What a list did to everybody's count: ON, STILL or ANEW [n]."""
-    places = np.array([one.capacity for one in sites] + [0])  # the last for those without a site
+    places = np.array([one.capacity for one in sites] + [0])  # the last: no site
     drawn = (status == Status.IN_DRAW) & (places[site] > 0)
     anew = (listed == 1) | np.isin(status, GONE)
     return np.where(anew, ANEW, np.where(drawn, ON, STILL)).astype(np.int8)

@@ -76,7 +76,7 @@ class Stored(NamedTuple):
     header: Header
     digest: str
     settings: Settings | None  # None: somebody removed or garbled them
-    commitment: Commitment | None  # before its luck; None: there is none, or it cannot be read
+    commitment: Commitment | None  # what was drawn; None: there is none, or it cannot be read
     people: People | None  # what was known then of everybody, if groups are promised
 
 
