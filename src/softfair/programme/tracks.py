@@ -172,7 +172,7 @@ class History:
         return when, state
 
     def just_before(self, rounds: Ints) -> tuple[Ints, Ints]:
-        """State and contact of each of n people in the round before theirs in ``rounds`` [n]."""
+        """State and contact of each of n people in the round before that in ``rounds`` [n]."""
         state, contacted = np.full((2, len(rounds)), UNKNOWN, np.int64)
         for r in np.unique(rounds).tolist():
             here = rounds == r
