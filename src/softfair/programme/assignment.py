@@ -159,12 +159,14 @@ class Trial(Draft):
         later = np.flatnonzero(arms < 0)
         if not len(later):
             return arms
-        theirs = [sites[i] or names[i] for i in later.tolist()]
+        luck_names = [sites[i] or names[i] for i in later.tolist()]
         known = dict(zip(self.design.values, self.unit_arms.tolist(), strict=False))
-        share = numbers(self.key, theirs)[:, 0] * NEWCOMERS
+        share = numbers(self.key, luck_names)[:, 0] * NEWCOMERS
         ends = np.cumsum(self.design.shares)[:-1]
         by_luck = np.searchsorted(ends, share, side="right")
-        arms[later] = [known.get(name, drawn) for name, drawn in zip(theirs, by_luck, strict=True)]
+        arms[later] = [
+            known.get(name, drawn) for name, drawn in zip(luck_names, by_luck, strict=True)
+        ]
         return arms
 
 

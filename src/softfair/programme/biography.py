@@ -105,8 +105,8 @@ def biography(database: Store, name: str) -> Biography:
         if i in people.unnamed:
             facts["retracted"] = "the file that named them was retracted"
         if now.trial is not None and i in now.trial.person:
-            theirs = now.trial.arm[np.searchsorted(now.trial.person, i)]
-            facts["arm of the trial"] = now.trial.name_of(theirs).value
+            arm = now.trial.arm[np.searchsorted(now.trial.person, i)]
+            facts["arm of the trial"] = now.trial.name_of(arm).value
         _, *own = history.rows(slice(i, i + 1))
         seen = tuple(
             Seen(

@@ -98,11 +98,11 @@ class ReadAs:
         """
         quoted = re.sub(r'([^,=]+)="([^"]*)"', r'"\1=\2"', text)
         parts = [part.partition("=") for part in next(csv.reader([quoted]), [])]
-        if not all(ours.strip() and theirs.strip() for ours, _, theirs in parts):
+        if not all(name.strip() and heading.strip() for name, _, heading in parts):
             raise InvalidInput(
                 f"--map is {text!r}; say what each column is, such as round=Week,id='Person no'"
             )
-        return {folded(ours): theirs.strip() for ours, _, theirs in parts}
+        return {folded(name): heading.strip() for name, _, heading in parts}
 
     def over(self, before: ReadAs) -> ReadAs:
         """These choices, and for all others the choices in ``before``."""
@@ -173,14 +173,12 @@ def match_columns(
     """
     wanted, matched = list(wanted), {}
     own = {folded(heading): heading for heading in headings}
-    for ours, theirs in how.columns.items():
-        heading = own.get(folded(theirs))
+    for ours, given in how.columns.items():
+        heading = own.get(folded(given))
         if heading is not None and ours in wanted:
             matched[ours] = heading
-        elif asked.columns.get(ours) == theirs:
-            what = (
-                f"no column {theirs!r}" if heading is None else f"nothing called {ours!r} to take"
-            )
+        elif asked.columns.get(ours) == given:
+            what = f"no column {given!r}" if heading is None else f"nothing called {ours!r} to take"
             raise InvalidInput(
                 f"{where} has {what} (columns: {', '.join(map(repr, headings[:12]))}; "
                 f"known here: {', '.join(wanted)}); mend --map"

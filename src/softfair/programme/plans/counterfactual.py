@@ -87,7 +87,7 @@ def _drawn(connection: Connection, header: Header, at: AsOf) -> Ints:
     listed = []
     for j, one in enumerate(eligibility.sites):
         who, terms = undecided.in_draw(j), terms_of(kept, one, j, undecided.status, undecided.site)
-        score, theirs = undecided.drawn_by[who], [names[i] for i in who]
+        score, identifiers = undecided.drawn_by[who], [names[i] for i in who]
         key, c = header.seed, one.c(header.c)
-        listed.append(who[drawn_by_luck(score, c, one.capacity, key, theirs, terms)])
+        listed.append(who[drawn_by_luck(score, c, one.capacity, key, identifiers, terms)])
     return np.sort(np.concatenate(listed))

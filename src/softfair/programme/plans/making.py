@@ -111,8 +111,8 @@ def draw_and_store(
     for j, one in enumerate(sites_of(parts["sites"])):
         who = rows.in_draw(j)
         c, terms = one.c(parts["c"]), terms_of(kept, one, j, rows.status, rows.site)
-        theirs = numbers[who]
-        listed[who[drawn_by_luck(rows.drawn_by[who], c, one.capacity, key, theirs, terms)]] = 1
+        luck_here = numbers[who]
+        listed[who[drawn_by_luck(rows.drawn_by[who], c, one.capacity, key, luck_here, terms)]] = 1
     header = Header(**parts, seed=key, luck=luck.to_json())
     drawn = replace(rows, listed=listed)
     return store_plan(connection, header, drawn, reserve_of(header, drawn, numbers), names, model)
@@ -134,8 +134,8 @@ def reserve_of(header: Header, rows: Rows, numbers: NDArray[np.uint64]) -> Reser
         listed, cell = np.flatnonzero(rows.listed[who]), None
         if kept is not None and kept.promise.grouped:
             cell = kept.belonging.cell[who]
-        theirs = numbers[who]
-        order = in_order(rows.drawn_by[who], one.c(header.c), listed, header.seed, theirs, cell)
+        luck_here = numbers[who]
+        order = in_order(rows.drawn_by[who], one.c(header.c), listed, header.seed, luck_here, cell)
         place = np.arange(1, len(order.who) + 1)
         parts.append(Reserve(rows.person[who[order.who]], place, order.chance))
     person, place, chance = (
