@@ -57,7 +57,7 @@ Ints = NDArray[np.int64]
 MOST_TRIES = 1000
 MOST_SORTED = 20_000_000  # units in all tries together: a few seconds
 LEAST_LEFT = 20  # possible assignments for every try: a test at 5 % can still reject
-ALIKE = 1e-9  # relative: a direction of X that varies less is constant; so far imbalances are equal
+ALIKE = 1e-9  # relative: below it a direction of X is constant, or two imbalances are equal
 NEWCOMERS = 2.0**-64  # times a unit's luck of 64 bits: a number from 0 to 1
 
 

@@ -25,7 +25,7 @@ first column. So the promise can be kept as long as people and capacities stay a
 change so that a division remains. The division is stored with the plan.
 
 With a wait and at most one of each household, deadlines are moved forward so that no two people of
-a household are on one list (:func:`softfair.policies.deadlines.moved_forward`), see `together`.
+a household must be on one list (:func:`softfair.policies.deadlines.moved_forward`), see `together`.
 """
 
 from __future__ import annotations
