@@ -14,13 +14,13 @@ The modules from bottom to top; each imports only those above it in this list:
     retractions   imports and records that are no longer in force
     dates         what a date's entry means, and which round a day is in
     luck          where the random numbers of a draw come from
-    commitments   what is settled before its luck is known, and luck that comes later
+    commitments   what is fixed before the luck of a draw is known, and luck that comes later
     promises      what holds in every draw for certain
     settings      what a programme is, and the targets that c may be chosen for
-    columns       under which name each column of a file is known here
+    columns       which column of a file is which one here
     formats       CSV, Excel and Parquet: from bytes to columns of text
     reading       a file: from bytes to a checked table
-    calls         people on a list besides those who were drawn
+    calls         calls from the reserve, and people taken off a list
     rounds        which rounds are over
     assignment    the arms of a trial, and who is in which
     snapshot      people, history and settings as they are at one moment
@@ -44,7 +44,7 @@ The modules from bottom to top; each imports only those above it in this list:
     backup        a copy of the whole programme
     sample        a made-up programme
     effects       the effect of one arm of a trial against another
-    power         what is known before a trial, and what it can tell
+    power         what is known before a trial, and which effects it can detect
     notes         signed notes
     checks        every table against the log, and every draw replayed
     trials        a trial: who is in it, the assignment, at once or after a commitment

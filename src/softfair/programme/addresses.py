@@ -1,7 +1,7 @@
 """What the address of a database may be: a SQLite file, or a database in PostgreSQL.
 
-No message repeats a password, and what looks like the address of a server and is none does not
-become a file.
+No message repeats a password. A text that looks like the address of a server, but is not one, does
+not become a file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ADDRESS = "give a file, or postgresql+psycopg://user@host/name (the password fro
 
 @contextmanager
 def readable(address: str) -> Iterator[None]:
-    """Errors that an address leads to as a StoreError of one line, without a password."""
+    """Raise errors from an address as a StoreError of one line, without a password."""
     try:
         yield
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ValueError) as error:
@@ -92,8 +92,8 @@ def _hidden(url: str) -> str:
 
 
 def _refuse_odd_address(url: str) -> None:
-    """Raise for what looks like the address of a server and is none, without repeating it."""
-    url = url.removeprefix("sqlite:///")  # of a file, whose name is looked at as any other
+    """Raise if a text looks like the address of a server and is none, without repeating it."""
+    url = url.removeprefix("sqlite:///")  # before the name of a file, which is checked as any other
     if "://" in url:
         if url.partition("://")[2].partition("?")[0].count("@") > 1:
             raise StoreError(

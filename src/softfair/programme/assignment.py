@@ -1,17 +1,17 @@
 """The arms of a trial, and who is in which: drawn once, stored, and replayed.
 
-A unit is a person, or a site with all of its people. Of the numbers X that are known of units
-before the trial begins, Z are combinations that are uncorrelated and have mean 0 and variance 1. An
-assignment with n_a units in arm a is the less balanced the larger
+A unit is a person, or a site with all of its people. X are the numbers that are known of the units
+before the trial begins, and Z are linear combinations of X that are uncorrelated and have mean 0
+and variance 1. The imbalance of an assignment with n_a units in arm a is
 
     sum_a n_a |mean of Z in arm a|^2
 
-(Lawley and Hotelling's trace; of two arms Mahalanobis' distance between them, up to a factor). Many
-assignments are drawn, each by luck that every unit has by its own name (`luck`), and the most
-balanced of them is taken (rerandomisation, Morgan and Rubin, Annals of Statistics 2012). Where
-there are few units the number of tries is held down, so that at least LEAST_LEFT outcomes stay
-possible. If arms have the same number of units, everybody has exactly the same chance of each: to
-rename the arms changes neither the law of the tries nor their balance.
+(Lawley and Hotelling's trace; for two arms Mahalanobis' distance between them, up to a factor).
+Many assignments are drawn, each with random numbers that follow from the name of each unit
+(`luck`), and the most balanced of them is taken (rerandomisation, Morgan and Rubin, Annals of
+Statistics 2012). If there are few units there are fewer tries: at least one, and at most one for
+every LEAST_LEFT possible assignments. If arms have the same number of units, everybody has exactly
+the same chance of each: renaming the arms changes neither the law of the tries nor their balance.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ Ints = NDArray[np.int64]
 
 MOST_TRIES = 1000
 MOST_SORTED = 20_000_000  # units in all tries together: a few seconds
-LEAST_LEFT = 20  # possible outcomes for every try: a test at 5 % could still tell
-ALIKE = 1e-9  # relative: of a direction of X that does not vary
-NEWCOMERS = 2.0**-64  # a unit's luck of 64 bits as a share
+LEAST_LEFT = 20  # possible assignments for every try: a test at 5 % can still reject
+ALIKE = 1e-9  # relative: below it a direction of X is constant, or two imbalances are equal
+NEWCOMERS = 2.0**-64  # times a unit's luck of 64 bits: a number from 0 to 1
 
 
 class Arm(StrEnum):
@@ -66,19 +66,19 @@ class Arm(StrEnum):
 
     SOFTFAIR = "softfair"  # the programme's plan
     LOTTERY = "lottery"  # everybody in the draw has the same chance
-    USUAL = "usual"  # the list names nobody; what they get otherwise they go on getting
+    USUAL = "usual"  # nobody is on a list; people go on getting what they get without one
 
 
 @dataclass(frozen=True)
 class Design:
-    """What is asked of a trial."""
+    """The design of a trial."""
 
     arms: tuple[Arm, ...]
     shares: tuple[float, ...]  # of the units; they sum to 1
-    sites: str | None  # the column whose values are assigned as a whole; None: people are
+    sites: str | None  # the column whose values are the units; None: people are the units
     values: tuple[str, ...]  # of that column, a unit each; empty: people are assigned
-    columns: tuple[str, ...]  # what X is about, a name for each of its columns
-    tries: int  # of which the most balanced is taken
+    columns: tuple[str, ...]  # a name for each column of X
+    tries: int  # assignments that are drawn, of which the most balanced is taken
 
     @classmethod
     def from_parts(cls, parts: dict[str, Any]) -> Design:
@@ -90,14 +90,14 @@ class Design:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Draft:
-    """A trial all but its luck."""
+    """A trial without its luck."""
 
     software: str
-    setting: int  # the settings whose seed its luck follows from
+    setting: int  # number of the settings with the seed from which its luck follows
     first: int  # its first and last round
     last: int
     design: Design
-    power: dict[str, Any]  # what is told beforehand: see `power.Power`
+    power: dict[str, Any]  # what the trial can tell: see `power.Power`
     X: Floats  # [m, q] of the units, before the trial
     person: Ints  # [p] who is assigned, in the order of their number
     unit: Ints  # [p]
@@ -108,7 +108,7 @@ class Draft:
         return units_of_arms(len(self.X), self.design.shares)
 
     def unit_names(self, names: Sequence[str]) -> list[str]:
-        """[m] what the luck of every unit follows from; ``names`` are those of all people."""
+        """The names from which the units' luck follows [m]; ``names`` are those of all people."""
         if self.design.sites is not None:
             return list(self.design.values)
         return [names[i] for i in self.person]
@@ -141,35 +141,37 @@ class Trial(Draft):
         return arms
 
     def arms_of(self, names: Sequence[str], sites: Sequence[str]) -> Ints:
-        """The arm of everybody [n], also of those who came later.
+        """The arm of everybody [n], also of people who came later.
 
-        People who were assigned keep the arm, wherever they go. Those who came later are in the arm
-        of their site, or, where people or unknown sites are concerned, in one by the luck of the
-        name.
+        People who were assigned keep their arm, whichever site they move to. People who came later
+        are in the arm of their site. If people are the units, or if the site was not assigned, the
+        arm follows from the luck of the person's or the site's name.
 
         Parameters
         ----------
         names
-            Of all people [n].
+            Names of all people [n].
         sites
-            The value of the column that was assigned by, of all people [n]; "": none.
+            Each person's value of the column whose values are the units [n]; "": none.
         """
         arms = np.full(len(names), -1)
         arms[self.person] = self.arm
         later = np.flatnonzero(arms < 0)
         if not len(later):
             return arms
-        theirs = [sites[i] or names[i] for i in later.tolist()]
+        luck_names = [sites[i] or names[i] for i in later.tolist()]
         known = dict(zip(self.design.values, self.unit_arms.tolist(), strict=False))
-        share = numbers(self.key, theirs)[:, 0] * NEWCOMERS
+        share = numbers(self.key, luck_names)[:, 0] * NEWCOMERS
         ends = np.cumsum(self.design.shares)[:-1]
         by_luck = np.searchsorted(ends, share, side="right")
-        arms[later] = [known.get(name, drawn) for name, drawn in zip(theirs, by_luck, strict=True)]
+        arms[later] = [
+            known.get(name, drawn) for name, drawn in zip(luck_names, by_luck, strict=True)
+        ]
         return arms
 
 
 def units_of_arms(m: int, shares: Sequence[float]) -> Ints:
-    """How many of m units are in each arm: within one of their share, and m in all."""
+    """How many of m units are in each arm: within 1 of the arm's share, and m in total."""
     ends = np.floor(m * np.cumsum([0.0, *shares]) + 0.5).astype(np.int64)
     ends[-1] = m
     return np.diff(ends)
@@ -194,7 +196,7 @@ def spread_out(X: Floats) -> Floats:
 
 
 def imbalance(Z: Floats, order: Ints, counts: Ints) -> float:
-    """How far the arms are apart if units are put into them in an order."""
+    """The imbalance of the arms if units are put into them in an order."""
     if not Z.shape[1]:
         return 0.0
     sums = np.add.reduceat(Z[order], np.cumsum(counts) - counts, axis=0)
@@ -207,7 +209,7 @@ def assigned(key: str, units: Sequence[str], X: Floats, counts: Ints) -> tuple[I
     Parameters
     ----------
     key
-        Of the luck, hexadecimal.
+        The key of the luck, hexadecimal.
     units
         Names [m] from which each unit's luck follows.
     X
@@ -218,7 +220,7 @@ def assigned(key: str, units: Sequence[str], X: Floats, counts: Ints) -> tuple[I
     Returns
     -------
     tuple of numpy.ndarray and int
-        The arm of each unit [m], and which of the assignments that were drawn it is.
+        The arm of each unit [m], and the number of this assignment among those that were drawn.
     """
     luck = numbers(key, list(units))
     apart = _apart(luck, X, counts)
@@ -227,7 +229,7 @@ def assigned(key: str, units: Sequence[str], X: Floats, counts: Ints) -> tuple[I
 
 
 def _apart(luck: NDArray[np.uint64], X: Floats, counts: Ints) -> Floats:
-    """How far apart the arms are in each of the tries."""
+    """The imbalance of each of the tries."""
     Z = spread_out(X)
     orders = (np.argsort(numbered(luck, number)) for number in range(tries_of(counts)))
     return np.array([imbalance(Z, order, counts) for order in orders])
@@ -241,9 +243,9 @@ def _arms(luck: NDArray[np.uint64], counts: Ints, number: int) -> Ints:
 
 
 def replays(trial: Trial, names: Sequence[str]) -> bool:
-    """Whether the stored arms are what the key draws from what is stored of the units.
+    """Whether the key and the stored numbers X of the units give the stored arms.
 
-    Of two tries that are equally balanced up to rounding either may have been taken.
+    If two tries are equally balanced up to rounding, either may have been taken.
     """
     luck = numbers(trial.key, trial.unit_names(names))
     apart = _apart(luck, trial.X, trial.counts)
@@ -255,7 +257,7 @@ def replays(trial: Trial, names: Sequence[str]) -> bool:
 
 
 def frozen(draft: Draft, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """What is committed of a draft: what JSON holds, and arrays; ``names`` are of all people."""
+    """The parts of a draft that are committed: for JSON, and arrays; ``names`` of all people."""
     values = {field.name: getattr(draft, field.name) for field in fields(Draft)}
     arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
     parts = {name: value for name, value in values.items() if name not in arrays}
@@ -282,7 +284,7 @@ def is_frozen_in(commitment: Commitment, draft: Draft, names: Sequence[str]) -> 
 
 
 def store_trial(connection: Connection, trial: Trial) -> int:
-    """Write a trial and its assignment; its number."""
+    """Write a trial and its assignment, and return its number."""
     content = io.BytesIO()
     np.savez_compressed(content, X=trial.X.astype(np.float32))
     design = {**asdict(trial.design), "chosen": trial.chosen, "luck": trial.luck.to_json()}

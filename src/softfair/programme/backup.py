@@ -60,7 +60,7 @@ def backup(database: Store, path: Path) -> int:
         raise InvalidInput(f"cannot write {path}: {error.strerror}; choose another place") from None
     finally:
         for left in (unfinished, Path(f"{unfinished}-wal"), Path(f"{unfinished}-shm")):
-            with suppress(OSError):  # no such file, or a name that none can have
+            with suppress(OSError):  # there is no such file, or the name is not valid
                 left.unlink()
     return rows
 
@@ -96,7 +96,7 @@ def restore(path: Path, database: Store) -> int:
 
 
 def _copy(source: Store, target: Store) -> int:
-    """Copy every row within one transaction of each; how many there were."""
+    """Copy every row, in one transaction of each database; return how many there were."""
     total = 0
     with source.reading() as reading, target.creating() as writing:
         for table in track(schema.whole_tables(), "copying"):
@@ -117,7 +117,7 @@ def _copy(source: Store, target: Store) -> int:
 
 
 def _advance(connection: Connection, table: sa.Table) -> None:
-    """In PostgreSQL, let the next number of a table follow those that were copied."""
+    """In PostgreSQL, make the next number of a table follow the numbers that were copied."""
     keys = list(table.primary_key.columns)
     if connection.dialect.name != "postgresql" or len(keys) != 1 or keys[0].autoincrement is False:
         return
@@ -128,7 +128,7 @@ def _advance(connection: Connection, table: sa.Table) -> None:
 
 
 def _settle(path: Path) -> None:
-    """Put all of a SQLite database into its one file."""
+    """Put all of a SQLite database into one file, without a log beside it."""
     import sqlite3
 
     connection = sqlite3.connect(path)

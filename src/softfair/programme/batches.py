@@ -1,4 +1,4 @@
-"""What imports and records have in common: a batch of entries from one file, written whole or not.
+"""What imports and records have in common: a batch of entries from one file, all or none written.
 
 The same content is imported once. Entries that repeat what is known are not stored again. An entry
 that differs from what is known supersedes the earlier entry, which is kept.
@@ -78,13 +78,13 @@ class Recorded:
     round: int
     contacted: int  # in this file
     listed: int
-    not_reached: int  # listed, and told not to have been contacted
+    not_reached: int  # listed, and recorded as not contacted
     off_list: int  # contacted and not listed
-    untold: int  # listed, and nothing told of them yet
-    absent: int = 0  # not told of when the round was closed, so taken as not contacted
+    untold: int  # listed, without a recorded contact so far
+    absent: int = 0  # without one when the round was closed, so taken as not contacted
     closed: bool = False  # whether the round is over now
     states: int = 0  # states reached, in this file
-    told: bool = True  # whether the file tells of contacts at all
+    told: bool = True  # whether any contact is recorded, in the file or by closing the round
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Content:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all of it, and of what its columns are taken for."""
+        """SHA-256 of the whole content, and of what its columns are taken for."""
         columns = {f"column {ours}": as_ for ours, as_ in self.table.read_as.columns.items()}
         options = json.dumps({**self.options, **columns}, sort_keys=True)
         return hashlib.sha256(f"{self.kind} {self.table.digest} {options}".encode()).hexdigest()
@@ -155,7 +155,7 @@ class Content:
         closes: bool = False,
         read_as: ReadAs | None = None,
     ) -> int:
-        """Begin a batch that will have so many rows; its number."""
+        """Begin a batch that will store a number of entries, and return the batch's number."""
         digest = self.digest
         times = connection.execute(
             sa.select(sa.func.count())
@@ -202,13 +202,13 @@ def state_column(
     -------
     tuple
         States [rows], UNKNOWN where there is none; the values that they were made of [rows], None
-        if they came as states; and the threshold that made them.
+        if the file has states; and the threshold that was used.
 
     Raises
     ------
     InvalidInput
-        If both columns are there, or a threshold without ``value``, or ``value`` without one, or
-        one that is not the programme's.
+        If both columns are filled, if there is a threshold without ``value`` or ``value`` without a
+        threshold, or if the threshold is not the programme's.
     """
     if "value" in table.columns and "state" in table.columns:
         states = {text for text in table.columns["state"][0] if not says_nothing(text)}
@@ -252,7 +252,7 @@ def round_column(
     settings
         With the calendar, if there is one.
     order
-        Whether the day or the month stands first, if that was told.
+        Whether the day or the month stands first, if the user said so.
     optional
         Whether an entry may be empty (UNKNOWN) or ``none`` (CLEARED). A day before round 0 counts
         as round 0 then: people may have come before the programme.
@@ -266,7 +266,8 @@ def round_column(
     Raises
     ------
     InvalidInput
-        If days cannot be told, or the first day of the programme is not known.
+        If day and month cannot be told apart, or if an optional column has dates and the programme
+        does not know its first day.
     """
     distinct = table.columns[column][0]
     reading = days_of(
@@ -314,7 +315,7 @@ def _round_of_day(calendar: Calendar, day: date | None, early: bool) -> int:
 
 
 def contact_column(table: Table, otherwise: int) -> Ints:
-    """The contacts in the column ``contacted`` [rows]; without one, the same for all."""
+    """The contacts in the column ``contacted`` [rows]; without it, ``otherwise`` for all."""
     if "contacted" in table.columns:
         return table.parse("contacted", flag, np.int8)
     return np.full(len(table), otherwise, np.int8)
@@ -328,7 +329,7 @@ def refuse_repeats(table: Table, person: Ints, rounds: Ints | None = None) -> No
     table
         With a column ``id``, and ``round`` if rounds are given.
     person, rounds
-        Numbers [rows]; rows with a fault in them, which are below 0, are left out.
+        Numbers [rows]; rows with a number below 0, which have a fault, are left out.
     """
     column = "id" if rounds is None else "round"
     when = np.broadcast_to(np.int32(0), len(person)) if rounds is None else rounds
@@ -367,9 +368,9 @@ class Matches:
     """The persons whom the rows of a file name."""
 
     person: Ints  # [rows] number; UNKNOWN where there is a fault
-    added: Mapping[str, int]  # identifier -> number of those who are new
-    again: Ints  # numbers of those whom only retracted files named
-    respelt: int  # identifiers that were matched though they are spelt otherwise
+    added: Mapping[str, int]  # identifier -> number of each person who is new
+    again: Ints  # numbers of people whom only retracted files named
+    respelt: int  # how many identifiers were matched though they are spelt otherwise
 
 
 def spelling(name: str) -> str:
@@ -394,26 +395,26 @@ class _Spelt:
         return alike
 
     def alike(self, name: str) -> list[str]:
-        """Identifiers that may be meant by one."""
+        """The known identifiers that an identifier may mean."""
         return self._by_spelling.get(spelling(name), [])
 
 
 def match_people(people: People, table: Table, add: bool) -> Matches:
     """Find the persons whom the rows of a file name.
 
-    An identifier that is not known, and is another one in all but leading zeros, case, spaces or
-    invisible characters, is that one if there is only one such; a fault if there are several. Two
-    new ones that look the same are a fault.
+    An unknown identifier may differ from known ones only in leading zeros, case, spaces or
+    invisible characters. If there is one such person, it is matched; if there are several, it is a
+    fault. Two new identifiers that look the same are a fault.
 
     Parameters
     ----------
     people
         Everybody who is known.
     table
-        With a column ``id``. An identifier that is not known becomes a fault of it, unless they may
-        be added.
+        With a column ``id``. An identifier that is not known becomes a fault of the table, unless
+        people may be added.
     add
-        Whether those who are not known get the next numbers.
+        Whether people who are not known get the next numbers.
     """
     number = {name: i for i, name in enumerate(people.names)}
     unnamed = set(people.unnamed.tolist())
@@ -461,23 +462,23 @@ def match_people(people: People, table: Table, add: bool) -> Matches:
 class News:
     """Observations that are new or differ from what is known."""
 
-    who: Ints  # [m] numbers of the people that a file tells of, ascending
+    who: Ints  # [m] numbers of the people in a file, ascending
     entries: History  # of these people, in this order
     corrected: int  # of these entries, how many contradict what was known
-    value: Floats | None = None  # that states were made of [R, m]; nan: none
+    value: Floats | None = None  # values that states were made of [R, m]; nan: none
 
     @cached_property
     def stored(self) -> int:
-        """How many there are."""
+        """How many observations there are."""
         return self.entries.entries
 
     @property
     def added(self) -> int:
-        """How many do not contradict anything."""
+        """How many observations do not contradict what was known."""
         return self.stored - self.corrected
 
     def append(self, connection: Connection, batch: int) -> None:
-        """Write them as part of a batch."""
+        """Write the observations as part of a batch."""
         rows, values = self._rows()
         columns: dict[str, Any] = {
             "person": rows.person,
@@ -518,7 +519,7 @@ def news_of(
 ) -> News:
     """Which of these observations [m], at most one a person and round, are not known already.
 
-    An observation with a value that makes the state that is known is not news.
+    An observation is not news if its value makes the state that is already known.
     """
     n = int(person.max(initial=-1)) + 1
     named = np.zeros(n, bool)

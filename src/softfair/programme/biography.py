@@ -34,10 +34,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The chance of the best state next, and how many moves of their own it rests on."""
+    """The chance of the best state next, and how many of the person's own moves it rests on."""
 
     contacted: bool
-    state: str  # with what was before it, where chances go by that
+    state: str  # with what was before it, if chances go by that
     chance: float
     low: float
     high: float
@@ -75,7 +75,8 @@ def biography(database: Store, name: str) -> Biography:
     database
         The programme.
     name
-        Their identifier; leading zeros and case may be missing where that leaves one person.
+        Their identifier; leading zeros may be missing, and case may differ, if only one person
+        matches.
 
     Raises
     ------
@@ -104,8 +105,8 @@ def biography(database: Store, name: str) -> Biography:
         if i in people.unnamed:
             facts["retracted"] = "the file that named them was retracted"
         if now.trial is not None and i in now.trial.person:
-            theirs = now.trial.arm[np.searchsorted(now.trial.person, i)]
-            facts["arm of the trial"] = now.trial.name_of(theirs).value
+            arm = now.trial.arm[np.searchsorted(now.trial.person, i)]
+            facts["arm of the trial"] = now.trial.name_of(arm).value
         _, *own = history.rows(slice(i, i + 1))
         seen = tuple(
             Seen(
@@ -126,7 +127,7 @@ def biography(database: Store, name: str) -> Biography:
 
 
 def sources(database: Store, name: str) -> list[Act]:
-    """The imports, records and corrections that spoke of one person, from the first to the last.
+    """The imports, records and corrections with entries about a person, from first to last.
 
     Parameters
     ----------

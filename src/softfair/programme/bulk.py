@@ -41,8 +41,8 @@ UNKNOWN = -1  # NULL in an array: a state or contact that was not observed, a ro
 BUNDLE = 2**41
 APPENDED = "softfair_appended"  # where a connection keeps what was appended to each table
 CHUNK = 100_000  # rows that are written at a time, after each of which the progress bar moves
-PARAMETERS = 999  # that any SQLite takes in a statement
-NULL = str(-(2**63))  # stands for it among whole numbers, where no other number may be this one
+PARAMETERS = 999  # how many every SQLite takes in a statement
+NULL = str(-(2**63))  # stands for NULL in a list of whole numbers, which may not hold this number
 
 
 def append(
@@ -58,7 +58,7 @@ def append(
     connection
         Of a writing transaction.
     table
-        One of the tables of `store`.
+        One of the tables of `schema`.
     columns
         Name of a column -> its values, arrays or lists of one length. In an array for a column that
         may be NULL, UNKNOWN (of whole numbers) or nan becomes NULL.
@@ -149,7 +149,7 @@ def _as_list(values: Any, column: sa.Column[Any]) -> list[Any]:
 
 
 def taken(values: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
-    """values[places], some at a time: NumPy makes each place a number of eight bytes on the way."""
+    """values[places], in pieces: meanwhile NumPy holds each place as a number of eight bytes."""
     chosen = np.empty(len(places), values.dtype)
     for first in range(0, len(places), CHUNK):
         chosen[first : first + CHUNK] = values[places[first : first + CHUNK]]
@@ -162,13 +162,13 @@ def is_large(table: sa.Table) -> bool:
 
 
 def large_rows(connection: Connection, query: sa.Select[Any]) -> sa.CursorResult[Any]:
-    """The rows of a query, of which one is held at a time."""
+    """The rows of a query, of which only one is held in memory at a time."""
     one_by_one = {"stream_results": True, "max_row_buffer": 1}
     return connection.execute(query, execution_options=one_by_one)
 
 
 def is_null(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where an array for a column that may be NULL stands for that: UNKNOWN, or nan."""
+    """Where a value in an array for a nullable column stands for NULL: UNKNOWN, or nan."""
     unknown: NDArray[np.bool_]
     unknown = np.isnan(values) if values.dtype.kind == "f" else np.equal(values, UNKNOWN)
     return unknown
@@ -247,24 +247,24 @@ def fetch_columns(
     table
         One with numbers alone.
     names
-        Of the columns.
+        Names of the columns.
     where
-        Of which rows; its parameters are whole numbers.
+        The condition of the rows; its parameters are whole numbers.
     bundle
-        As for `fetch`; of the first column.
+        As for `fetch`; it divides the numbers of the first column.
 
     Returns
     -------
     callable
         Makes arrays of what the database has sent; it needs no connection, and raises ValueError as
-        this function does. It returns the values of each column [rows], 0 where it is NULL, rows in
-        any order; and where something is NULL [rows]: the sum of 2**j over the columns j that are,
-        among those that may be.
+        this function does. It returns the values of each column [rows], 0 for NULL, rows in any
+        order; and which columns are NULL [rows]: the sum of 2**j over them, where j counts the
+        nullable columns of the table.
 
     Raises
     ------
     ValueError
-        If SQLite, which holds any type in any column, has something else in one of them.
+        If SQLite, which holds any type in any column, has something else than a number in one.
     """
     nullable = [column for column in table.c if column.nullable]
     if connection.dialect.name == "sqlite":
@@ -309,11 +309,11 @@ class _Numbers:
 def _sqlite_columns(
     connection: Connection, columns: list[sa.Column[Any]], where: sa.ColumnElement[bool]
 ) -> list[Callable[[], tuple[NDArray[Any], NDArray[np.bool_]]]]:
-    """What makes the values of each column, 0 where it is NULL, and where that is.
+    """For each column, a function that makes its values, 0 for NULL, and tells where it is NULL.
 
     The driver takes some 0.15 microseconds for each value of each row. So SQLite itself writes the
-    whole numbers of a column as one text, which NumPy reads in a sixth of that. Its text of other
-    numbers is not exact: those that are not 0 are taken one by one.
+    whole numbers of a column as one text, which NumPy reads in a sixth of that time. SQLite's text
+    of other numbers is not exact, so those that are not 0 are gathered one by one (`_Numbers`).
     """
     driver: Any = connection.connection.driver_connection
     driver.create_aggregate("softfair_numbers", 1, _Numbers)
@@ -346,7 +346,7 @@ def _sqlite_columns(
 
 
 def _numbers(which: str, content: bytes) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Numbers of which a list in JSON tells those that are not 0, and where one is null."""
+    """Numbers from a JSON list that has 1 for those that are not 0; and where the list has null."""
     some, absent = _whole_numbers(which)
     numbers = np.zeros(len(some))
     numbers[some == 1] = np.frombuffer(content, np.float64)
@@ -354,11 +354,11 @@ def _numbers(which: str, content: bytes) -> tuple[NDArray[np.float64], NDArray[n
 
 
 def _whole_numbers(text: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The numbers of a list in JSON, 0 where one is null, and where that is."""
+    """The numbers of a JSON list, 0 for null; and where the list has null."""
     if text.encode().translate(None, b"0123456789,-[]nul") or NULL in text:
         raise ValueError("something is no whole number")
     many = text.count("null")
-    if many and len(text) == 5 * many + 1:  # nothing else
+    if many and len(text) == 5 * many + 1:  # nulls alone
         return np.zeros(many, np.int64), np.ones(many, bool)
     inside = text[1:-1].replace("null", NULL)
     numbers = np.fromstring(inside, np.int64, sep=",") if inside else np.empty(0, np.int64)

@@ -1,8 +1,8 @@
-"""Who is on a list besides those who were drawn: calls from the reserve, and names taken off.
+"""Changes of a list after its draw: calls from the reserve, and people taken off.
 
 A list is drawn once. What happens to it afterwards is written down, and never changes anybody's
-stated chance: each row of the table ``call`` says of one person that they are to be called, or not
-any more; of several rows about the same person the latest is in force.
+stated chance: each row of the table ``call`` says that one person is to be called, or not any more.
+If there are several rows about a person, the latest is in force.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["Call", "Why", "calls_of", "write_calls"]
 
 
 class Why(StrEnum):
-    """Why somebody was called from the reserve, or taken off."""
+    """Why somebody was called from the reserve, or taken off a list."""
 
     PLACE = "place"  # a place became free, or was lost
-    NOT_REACHED = "not reached"  # in addition to one on the list who was not reached
+    NOT_REACHED = "not reached"  # called because somebody on the list was not reached
     OVERRIDE = "override"  # an officer said so, with a reason
 
 
@@ -34,7 +34,7 @@ class Call:
     person: int
     calls: bool  # False: not to be called any more
     why: Why
-    reason: str | None = None  # an officer's
+    reason: str | None = None  # the officer's reason
 
 
 def calls_of(connection: Connection, plan: int) -> dict[int, Call]:
@@ -53,7 +53,7 @@ def _why(text: str) -> Why:
 
 
 def write_calls(connection: Connection, plan: int, calls: Sequence[Call], software: str) -> None:
-    """Add calls to those of a plan."""
+    """Add calls to a plan."""
     t = schema.call
     for one in calls:
         row = t.insert().values(

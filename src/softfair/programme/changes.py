@@ -1,9 +1,9 @@
 """Changes since a plan was made: who is struck off its list, and who is called instead.
 
 The order in which people are called was drawn with the list (`plans.making.reserve_of`). People who
-have opted out or left since are struck off, and the next in order are called. Where capacity fell,
-the last in order are taken off. What is promised of groups stays kept (`replacing`). Who was called
-is written down when the list is handed out.
+have opted out or left since are struck off, and the next in order are called. If capacity fell, the
+last in order are taken off. A promise about groups is still kept (`replacing`). Calls are stored
+when the list is handed out.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Since:
     struck: dict[int, str]  # number of a listed person who is not to be called any more -> why
     places_before: int
     places_now: int
-    called: Mapping[int, str] = field(default_factory=dict)  # from the reserve -> why
-    unfilled: int = 0  # places for which nobody in reserve keeps what is promised of groups
+    called: Mapping[int, str] = field(default_factory=dict)  # number of one called -> why
+    unfilled: int = 0  # free places that nobody in reserve can fill without breaking the promise
 
     def __bool__(self) -> bool:
         return bool(self.struck or self.called) or self.places_before != self.places_now
@@ -81,11 +81,11 @@ class _Handed:
     now: Snapshot
     eligibility: Eligibility
     calls: dict[int, Call]  # in force
-    contacted: Ints  # [n] in the round; UNKNOWN: not told of
+    contacted: Ints  # [n] in the round; UNKNOWN: not recorded
 
     @classmethod
     def of(cls, connection: Connection, plan: Plan) -> _Handed | None:
-        """None: the round is over, and nothing changes its list any more."""
+        """A plan as it is handed out now; None: its round is over, and its list changes no more."""
         now = take_snapshot(connection)
         if plan.round in now.over():
             return None
@@ -94,13 +94,13 @@ class _Handed:
         return cls(plan, now, eligibility, calls_of(connection, plan.id), contacted)
 
     def __contains__(self, person: int) -> bool:
-        """Whether somebody is on the list, as it was drawn and as others were called since."""
+        """Whether somebody is on the list, with later calls and without people taken off."""
         call = self.calls.get(person)
         return person in self.drawn if call is None else call.calls
 
     @cached_property
     def drawn(self) -> set[int]:
-        """Who was drawn."""
+        """The people who were drawn."""
         return set(self.plan.person[self.plan.listed == 1].tolist())
 
     def why_not(self, person: int) -> str | None:
@@ -165,7 +165,7 @@ class _Handed:
         return sum(min(places, len(self.waiting(name))) for name, places in free.items())
 
     def counted(self, site: str) -> list[int]:
-        """Who is on the list of a site and was not told as not reached."""
+        """The people on the list of a site who are not recorded as not reached."""
         return [i for i in self.in_order(site) if i in self and self.contacted[i] != 0]
 
     def since(self) -> Since:
@@ -221,7 +221,7 @@ def _since(connection: Connection, plan: Plan) -> Since:
 
 
 def hand_out(database: Store, plan: Plan, software: str) -> Since:
-    """What has changed since a plan was made, with every free place given to the next in order.
+    """Give every free place to the next in order, and say what changed since a plan was made.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def hand_out(database: Store, plan: Plan, software: str) -> Since:
 def call_reserves(
     database: Store, plan: Plan, software: str, count: int | None = None, reason: str = ""
 ) -> Since:
-    """Call the next in order for those on the list who were not reached.
+    """Call the next in order in place of people on the list who were not reached.
 
     Parameters
     ----------
@@ -257,15 +257,15 @@ def call_reserves(
     software
         Name and version that calls are stamped with.
     count
-        How many. Default: as many as were told as not reached and have nobody called for them.
+        How many. Default: as many as are recorded as not reached and have nobody called for them.
     reason
-        Why more are called than that.
+        Why more people than that are called.
 
     Raises
     ------
     InvalidInput
-        If the round is over, more are to be called than were not reached and no reason is given,
-        or the reserve has not so many who can be called.
+        If the round is over, if more are to be called than were not reached and no reason is given,
+        or if fewer people in the reserve can be called.
     """
     with database.writing() as connection:
         handed = _open(connection, plan)
@@ -318,7 +318,7 @@ def override(
     Raises
     ------
     InvalidInput
-        If there is no reason, nobody of that name, or they cannot be called.
+        If there is no reason, if nobody has that name, or if they cannot be called.
     """
     if not reason.strip():
         raise InvalidInput("the order is left for a reason; say it, such as --reason 'in hospital'")
@@ -346,7 +346,7 @@ def _open(connection: Connection, plan: Plan) -> _Handed:
 
 
 def _missed(handed: _Handed) -> dict[str, int]:
-    """How many at each site were told as not reached and have nobody called for them."""
+    """How many at each site are recorded as not reached and have nobody called for them."""
     plan = handed.plan
     site = dict(zip(plan.person.tolist(), plan.site.tolist(), strict=True))
     missed: Counter[str] = Counter({one.name: 0 for one in plan.sites})

@@ -1,4 +1,4 @@
-"""Checking a programme: every table against the log, every draw replayed, and an earlier head."""
+"""Checking a programme: tables against the log, draws anew, the log against a checkpoint."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Check:
     verdicts
         The replay of each plan.
     since
-        How the log differs from what it was at an earlier checkpoint.
+        How the log differs from the log at an earlier checkpoint.
     trial
         What is wrong with the assignment of a trial; None: there is none.
     """
@@ -156,7 +156,7 @@ def origin_of(connection: Connection) -> str:
 
 
 def _began(entries: list[chain.Entry]) -> str | None:
-    """When the log began, if its first entry tells of plans or people: a programme was there."""
+    """When the log began, if its first entry has plans or people: the programme is older."""
     try:
         added = entries[0].parts()[2] if entries else {}
     except ValueError:

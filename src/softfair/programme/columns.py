@@ -1,9 +1,9 @@
-"""How the columns of a file are read: under which name each is known here.
+"""How the columns of a file are read: which heading in the file stands for which name here.
 
-Files that people have call things by other names. A column is taken under the name that was asked
-for (``--map round=Week``), else under the one of the last file of the same kind, else under a name
-that it is usually called by, or nearly so. Guesses are shown to the user and stored with the batch,
-so that the next file is read in the same way. Retracted batches are not used for that.
+People's files have other headings than the names here. The heading for a name is the one that was
+asked for (``--map round=Week``), else that in the last file of the same kind, else the name itself,
+a usual other name for it, or a similar one. Guesses are shown to the user and stored with the
+batch, so that the next file is read in the same way. Retracted batches are not used for that.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .tracks import retracted_batches
 __all__ = ["APART", "TOGETHER", "ReadAs", "folded", "match_columns", "remembered"]
 
 TOGETHER, APART = "together", "apart"
-NEAR = 0.8  # likeness from which on a heading is taken for a known name
+NEAR = 0.8  # a heading at least so similar to a known name is taken for it
 
-# What else columns are called, in the form of `folded`.
+# Other names that columns often have, in the form of `folded`.
 OTHER_NAMES = {
     "id": "identifier person person_id beneficiary beneficiary_id patient patient_id client "
     "client_id participant participant_id member member_id case_id id_number id_no uid mrn",
@@ -98,11 +98,11 @@ class ReadAs:
         """
         quoted = re.sub(r'([^,=]+)="([^"]*)"', r'"\1=\2"', text)
         parts = [part.partition("=") for part in next(csv.reader([quoted]), [])]
-        if not all(ours.strip() and theirs.strip() for ours, _, theirs in parts):
+        if not all(name.strip() and heading.strip() for name, _, heading in parts):
             raise InvalidInput(
                 f"--map is {text!r}; say what each column is, such as round=Week,id='Person no'"
             )
-        return {folded(ours): theirs.strip() for ours, _, theirs in parts}
+        return {folded(name): heading.strip() for name, _, heading in parts}
 
     def over(self, before: ReadAs) -> ReadAs:
         """These choices, and for all others the choices in ``before``."""
@@ -129,7 +129,7 @@ class ReadAs:
 
 
 def remembered(database: Store | Connection, kind: str) -> ReadAs:
-    """How the files of a kind that are in force were read, the last one first."""
+    """How the files of a kind that are in force were read; a later file overrides earlier ones."""
     if isinstance(database, Store):
         with database.reading() as connection:
             return remembered(connection, kind)
@@ -145,27 +145,26 @@ def remembered(database: Store | Connection, kind: str) -> ReadAs:
 def match_columns(
     headings: list[str], wanted: Iterable[str], how: ReadAs, asked: ReadAs, where: str
 ) -> tuple[dict[str, str], ReadAs]:
-    """Under which name each heading of a file is known here.
+    """The name here that each heading of a file stands for.
 
     Parameters
     ----------
     headings
-        Of the file, trimmed.
+        The headings of the file, trimmed.
     wanted
-        Names that are looked for.
+        The names here that are looked for.
     how
         What was asked for and remembered.
     asked
-        What was asked for in so many words: a heading that is not there is refused, where one that
-        is remembered is let go.
+        What was asked for now: if such a heading is missing, the file is refused; if a remembered
+        one is missing, it is ignored.
     where
         The name of the file, for messages.
 
     Returns
     -------
     tuple of dict and ReadAs
-        Heading -> name here, for those that are known under another name than their own; and how
-        the file was read.
+        Heading -> name here, for the headings that were recognised; and how the file was read.
 
     Raises
     ------
@@ -174,14 +173,12 @@ def match_columns(
     """
     wanted, matched = list(wanted), {}
     own = {folded(heading): heading for heading in headings}
-    for ours, theirs in how.columns.items():
-        heading = own.get(folded(theirs))
+    for ours, given in how.columns.items():
+        heading = own.get(folded(given))
         if heading is not None and ours in wanted:
             matched[ours] = heading
-        elif asked.columns.get(ours) == theirs:
-            what = (
-                f"no column {theirs!r}" if heading is None else f"nothing called {ours!r} to take"
-            )
+        elif asked.columns.get(ours) == given:
+            what = f"no column {given!r}" if heading is None else f"nothing called {ours!r} to take"
             raise InvalidInput(
                 f"{where} has {what} (columns: {', '.join(map(repr, headings[:12]))}; "
                 f"known here: {', '.join(wanted)}); mend --map"
@@ -205,7 +202,7 @@ def match_columns(
 
 
 def _guess(ours: str, free: Mapping[str, str]) -> str | None:
-    """Which of the free headings (in folded form) a known name is likely meant by."""
+    """The free heading (in folded form) that is likely meant for a name; None: there is none."""
     for name in OTHER_NAMES.get(ours, "").split():
         if name in free:
             return name

@@ -1,9 +1,9 @@
-"""Commitments: a draw that is settled in all but its luck, and luck that comes later.
+"""Commitments: they fix a draw except for its luck, which comes later.
 
-A commitment freezes what a draw depends on besides its luck. Its code is given away before the luck
-is known to anyone: whoever has the code can tell that nothing was changed afterwards to suit the
-luck. It is of the plan of a round (`plans.commitments` says what is frozen of it) or of a trial
-(`assignment.frozen`), whose header has one key, OF_TRIAL.
+A commitment freezes what a draw depends on besides its luck. Its code is published before anybody
+knows the luck: whoever has the code can check that nothing was changed afterwards to suit the luck.
+A commitment freezes the plan of a round (`plans.commitments` says which parts of it) or a trial
+(`assignment.frozen`). The header of a trial's commitment has one key, OF_TRIAL.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 OF_TRIAL = "trial"
-# No other header begins so: keys are in the order of the alphabet, and a plan's begin with batch.
+# The header of a plan's commitment begins otherwise: its keys are sorted, and the first is batch.
 IS_OF_TRIAL = schema.commitment.c.header.startswith(f'{{"{OF_TRIAL}": ')
 
 
@@ -51,14 +51,14 @@ class Commitment:
     id: int
     created: str
     round: int  # of the plan, or the first of the trial
-    beacon: int  # the round of the beacon that may be its luck
+    beacon: int  # the round of the chain of beacons that may be its luck
     header: str  # JSON
     content: bytes  # arrays, NumPy's npz
     digest: str
 
     @property
     def code(self) -> str:
-        """What is given away."""
+        """The code that is published."""
         return code_of(self.digest)
 
     def fresh_digest(self) -> str:
@@ -81,12 +81,12 @@ class Commitment:
 
 
 def code_of(digest: str) -> str:
-    """The code of a commitment with a digest: the first half of it, in groups of four."""
+    """The code of a commitment: the first half of its digest, in groups of four digits."""
     return "-".join(digest[i : i + 4] for i in range(0, 32, 4))
 
 
 def names_digest(names: Iterable[str]) -> str:
-    """What stands for people's identifiers, from which their luck follows, in a commitment."""
+    """A hash that stands in a commitment for people's identifiers, from which luck follows."""
     return hashlib.sha256("\n".join(names).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -97,7 +97,7 @@ def store_commitment(
     arrays: Mapping[str, NDArray[Any]],
     chain: Chain,
 ) -> Commitment:
-    """Write a commitment, whose luck one round of a chain of beacons may be."""
+    """Write a commitment, with the round of a chain of beacons that may be its luck."""
     content, created = io.BytesIO(), now()
     np.savez_compressed(content, **dict[str, Any](arrays))
     commitment = Commitment(
@@ -132,16 +132,16 @@ def last_trial_committed(connection: Connection) -> Commitment | None:
 
 
 def trials_undrawn(connection: Connection, luck: Luck) -> int:
-    """How many commitments of a trial were never drawn, where a trial has this luck."""
+    """How many commitments of trials there are besides that of the trial with this luck."""
     t = schema.commitment
     others = sa.select(sa.func.count()).where(IS_OF_TRIAL, t.c.id != (luck.commitment or 0))
     return int(connection.execute(others).scalar_one())
 
 
 def luck_of_trial(design: str) -> Luck:
-    """The luck of an assignment, as it stands in the column ``design`` of a trial.
+    """The luck of an assignment, from the column ``design`` of a trial.
 
-    Trials from before there was luck from outside were assigned with the programme's own.
+    A trial from before there was luck from outside has none there: its luck is the programme's own.
     """
     text = json.loads(design).get("luck")
     return Luck(Source.PROGRAMME) if text is None else Luck.from_json(text)
@@ -161,7 +161,7 @@ def luck_after(
     connection
         A transaction, in which the draw is stored.
     commitment
-        What is drawn.
+        The commitment that is drawn.
     luck
         What was seen or said after it, or a round of the chain of beacons.
     source
@@ -172,8 +172,8 @@ def luck_after(
     Raises
     ------
     InvalidInput
-        If a beacon is forged or of another round than the commitment's, if a text is none, or if
-        the luck was used before, for a plan or for a trial.
+        If a beacon is forged or of another round than the commitment's, if a text is empty or too
+        long, or if the luck was used before, for a plan or for a trial.
     """
     if isinstance(luck, Beacon):
         _refuse_beacon(luck, commitment, chain)
@@ -190,7 +190,7 @@ def luck_after(
 
 
 def used_after(commitment: Commitment, luck: Luck, chain: Chain) -> list[str]:
-    """What is wrong with a commitment that a draw came after, or with the luck of the draw."""
+    """What is wrong with the commitment before a draw, or with the luck of the draw."""
     wrong = []
     if commitment.fresh_digest() != commitment.digest:
         wrong.append("the commitment before it is not what was committed")
@@ -205,7 +205,7 @@ def used_after(commitment: Commitment, luck: Luck, chain: Chain) -> list[str]:
 
 
 def _lucks(connection: Connection) -> Iterator[tuple[str, Luck]]:
-    """Luck from outside that was used, and for what."""
+    """All luck from outside that was used, with what it was used for."""
     p, t = schema.plan, schema.trial
     for row in connection.execute(sa.select(p.c.round, p.c.luck).where(p.c.luck.is_not(None))):
         if (luck := Luck.from_json(row.luck)).source is not Source.PROGRAMME:

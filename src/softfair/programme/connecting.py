@@ -25,8 +25,8 @@ from .addresses import first_line, public_name, without_password
 
 __all__ = ["engine_of", "make_private", "plain_errors"]
 
-PATIENCE = 600_000  # milliseconds that a writer waits for the one before
-BUSY = 100  # milliseconds of these that a driver waits at a time, during which Ctrl-C does nothing
+PATIENCE = 600_000  # milliseconds that a writer waits for the writer before it
+BUSY = 100  # milliseconds that a driver waits at a time, during which Ctrl-C does nothing
 SHORT_WAIT = 10  # seconds that a driver waits for anything else, such as the end of a recovery
 LOCK = 0x50F7FA12  # the advisory lock that a writer holds in PostgreSQL
 
@@ -49,7 +49,7 @@ REMEDIES = {
 
 
 def engine_of(url: sa.URL) -> sa.Engine:
-    """What makes the connections to a database."""
+    """The engine that makes the connections to a database."""
     embedded = url.get_backend_name() == "sqlite"
     arguments = {"timeout": SHORT_WAIT} if embedded else {"connect_timeout": 10}
     engine = sa.create_engine(url, poolclass=sa.pool.NullPool, connect_args=arguments)
@@ -62,7 +62,7 @@ def engine_of(url: sa.URL) -> sa.Engine:
 
 @contextmanager
 def plain_errors(url: sa.URL) -> Iterator[None]:
-    """Errors of a database as a StoreError of one line, without a password."""
+    """Raise errors of a database as a StoreError of one line, without a password."""
     try:
         yield
     except Exception as error:
@@ -84,8 +84,11 @@ def plain_errors(url: sa.URL) -> Iterator[None]:
 
 
 def make_private(path: Path) -> None:
-    """Make an empty file that nobody but its owner reads; SQLite gives its other files the same
-    permissions. What cannot be made, SQLite will complain about."""
+    """Make an empty file that only its owner may read, unless there is a file.
+
+    SQLite gives its other files the same permissions. If the file cannot be made, SQLite will say
+    so.
+    """
     with suppress(OSError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
@@ -95,10 +98,10 @@ def _may_write(path: Path) -> bool:
 
 
 def _connect_sqlite(dialect: Any, record: Any, arguments: Any, options: dict[str, Any]) -> Any:
-    """A connection that only reads, if the file or its folder cannot be written to.
+    """Ask for a connection that only reads, if the file or its folder cannot be written to.
 
-    SQLite needs to write beside a database even to read it, unless it is told that nobody else
-    changes it; that is so if no log of changes stands beside it.
+    SQLite needs to write files beside a database even to read it, unless it is told that nobody
+    else changes the database. It is told so if there is no log of changes beside the database.
     """
     path = Path(arguments[0])
     if path.exists() and not (_may_write(path) and _may_write(path.parent)):
@@ -144,9 +147,9 @@ def _begin(connection: sa.Connection) -> None:
 
 
 def _waiting() -> Iterator[bool]:
-    """Attempts to get the lock of a writer; whether each is the last.
+    """For each attempt to get the lock of a writer: whether it is the last.
 
-    Between them Python can be interrupted, which it cannot while a driver waits.
+    Between attempts Python can be interrupted; while a driver waits it cannot.
     """
     begun, told = time.monotonic(), False
     while (passed := time.monotonic() - begun) < PATIENCE / 1000:

@@ -29,12 +29,12 @@ __all__ = [
 DAY_FIRST, MONTH_FIRST = "day-first", "month-first"
 ORDERS = (DAY_FIRST, MONTH_FIRST)
 PLAIN = "plain"  # dates that are the same in either order, such as ISO's
-EXCEL = date(1899, 12, 30)  # the day 0 of Excel, from March 1900 on
-SERIALS = (36_526, 73_050)  # the days of Excel from 2000 to 2099; nobody has so many rounds
+EXCEL = date(1899, 12, 30)  # the day 0 of Excel, for its days from March 1900 on
+SERIALS = (36_526, 73_050)  # the days of Excel from 2000 to 2099; no programme has so many rounds
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-YEARS = (1950, 2150)  # of days that are taken for dates
+YEARS = (1950, 2150)  # an entry with another year is no date
 LENGTHS = {"day": (1, 0), "week": (7, 0), "fortnight": (14, 0), "month": (0, 1), "quarter": (0, 3)}
-REGULAR = 3  # days from which on their weekday tells which number is the month
+REGULAR = 3  # so many days that share a weekday tell which number is the month
 
 TIME = r"(?:[T ].*)?"
 ISO = re.compile(rf"(\d{{4}})[-/.](\d{{1,2}})[-/.](\d{{1,2}}){TIME}")
@@ -109,8 +109,8 @@ def length_of(round: str, every: int | None) -> tuple[int, int]:
 def calendar_from(days: Iterable[date], length: tuple[int, int]) -> Calendar:
     """The calendar of a programme whose first history has these days.
 
-    Its first day is the earliest; for weeks of which several weekdays are seen, the Monday before;
-    for months the first of the month.
+    Its first day is the earliest of these days; for rounds of whole weeks, if several weekdays are
+    seen, the Monday of that week; for rounds of months, the first of that month.
     """
     seen = set(days)
     first = min(seen)
@@ -157,7 +157,7 @@ def day_said(text: str, order: str = DAY_FIRST) -> date | None:
             return None
     if match := NUMBERS.fullmatch(text):
         one, two, year = map(int, match.groups())
-        # Points are the mark of countries that put the day first.
+        # Countries that separate the numbers by points put the day first.
         first_is_day = order == DAY_FIRST or "." in text
         return _day(year, two, one) if first_is_day else _day(year, one, two)
     if match := NAMED.fullmatch(text):
@@ -183,7 +183,7 @@ def days_of(
     entries
         The distinct entries; empty ones say nothing.
     order
-        Which number of 3/4/2027 is the day, if that was told.
+        Which number of 3/4/2027 is the day, if the user said so.
     column, where
         The names of the column and of the file, for messages.
 
@@ -199,7 +199,7 @@ def days_of(
     """
     texts = [text for text in entries if text]
     dated = [text for text in texts if _is_date(text)]
-    # Where most entries are dates, the others are slips, and are refused one by one.
+    # If at least half of the entries are dates, the others are mistakes and are refused one by one.
     if not dated or len(dated) * 2 < len(texts):
         return None
     if not any(day_said(text, DAY_FIRST) != day_said(text, MONTH_FIRST) for text in dated):

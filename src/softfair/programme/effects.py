@@ -1,24 +1,24 @@
 """The effect of one arm of a trial against another, adjusted for what was known before it.
 
 A unit g (a person, or a site with w_g people) has the outcome y_g, the mean over its people, and
-numbers x_g that were known before the assignment. In each arm a by itself
+numbers x_g that were known before the assignment. In each arm a separately, least squares fits
 
-    y_g = m_a + (x_g - x)' b_a + error,    weights w_g,    x the weighted mean of all units,
+    y_g = m_a + (x_g - x)' b_a + error,    weights w_g,    x the weighted mean of all units
 
-is fitted by least squares (Lin, Annals of Applied Statistics 2013): m_a is the mean outcome had all
-units been in arm a, and the effect of a against b is m_a - m_b. The arms are a random choice, so
-neither the line nor equal variances need be true: what x explains of y leaves the variance, and
-asymptotically the effect is never less precise than the difference of means (b_a = 0). Nor does the
-choice of the most balanced assignment matter, as long as x has what was balanced (Li and Ding,
-Journal of the Royal Statistical Society B 2020).
+(Lin, Annals of Applied Statistics 2013): m_a is the mean outcome had all units been in arm a, and
+the effect of a against b is m_a - m_b. The arms are a random choice, so neither the line nor equal
+variances need be true. The part of y that x explains no longer adds to the variance, and
+asymptotically the effect is never less precise than the difference of means (b_a = 0). The choice
+of the most balanced assignment does not matter either, as long as x has the numbers that were
+balanced (Li and Ding, Journal of the Royal Statistical Society B 2020).
 
 With e the residuals, h the leverages and m_a = sum_g c_g y_g, Var(m_a) is estimated by
 
     sum_g c_g^2 e_g^2 / (1 - h_g)
 
-(HC2; a site's people are summed first, so how alike they are does not matter). That is a quadratic
-form in the errors; where these have the variances 1 / w_g, it has the mean and variance of a
-chi-square with
+(HC2; y_g is the mean of a site's people, so how alike they are does not matter). That is a
+quadratic form in the errors; if these have the variances 1 / w_g, it has the mean and variance of a
+multiple of a chi-square with
 
     f_a = (sum_g v_g)^2 / sum_gh V_gh^2
 
@@ -26,7 +26,7 @@ degrees of freedom, V its matrix and v its diagonal (Bell and McCaffrey 2002). V
 add up, with Satterthwaite's degrees of freedom; for arms without x that is Welch's test.
 
 The outcomes of people in one arm are not quite independent: a list has a fixed number of places.
-That makes the mean of an arm vary less than is said here, not more.
+Because of that, the mean of an arm varies less than these formulas say, not more.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Ints = NDArray[np.int64]
 LEVEL = 0.95  # of intervals of an effect
 A_NUMBER = 5  # units that the smallest arm must have for each number x that is adjusted for
 DEPENDENT = 1e-6  # share of a number's variance in an arm that the others must leave unexplained
-EXACT_FREEDOM = 1000  # units of an arm up to which f is computed; beyond, t is the normal law
+EXACT_FREEDOM = 1000  # units of an arm up to which f is computed; beyond, t is nearly normal
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Contrast:
 
     @property
     def p(self) -> float:
-        """Probability of a difference so far from 0 without an effect; nan: it cannot be told."""
+        """Probability of a difference at least so far from 0 without an effect; nan: not known."""
         from scipy.special import stdtr
 
         if not self.se > 0:
@@ -81,7 +81,7 @@ class Contrast:
         return float(2 * stdtr(self.freedom, -abs(self.value) / self.se))
 
     def detectable(self, power: float, level: float = LEVEL) -> float:
-        """The least effect whose interval of a level leaves out 0 with a probability."""
+        """The least effect for which the interval excludes 0 with a probability of ``power``."""
         return self.se * (_t(level, self.freedom) + _t(2 * power - 1, self.freedom))
 
 
@@ -99,24 +99,24 @@ class Means:
     mean: Floats
     variance: Floats
     freedom: Floats
-    numbers: int  # known before, that it is adjusted for
+    numbers: int  # how many numbers known before they are adjusted for
 
     @classmethod
     def of(cls, y: Floats, X: Floats, arm: Ints, A: int, weight: Floats | None = None) -> Means:
-        """The fit of every arm; nan where an arm has too few units to tell.
+        """The fit of every arm; nan where an arm has too few units.
 
         Parameters
         ----------
         y
             Outcomes [m] of the units.
         X
-            What was known of them before [m, q], the most telling first.
+            What was known of them before [m, q], the most important first.
         arm
-            The arm of each [m], below A.
+            The arm of each unit [m], below A.
         A
             The number of arms.
         weight
-            People of each unit whose outcome is known [m], at least one. Default: one each.
+            How many people of each unit have a known outcome [m], at least 1. Default: 1.
         """
         w = np.ones(len(y)) if weight is None else weight
         columns = usable(X, arm, A, w)
@@ -137,8 +137,8 @@ class Means:
 def usable(X: Floats, arm: Ints, A: int, w: Floats) -> list[int]:
     """The columns of X, from the first on, that can be adjusted for in every arm.
 
-    They are at most one for A_NUMBER units of the smallest arm, and none follows in any arm from
-    those before it.
+    There is at most one for every A_NUMBER units of the smallest arm. In no arm is a chosen
+    column (almost) a linear function of those before it.
     """
     sizes = np.bincount(arm, minlength=A)
     most = int(sizes.min()) // A_NUMBER if len(sizes) else 0
@@ -173,13 +173,13 @@ def _fit(y: Floats, x: Floats, w: Floats) -> tuple[float, float, float]:
     c = Q @ np.linalg.solve(R.T, np.eye(D.shape[1])[0])  # [m] of root * y
     e = root * y - Q @ (Q.T @ (root * y))
     left = 1 - np.sum(Q**2, axis=1)
-    if left.min() < DEPENDENT:  # the fit passes through such a unit, whatever its error
+    if left.min() < DEPENDENT:  # the fit passes through such a unit, so its error is not known
         return float(c @ (root * y)), math.nan, math.nan
     return float(c @ (root * y)), float(np.sum(c**2 * e**2 / left)), _freedom(Q, c, left)
 
 
 def _freedom(Q: Floats, c: Floats, left: Floats) -> float:
-    """f: the form is e'e weighted by g, e = (1 - QQ') error, so V = g^1/2 (1 - QQ') g^1/2."""
+    """f_a, from V = G (1 - QQ') G: the form is |Ge|^2, e = (1 - QQ') error, G diagonal with g."""
     m, q = Q.shape
     if m > EXACT_FREEDOM:
         return float(m - q)

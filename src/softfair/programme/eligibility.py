@@ -1,9 +1,9 @@
 """Who takes part in the draw of a round, at which site, and in which state they are.
 
-Where capacity goes by a group column, each of its values with a capacity is a site, with a cohort
-and a draw of its own; otherwise there is one site without a name. During a trial every site falls
-into one for each arm, with the arm's part of its capacity; the usual arm has none, and its part is
-left to what is done without a list.
+If capacity goes by a group column, each value of the column that has a capacity is a site, with a
+cohort and a draw of its own; otherwise there is one site without a name. During a trial every site
+is divided into one site for each arm, with the arm's part of its capacity. The usual arm gets no
+site: its part of the capacity is left for what is done without a list.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ class Status(IntEnum):
     USUAL = 9
 
 
-# Those who are in the programme, and so in the cohort that is planned for.
+# The statuses of people in the programme, who are the cohort that is planned for.
 WAITING = (Status.IN_DRAW, Status.COOLING, Status.RESERVED, Status.ABSENT, Status.USUAL)
 
 
 class Site(NamedTuple):
-    """A value of the column that capacity goes by, and how many people it can help a round."""
+    """A value of the column that capacity goes by, and how many people a round it can help."""
 
-    name: str  # "" if capacity does not go by group; with the arm in a trial
+    name: str  # "" if capacity does not go by group; in a trial the arm is part of the name
     capacity: int
-    arm: str = ""  # of a trial; "": there is none
+    arm: str = ""  # the arm of a trial; "": there is no trial
 
     def c(self, c: float) -> float:
-        """The multiplier of its draw, where that of the plan is c."""
+        """The multiplier of the site's draw, given the multiplier c of the plan."""
         return 0.0 if self.arm == Arm.LOTTERY else c
 
 
@@ -156,8 +156,8 @@ class _Cells:
 
     arms: tuple[Arm, ...]
     people: Ints  # [sites, arms] how many were assigned
-    shares: tuple[float, ...]  # of the arms, for a site at which nobody was
-    place: Ints  # [n] place of everybody among the sites with an arm; -1: none
+    shares: tuple[float, ...]  # of the arms, for a site at which nobody was assigned
+    place: Ints  # [n] place of everybody's site and arm among the divided sites; -1: none
     left_alone: NDArray[np.bool_]  # [n] whether each is in the usual arm
 
     @classmethod
@@ -175,10 +175,11 @@ class _Cells:
         return cls(arms, people, trial.design.shares, place, left_alone)
 
     def sites(self, sites: list[Site], turns: Floats | float) -> list[Site]:
-        """Sites with an arm, and the arm's part of the capacity by the people it has there.
+        """The divided sites; an arm's part of a capacity is its share of the people there.
 
-        A part need not be a whole number: with turns between 0 and 1 [sites] that differ from
-        round to round every arm has its part on average, and a site never more than its capacity.
+        A part need not be a whole number. It is rounded by turns between 0 and 1 [sites] that
+        differ from round to round, so that every arm has its part on average, and the arms of a
+        site never have more than its capacity.
         """
         places = []
         for one, people, turn in zip(
@@ -196,7 +197,7 @@ class _Cells:
 
 
 def _statuses(now: Snapshot, at: int, site: Ints, left_alone: NDArray[np.bool_]) -> Ints:
-    """Whether each person is in the draw of a round, else the first reason that applies [n]."""
+    """Each person's status in a round [n]: in the draw, or the first reason why not."""
     settings, people, history = now.settings, now.people, now.history
     recently = history.between(at - settings.cooldown, at - 1)
     cooling = np.zeros(people.n, bool)
@@ -218,13 +219,13 @@ def _statuses(now: Snapshot, at: int, site: Ints, left_alone: NDArray[np.bool_])
 
 
 def beliefs(now: Snapshot, model: Model, at: int) -> Floats:
-    """Distribution of everybody's context at the start of a round; without memory of their state.
+    """Distribution of everybody's context (their state, if without memory) at a round's start.
 
     A person seen at the start of the round is in that state. For a person seen earlier, the model
     moves the last state seen forward round by round, with the contacts that are known (an unknown
     one counts as none); if that was more than FORGOTTEN rounds ago, only the last FORGOTTEN moves
-    are made. A person never seen has the average of those who were. What was before the last state
-    seen is told by `Model.before`.
+    are made. A person never seen has the average of the people who were seen. `Model.before` gives
+    the distribution of what came before the last state seen.
 
     Parameters
     ----------

@@ -37,8 +37,8 @@ __all__ = [
 
 CLEARED = -3  # an entry that removes a round that was set before
 STRIDE = 2**31  # rounds are below this, so that person * STRIDE + round is one number for both
-NAMES = 10  # different numbers up to which a column about people is one of groups
-# Characters without a look of their own, besides those of the category Cf (format).
+NAMES = 10  # a column about people with up to so many different numbers is a group column
+# Invisible characters besides those of the category Cf (format).
 UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U000e0000-\U000e0fff]"
@@ -76,7 +76,7 @@ def identifier(text: str) -> int:
 
 def appearance(name: str) -> str:
     """An identifier as a reader sees it: no invisible characters, wide letters as usual ones."""
-    if name.isascii():  # has none of these
+    if name.isascii():  # ASCII has neither invisible nor wide letters
         return name.strip()
     seen = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
     return unicodedata.normalize("NFKC", UNSEEN.sub("", seen)).strip()
@@ -135,7 +135,7 @@ def state_reader(states: tuple[str, ...]) -> Reader:
 
 
 def threshold_rule(threshold: str, states: tuple[str, ...]) -> Callable[[Floats], Ints]:
-    """The rule that makes states of values.
+    """The rule that turns values into states.
 
     Parameters
     ----------
@@ -184,14 +184,14 @@ def number_reader(texts: Iterable[str], comma: bool) -> Callable[[str], float]:
     Parameters
     ----------
     texts
-        The distinct entries: they tell whether a comma is decimal.
+        The distinct entries, which may show whether a comma is decimal.
     comma
-        What a comma is if no entry tells.
+        Whether a comma is decimal if no entry shows it.
 
     Returns
     -------
     callable
-        From an entry to its number, nan for one that says nothing; ValueError for any other text.
+        From an entry to its number, nan if it says nothing; ValueError for any other text.
     """
     texts = list(texts)
     point_groups = any(re.fullmatch(r"[-+]?\d{1,3}(\.\d{3})+,\d+", text) for text in texts)
@@ -217,7 +217,7 @@ def number_reader(texts: Iterable[str], comma: bool) -> Callable[[str], float]:
         else:
             plain = re.sub(r",(?=\d{3}(\D|$))", "", plain)
         try:
-            value = math.nan if "_" in plain else float(plain)  # which Python reads in 1_000
+            value = math.nan if "_" in plain else float(plain)  # Python would read 1_000
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
@@ -238,8 +238,8 @@ def numbers_of(texts: Sequence[str]) -> Floats | None:
     Returns
     -------
     numpy.ndarray or None
-        One for each, nan where it says nothing. A column of up to NAMES different numbers is one of
-        groups: a worker's number is a name.
+        A number for each entry, nan if it says nothing. A column of up to NAMES different numbers
+        is a group column: a worker's number is a name.
     """
     read = number_reader(texts, comma=False)
     try:

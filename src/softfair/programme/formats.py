@@ -30,10 +30,10 @@ Ints = NDArray[Any]
 
 ZIP, OLD_EXCEL = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 FORMATS = "CSV, Excel or Parquet"
-ENTRY_BYTES = 40  # of an entry of a Parquet file in memory, with what checking it takes
-SHEET_MEMORY = 4  # bytes in memory for each of an unpacked workbook, in which a cell takes some 20
-LONGEST_LINE = 2**24  # bytes; a longer one is no list of entries
-BATCHES = 8  # of so many bytes, after which the distinct entries of these are put together
+ENTRY_BYTES = 40  # memory for an entry of a Parquet file, and for checking it
+SHEET_MEMORY = 4  # bytes in memory for a byte of an unpacked workbook, where a cell takes some 20
+LONGEST_LINE = 2**24  # bytes; a longer line is no list of entries
+BATCHES = 8  # batches of LONGEST_LINE bytes whose distinct entries are put together at a time
 ENCODED = (b"\xff\xfe", b"\xfe\xff")  # how UTF-16 begins
 TITLES = 20  # rows at the top of a sheet among which the heading is looked for
 
@@ -197,7 +197,7 @@ class _Checked(io.RawIOBase):
         self._digest = hashlib.sha256()
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._line = 0  # bytes since the last line end
-        self.odd = False  # not UTF-8, or a line that has no end
+        self.odd = False  # not UTF-8, or a line that is too long
 
     def readable(self) -> bool:
         return True
@@ -294,8 +294,8 @@ def _parsed(file: Any, text: str, where: str) -> Raw:
 class _Codes:
     """A column of text that comes in batches of codes, each with the distinct entries of its own.
 
-    They are put together some batches at a time: before their entries take more memory than their
-    codes, and each batch once, as there may be as many entries as people in every batch.
+    The batches are put together some at a time: before their entries take more memory than their
+    codes, and each batch only once, because every batch may have as many entries as people.
     """
 
     def __init__(self) -> None:
@@ -380,7 +380,7 @@ def _decoded(data: bytes, where: str) -> tuple[str, tuple[str, ...]]:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = data[: error.start].count(b"\n") + 1
-            # Bytes that Windows has no letter for are kept as they are, as in latin-1.
+            # Bytes that Windows has no letter for become question marks.
             text = re.sub(b"[\x81\x8d\x8f\x90\x9d]", b"?", data).decode("cp1252")
             notes = (
                 f"{where} is not UTF-8 (line {line}); it was read as Windows text (latin-1). "
@@ -396,7 +396,7 @@ def _decoded(data: bytes, where: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _heading_line(text: str, where: str) -> tuple[list[str], str]:
-    """The names of the columns of a CSV file, and what stands between them."""
+    """The names of the columns of a CSV file, and the character that separates them."""
     heading = text.partition("\n")[0].strip("\r")
     if not heading.strip():
         raise InvalidInput(

@@ -34,18 +34,18 @@ def settle_twins(
     people
         Everybody who is known, with their groups.
     read_as
-        With what was told or remembered: `TOGETHER` or `APART`.
+        How the file is read: its ``twins``, told or remembered, is `TOGETHER`, `APART` or None.
 
     Returns
     -------
     tuple
-        The table, with each such group under the spelling that is known, else that most rows have;
-        how it was read; and what was put together, in sentences.
+        The table, with each such group under the known spelling, else the most frequent one; how
+        the file was read; and sentences that say what was put together.
 
     Raises
     ------
     InvalidInput
-        If there are such spellings, and nobody has told what they are.
+        If there are such spellings, and ``twins`` is None.
     """
     columns, notes = dict(table.columns), []
     for name in grouping:

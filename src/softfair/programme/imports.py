@@ -40,9 +40,9 @@ __all__ = ["import_history", "import_people"]
 
 Ints = NDArray[np.int64]
 
-FAR = 1000  # rounds without any observation, beyond which a round is taken for a slip or a date
-NEAR = 8  # rounds without any observation, beyond which the user is asked
-PERSONAL = 0.5  # share of different entries from which on a column is no group: names, telephones
+FAR = 1000  # a round after so many without any observation is taken for a mistake or a date
+NEAR = 8  # the user is asked about a round after so many without any observation
+PERSONAL = 0.5  # a column with a larger share of different entries is no group: names, telephones
 FEW = 20  # rows below which no column is taken for personal
 NO_GROUP = ("", "n/a", "#n/a")  # entries that name no group; NA may be Namibia
 HISTORY = ("state", "value", "contacted")
@@ -70,9 +70,9 @@ def import_people(
     software
         Name and version that the batch is stamped with.
     again
-        Take a file that was taken before, though it has been corrected since.
+        Take a file again, although what it says was corrected after it was taken.
     how
-        How the file is read where that does not go without saying.
+        How the file is read, where that differs from the default.
 
     Returns
     -------
@@ -146,7 +146,7 @@ def _notes(table: Table, matches: Matches) -> tuple[str, ...]:
 
 
 def _split_absences(table: Table) -> Table:
-    """Make ``absent_from`` and ``absent_to`` of a column ``absent``: 12, 12-14, or two dates."""
+    """Make ``absent_from`` and ``absent_to`` from ``absent``: 12, 12-14, or two dates."""
     if "absent" not in table.columns:
         return table
     distinct, codes = table.columns["absent"]
@@ -172,7 +172,7 @@ def _is_span(text: str) -> bool:
 
 
 def _facts(table: Table, settings: Settings) -> tuple[dict[str, Ints], ReadAs]:
-    """Those of FACTS that a file has -> [rows]; and how dates were read."""
+    """The FACTS that a file has, by name [rows]; and how dates were read."""
     facts, read_as = {}, table.read_as
     for name in FACTS:
         if name not in table.columns:
@@ -190,7 +190,7 @@ def _facts(table: Table, settings: Settings) -> tuple[dict[str, Ints], ReadAs]:
 
 
 def _is_measure(distinct: list[str], codes: Ints) -> bool:
-    """Whether a column measures something about people, such as age: no name, no telephone."""
+    """Whether a column measures something about people, such as age; not a name or telephone."""
     numbers = numbers_of(distinct)
     if numbers is None or any(LIKE_TELEPHONE.match(text) for text in distinct):
         return False
@@ -230,7 +230,7 @@ class _Merged:
     facts: Mapping[str, Ints]
 
     def append(self, connection: Connection, batch: int, matches: Matches) -> None:
-        """Write those who are new, and the facts that changed, as part of a batch."""
+        """Write the new people, and the facts that changed, as part of a batch."""
         _add_people(connection, matches.added, batch)
         rows = np.flatnonzero(self.changed)
         append(
@@ -338,18 +338,19 @@ def import_history(
     software
         Name and version that the batch is stamped with.
     threshold
-        From where on a value is good: ``4``, or ``<=3`` for up to where. It becomes the
-        programme's.
+        Values are good from it up (``4``), or up to it (``<=3``). It becomes the programme's
+        threshold.
     add_people
         Whether people who are not known are added; otherwise they are faults.
     again
-        Take a file that was taken before, though it has been corrected since.
+        Take a file again, although what it says was corrected after it was taken.
     how
-        How the file is read where that does not go without saying.
+        How the file is read, where that differs from the default.
     sure
-        Take rounds that are far from all others, or contacts of rounds that nobody planned.
+        Whether to take rounds that are far from all others, and contacts of rounds that are still
+        to be planned, without asking.
     after
-        Whether states are those after the contacts of the round, so those at the start of the next.
+        Whether states are those after the contacts of the round, that is, at the start of the next.
 
     Returns
     -------
@@ -361,7 +362,7 @@ def import_history(
     BadRows
         If entries are wrong; nothing is imported then.
     Unsure
-        If rounds look like a slip.
+        If rounds look like a mistake.
     InvalidInput
         If the file cannot be used at all.
     """
@@ -477,7 +478,7 @@ def _refuse_far(connection: Connection, table: Table, rounds: Ints) -> None:
 
 
 def _distinct_rounds(connection: Connection, rounds: Ints) -> Ints:
-    """The last round that is known, or round 0, and those of a file that come after it."""
+    """The last round that is known (or round 0), and the rounds of a file after it."""
     last = connection.execute(sa.select(sa.func.max(schema.observation.c.round))).scalar() or 0
     return different(np.append(rounds[rounds > last], np.int32(last)))
 
@@ -521,7 +522,7 @@ def _add_people(connection: Connection, added: Mapping[str, int], batch: int) ->
 
 
 def _name_again(connection: Connection, matches: Matches, batch: int) -> None:
-    """Put people back whom only retracted files had named, without the facts in those files."""
+    """Bring people back whom only retracted files named, without the facts in those files."""
     if len(matches.again):
         many = len(matches.again)
         columns = {"batch": [batch] * many, "groups": ["{}"] * many, "opted_out": [0] * many}

@@ -29,7 +29,7 @@ class Act:
     rows: int | None  # in the file
     stored: int | None  # of these, new or changed
     round: int | None
-    note: str  # a reason, or what became of it
+    note: str  # its reason, or what became of it
 
 
 def _signatures(connection: Connection) -> dict[tuple[str, int], str]:
@@ -40,7 +40,7 @@ def _signatures(connection: Connection) -> dict[tuple[str, int], str]:
 def journal(database: Store) -> list[Act]:
     """Everything that was done, from the first to the last.
 
-    Nobody who is helped is named in it.
+    The people who are helped are not named in it.
     """
     b, p, m, s = schema.batch, schema.plan, schema.model, schema.setting
     with database.reading() as connection:
@@ -84,7 +84,7 @@ def journal(database: Store) -> list[Act]:
 
 
 def _commitments(connection: Connection, who: dict[tuple[str, int], str]) -> list[Act]:
-    """What was settled before its luck was known."""
+    """The commitments, made before the luck of a draw was known."""
     t = schema.commitment
     columns = (t.c.id, t.c.created, t.c.round, t.c.digest, IS_OF_TRIAL.label("of_trial"))
     acts = []
@@ -116,7 +116,7 @@ class SettingsChange:
     number: int
     created: str
     who: str
-    changes: dict[str, tuple[Any, Any]]  # setting -> (before, after); the first: all with defaults
+    changes: dict[str, tuple[Any, Any]]  # setting -> (before, after); the first: from the defaults
 
 
 def settings_history(database: Store) -> list[SettingsChange]:
@@ -137,7 +137,7 @@ def settings_history(database: Store) -> list[SettingsChange]:
 
 
 def _shown(value: Any) -> Any:
-    """A setting as JSON has it."""
+    """The value of a setting, for JSON."""
     if isinstance(value, (Target, Tried)):
         return str(value)
     return for_json(value) if isinstance(value, float) else value

@@ -12,8 +12,8 @@ from outside and later (`Source`):
     word        what a second person said when asked
     beacon      a round of drand's public randomness, whose signature is verified here
 
-Plans that were made before people had luck of their own keep their law: their luck goes by position
-in the draw (`plans.drawing.drawn_by_position`).
+Plans that were made before each person had luck of their own are replayed by the older rule: luck
+goes by position in the draw (`plans.drawing.drawn_by_position`).
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ __all__ = [
 ]
 
 SEED_BITS = 128  # of a programme's seed, unless it is given
-SHORT = "none-the-seed-is-short"  # in place of its hash
-TELLING = 64  # a seed of fewer bits can be found from its hash by trying them all
-TRIAL = "softfair trial"  # what the luck of an assignment is told apart by
+SHORT = "none-the-seed-is-short"  # in place of the hash of a short seed
+TELLING = 64  # a seed of at most so many bits can be found from its hash by trying all seeds
+TRIAL = "softfair trial"  # in the key of an assignment, so that it differs from that of a list
 LONGEST_TEXT = 1000  # characters of luck
-LONGEST_BEACON = 5000  # bytes of a file with one; what is nested deeper could end the process
-LEAD = 300  # seconds between a commitment and its beacon, in which its code can be given away
+LONGEST_BEACON = 5000  # bytes read of a beacon's file: deeply nested JSON could end the process
+LEAD = 300  # seconds between a commitment and its beacon, in which its code can be published
 DOMAIN = b"BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_NUL_"  # of drand's scheme
 
 
 def seed_hash(seed: int) -> str:
     """A hash that binds a programme to its seed without revealing it: 32 hexadecimal digits.
 
-    A seed that is short enough to be found from its hash has none; the text says so.
+    For a seed that is short enough to be found from its hash, it is the text `SHORT` instead.
     """
     if seed.bit_length() <= TELLING:
         return SHORT
@@ -83,7 +83,7 @@ class Chain:
         return self.genesis + (round - 1) * self.period
 
     def round_after(self, moment: str) -> int:
-        """The first round at least LEAD seconds after a moment such as `store.now` gives."""
+        """The first round at least LEAD seconds after a moment (a text as `store.now` makes)."""
         wait = int(datetime.fromisoformat(moment).timestamp()) + LEAD - self.genesis
         return max(1, -(-wait // self.period) + 1)
 
@@ -133,7 +133,7 @@ class Beacon:
                 "to verify a beacon needs the package py_ecc; install softfair[beacon]"
             ) from None
         finally:
-            sys.setrecursionlimit(depth)  # the package raises it, beyond what the stack holds
+            sys.setrecursionlimit(depth)  # the package raises the limit beyond what the stack holds
         signature, key = bytes.fromhex(self.signature), chain.public_key
         if self.chain != chain.name or len(signature) != 48:
             return False
@@ -195,13 +195,13 @@ class Luck:
     Parameters
     ----------
     source
-        Where it came from.
+        Where the luck came from.
     text
         What was said, for ``text`` and ``word``.
     beacon
         The round, for ``beacon``.
     commitment
-        The number of the commitment that it came after; None for ``programme``.
+        The number of the commitment before the luck; None for ``programme``.
     """
 
     source: Source
@@ -211,7 +211,7 @@ class Luck:
 
     @property
     def outside(self) -> str:
-        """The part of the key that came from outside; the same luck twice has the same."""
+        """The part of the key that came from outside; luck that is used twice shows by it."""
         return self.beacon.signature if self.beacon else self.text or ""
 
     def key(self, seed: int, round: int, of: str = "softfair luck") -> str:
@@ -220,7 +220,7 @@ class Luck:
         return hashlib.sha256(content.encode()).hexdigest()
 
     def to_json(self) -> str:
-        """As it is stored."""
+        """The luck as it is stored."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
@@ -270,9 +270,9 @@ def coins(key: str, site: str) -> Iterator[float]:
     Parameters
     ----------
     key
-        Of the draw, hexadecimal.
+        The key of the draw, hexadecimal.
     site
-        Whose draw it is.
+        The site whose draw it is.
     """
     base = hashlib.blake2b(key=bytes.fromhex(key), digest_size=8, person=b"softfair coins")
     base.update(site.encode("utf-8", "surrogatepass"))
@@ -283,7 +283,7 @@ def coins(key: str, site: str) -> Iterator[float]:
 
 
 def further(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Further luck of the same people [n, 2], for draws after the list that do not depend on it.
+    """Further luck of the same people [n, 2], for draws after the list and independent of it.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ def numbered(numbers: NDArray[np.uint64], number: int) -> NDArray[np.uint64]:
     numbers
         Everybody's luck [n, 2].
     number
-        Of the try, from 0 on.
+        The number of the try, from 0 on.
     """
     with np.errstate(over="ignore"):
         second = _mixed(numbers[:, 1] + np.uint64(number))
@@ -310,7 +310,7 @@ def numbered(numbers: NDArray[np.uint64], number: int) -> NDArray[np.uint64]:
 
 
 def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A permutation of 64 bits in which each depends on all (splitmix64)."""
+    """A one-to-one function of 64 bits; each bit of the result depends on all (splitmix64)."""
     with np.errstate(over="ignore"):
         x = bits + np.uint64(0x9E3779B97F4A7C15)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -324,7 +324,7 @@ class Identifiers:
     Parameters
     ----------
     names
-        One for each person, in the order of their number.
+        The identifier of each person, in the order of their number.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -337,11 +337,11 @@ class Identifiers:
         return len(self.begins) - 1
 
     def of(self, who: NDArray[np.int64]) -> list[str]:
-        """Those of some people."""
+        """The identifiers of some people."""
         return [self._bytes_of(i).decode("utf-8", "surrogatepass") for i in who.tolist()]
 
     def lines(self, who: NDArray[np.int64]) -> bytes | memoryview:
-        """Some of them, a line each; the last line has no end."""
+        """The identifiers of some people, a line each; no line end after the last."""
         if not len(who):
             return b""
         first, last = int(who[0]), int(who[-1])
@@ -358,7 +358,7 @@ class Identifiers:
         Parameters
         ----------
         key
-            Of the draw, hexadecimal.
+            The key of the draw, hexadecimal.
         who
             Their numbers [m].
         """
@@ -366,7 +366,7 @@ class Identifiers:
 
         given = bytes.fromhex(key)
         base = hashlib.blake2b(key=given, digest_size=16, person=b"softfair")
-        # As the standard has it: lengths of digest and key, fan-out and depth of no tree.
+        # The parameters of the standard: lengths of digest and key; fan-out and depth 1: no tree.
         parameters = bytes([16, len(given), 1, 1]).ljust(48, b"\0") + b"softfair".ljust(16, b"\0")
         blocks = [np.frombuffer(one, "<u8") for one in (parameters, given.ljust(BLOCK, b"\0"))]
         length = self.begins[who + 1] - 1 - self.begins[who]
@@ -383,5 +383,5 @@ class Identifiers:
 
 
 def numbers(key: str, names: list[str]) -> NDArray[np.uint64]:
-    """As `Identifiers.numbers`, of all of some names [n, 2]."""
+    """As `Identifiers.numbers`, for a list of names [n, 2]."""
     return Identifiers(names).numbers(key, np.arange(len(names)))

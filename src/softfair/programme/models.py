@@ -39,11 +39,11 @@ __all__ = [
 
 ARRAYS = ("P", "low", "high", "seen", "bound", "draws")  # of a model, as they are stored
 
-# Bytes of a model's content that are one value of the database: a hundred times as many took
-# PostgreSQL's driver twenty times as long.
+# Bytes of a model's content in one value of the database: with values a hundred times as large
+# PostgreSQL's driver took twenty times as long.
 PART = 2**21
-TRIED = 20_000  # people whose histories a memory is tried on, drawn at random from more
-UNIT = 65_535  # of a chance that is stored as a whole number of 16 bits
+TRIED = 20_000  # people on whose histories a memory is tried; drawn at random if there are more
+UNIT = 65_535  # stands for a chance of 1, where chances are stored as whole numbers of 16 bits
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -72,7 +72,7 @@ class Summary:
 
     @classmethod
     def from_json(cls, text: str) -> Summary:
-        """As it was stored, perhaps by a version that knew less."""
+        """The summary as it was stored, perhaps by a version with fewer fields."""
         stored, empty = json.loads(text), {"no_effect": 0.0}
         return cls(
             **{one.name: stored.get(one.name, empty.get(one.name, [])) for one in fields(cls)}
@@ -85,7 +85,7 @@ class Model:
 
     id: int
     created: str
-    batch: int  # the last one that it has seen
+    batch: int  # the last batch when it was made
     summary: Summary
     P: Floats  # [n, 2, C, S] by context; without memory that is the state, C = S
     low: NDArray[np.float32]  # [n, 2, C, S]
@@ -98,7 +98,7 @@ class Model:
 
     @property
     def contexts(self) -> estimate.Contexts:
-        """What chances go by."""
+        """The contexts that chances go by."""
         return estimate.Contexts(self.P.shape[-1], self.memory)
 
     def chain(self, who: Ints) -> Floats:
@@ -112,10 +112,10 @@ class Model:
         return self.contexts.chain(rows)
 
     def before(self, who: Ints, state: Ints, earlier: tuple[Ints, Ints]) -> Floats:
-        """The law [m, B] of what was before the states in which some people were seen.
+        """The distribution [m, B] of what came before the states in which some people were seen.
 
-        Where the state before was not seen, it has the law of somebody long left alone; a contact
-        that is not known counts as none.
+        If the state before was not seen, it has the distribution of somebody who was left alone for
+        long; a contact that is not known counts as none.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ def averaged(before: Floats, state: Ints, S: int, value_of: Callable[[Ints], Any
     Parameters
     ----------
     before
-        [m, B] the law of what was before the state.
+        [m, B] the distribution of what came before the state.
     state
         [m] the state.
     S
@@ -172,13 +172,13 @@ def fit(database: Store, software: str, memory: str | None = None) -> tuple[Mode
     software
         Name and version that the model is stamped with.
     memory
-        What chances go by beside the state from now on, if rounds that are held out are foretold
-        better by it; default: as it was decided before.
+        What chances go by beside the state from now on, if that foretells held-out rounds better.
+        Default: as it was decided before.
 
     Returns
     -------
     tuple of Model and bool
-        The model, and whether it is new: if nothing has changed since the last one, it is that one.
+        The model, and whether it is new: if nothing has changed, it is the last model.
 
     Raises
     ------
@@ -248,9 +248,10 @@ def fit_in(connection: Connection, now: Snapshot, software: str) -> tuple[Model,
 
 
 def _column_names(now: Snapshot) -> tuple[list[str], list[str]]:
-    """The columns that estimates go by, and why others do not count.
+    """The columns that estimates go by, and why others are not used.
 
-    More than can be weighed against each other are not even read: a file may have thousands.
+    If more columns are left than can be weighed against each other, none of them is read: a file
+    may have thousands.
     """
     people, shrink = now.people, now.settings.shrink
     if shrink is not None:
@@ -325,7 +326,7 @@ def _estimate(now: Snapshot, columns: dict[str, NDArray[Any]]) -> tuple[Summary,
     draws = np.empty(estimated.draws.shape, np.uint16)  # one at a time: they are by far the largest
     for stored, drawn in zip(draws, estimated.draws, strict=True):
         stored[:] = np.rint(drawn * UNIT).astype(np.uint16)[rank]
-    # Nothing is computed from the ends of intervals, so single precision will do for them.
+    # Nothing is computed from the ends of intervals, so single precision is enough for them.
     return summary, {
         "P": estimated.P[rank],
         "low": estimated.low.astype(np.float32)[rank],
@@ -351,7 +352,7 @@ def _tried(now: Snapshot, memory: estimate.Memory) -> Tried:
 
 
 def _in_order(now: Snapshot) -> Ints:
-    """Everybody in the order of their names: the order of a file has no effect on any digit."""
+    """Everybody in the order of their names, so that the order of a file changes no digit."""
     people = now.people
     return np.array(sorted(range(people.n), key=people.names.__getitem__), dtype=np.int64)
 
@@ -389,7 +390,7 @@ def is_intact(connection: Connection, number: int) -> bool:
 
 
 class Contents:
-    """The contents of models, while all of them are read for another purpose."""
+    """The digests of models, gathered while their rows are read for another purpose."""
 
     def __init__(self) -> None:
         self._told: dict[int, tuple[Any, Any]] = {}  # settings and digest of each model
@@ -408,7 +409,7 @@ class Contents:
             self._running[number].update(one["content"])
 
     def is_intact(self, connection: Connection, number: int) -> bool:
-        """As the function of this name; what was not as it should be is read once more."""
+        """As the function of this name; a model that does not seem intact is read once more."""
         if number in self._running:
             settings, digest = self._told[number]
             whole = self._running[number].copy()

@@ -1,8 +1,8 @@
 """Signed notes, as C2SP describes them: a text, an empty line, and signatures by Ed25519.
 
-A key is a PEM file that only its owner reads. Others know it by one line, its verifier:
-``name+hash+base64``. A checkpoint is signed wherever it is shown if the environment variable
-SOFTFAIR_KEY names such a file.
+A key is a PEM file that only its owner reads. Others know the key by one line, its verifier:
+``name+hash+base64``. If the environment variable SOFTFAIR_KEY names such a file, a checkpoint is
+signed wherever it is shown.
 """
 
 from __future__ import annotations

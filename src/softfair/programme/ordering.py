@@ -27,7 +27,7 @@ __all__ = ["Effect", "Ordering", "ordering", "ordering_of"]
 
 Ints = NDArray[np.int64]
 
-CLEAR, ABSENT = 4.0, 2.0  # standard errors from 0 from which an effect is there, below which not
+CLEAR, ABSENT = 4.0, 2.0  # standard errors: an effect above the first is there, below the other not
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Effect:
 
     @property
     def z(self) -> float:
-        """Standard errors from 0."""
+        """The difference in standard errors."""
         return self.difference / self.error if self.error > 0 else 0.0
 
 
@@ -81,7 +81,7 @@ def ordering_of(history: History, S: int, planned: list[int]) -> Ordering:
 
 
 def _effect(counts: Ints) -> Effect:
-    """From how many were not good and good, by the state before and the contact [S, 2, 2]."""
+    """From counts of not good and good, by the state before and the contact [S, 2, 2]."""
     weights, differences, variances = [], [], []
     for (bad0, good0), (bad1, good1) in counts.tolist():
         none, one = bad0 + good0, bad1 + good1

@@ -3,11 +3,11 @@
 The outcome of a person is the mean reward, s / (S - 1), of the states seen after the rounds of the
 trial (with two states the share of good rounds); people who are never seen again have none.
 
-The power is told from the programme's own history: its last rounds are taken as if they had been
-the trial, with what was known before them. Arms are drawn many times, and each time the effect is
-estimated as the audit will (`effects`). Nothing was done differently between these arms, so its
+The power is computed from the programme's own history: its last rounds are taken as if they had
+been the trial, with what was known before them. Arms are drawn many times, and each time the effect
+is estimated as the audit will (`effects`). Nothing was done differently between these arms, so the
 standard error is that of a trial in which people vary as they did then, are seen as often, and an
-effect is alike for all.
+effect is the same for everybody.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = ["Least", "Power", "Units", "known_of", "outcomes", "pairs_of", "power
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LIKELY = 0.8  # with which probability the least effect is told
-REPEATS = 100  # of the assignment, for the power
+LIKELY = 0.8  # the probability with which the least effect is detected
+REPEATS = 100  # random assignments from which the power is computed
 
 
 class Units(NamedTuple):
-    """Those who are assigned."""
+    """The people and the units that are assigned."""
 
     person: Ints  # [p] numbers of the people
     unit: Ints  # [p]
@@ -45,7 +45,7 @@ class Units(NamedTuple):
     sites: str | None  # the column whose values they are; None: people
 
     def mean(self, values: Floats) -> tuple[Floats, Floats]:
-        """Means over the people of each unit of what is known [m]; of how many people [m]."""
+        """Mean over each unit's people with a value [m], and how many people have one [m]."""
         known = ~np.isnan(values)
         many = np.bincount(self.unit[known], minlength=len(self.names)).astype(np.float64)
         sums = np.bincount(self.unit[known], values[known], len(self.names))
@@ -54,7 +54,7 @@ class Units(NamedTuple):
 
 @dataclass(frozen=True)
 class Least:
-    """The least effect of one arm against another that is told with a probability of LIKELY."""
+    """The least effect of one arm against another that is detected with a probability of LIKELY."""
 
     arm: str
     against: str
@@ -67,7 +67,7 @@ class Power:
 
     rounds: int  # of the history that were taken as a trial
     people: int  # whose outcome in them is known
-    numbers: int  # known before, that the effect is adjusted for
+    numbers: int  # how many numbers known before the effect is adjusted for
     least: tuple[Least, ...]
 
     @classmethod
@@ -76,7 +76,7 @@ class Power:
         return cls(**{**parts, "least": tuple(Least(**one) for one in parts["least"])})
 
     def sentences(self, trial: Draft) -> list[str]:
-        """What was told beforehand, in words."""
+        """The power in words, as it was told before the trial."""
         least = ", ".join(
             f"{one.arm} against {one.against} {100 * one.effect:.1f}" for one in self.least
         )
@@ -101,7 +101,7 @@ def pairs_of(arms: Sequence[Arm]) -> list[tuple[int, int]]:
 
 
 def outcomes(history: History, first: int, last: int, n: int, S: int) -> Floats:
-    """Mean reward of the states seen after the rounds from first to last [n]; nan: none was."""
+    """Mean reward of the states seen after the rounds from first to last [n]; nan: none seen."""
     return _mean_reward(history, first + 1, last + 1, n, S)
 
 
@@ -120,8 +120,8 @@ def known_of(
 ) -> tuple[Floats, tuple[str, ...]]:
     """What is known of units at the start of a round [m, q], and what each number is about.
 
-    They are the mean reward so far, the last state seen, the columns asked for and, of sites, how
-    many people they have; as they are stored, in single precision.
+    The numbers are the mean reward so far, the last state seen, the columns asked for and, if the
+    units are sites, how many people each has; in single precision, as they are stored.
     """
     people, history, S = now.people, now.history, now.settings.S
     asked = _asked(people, units.person, balance)
@@ -142,12 +142,12 @@ def known_of(
 
 
 def _asked(people: People, person: Ints, balance: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """The columns that are to be balanced, of those who are assigned.
+    """The columns to be balanced, with the values of the people who are assigned.
 
     Raises
     ------
     InvalidInput
-        If there is no such column, or it tells nothing: it names each person, or is the same for
+        If there is no such column, or it is of no use: it names each person, or is the same for
         all.
     """
     columns: dict[str, NDArray[Any]] = {}

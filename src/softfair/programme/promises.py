@@ -27,16 +27,16 @@ BOUNDS = {">=": "at least", "<=": "at most", "==": "exactly"}
 
 @dataclass(frozen=True)
 class Share:
-    """Bounds on the places of every list that go to those with a value of a group column.
+    """A bound on the places of every list that go to people with a value of a group column.
 
     Parameters
     ----------
     column, value
-        Whose places are meant; an empty value is for those who have none.
+        The group column and its value; an empty value stands for people without one.
     sign
         ``>=``, ``<=`` or ``==``.
     number
-        A share of the places of a list, or, if ``whole``, so many of them.
+        A share of the places of a list, or, if ``whole``, a number of places.
     whole
         Whether the number counts places.
 
@@ -79,10 +79,10 @@ class Share:
         return cls(given["column"].strip(), given["value"].strip(), given["sign"], value, not share)
 
     def bounds(self, k: int) -> tuple[int, int]:
-        """At least and at most so many of k places.
+        """The least and the greatest number of places that the bound allows, of k.
 
-        A share that is no whole number of places is rounded so that it is kept; exactly a share is
-        to either side.
+        A share that is no whole number of places is rounded so that the bound is kept; for ``==``
+        both whole numbers next to it are allowed.
 
         Examples
         --------
@@ -96,12 +96,12 @@ class Share:
         return (0, down) if self.sign == "<=" else (down, up)
 
     def with_places(self, places: int) -> Share:
-        """The same bound on a number of places."""
+        """The bound of the same sign on a number of places."""
         return replace(self, number=float(places), whole=True)
 
     @property
     def said(self) -> str:
-        """As `parse` reads it."""
+        """The bound as a text that `parse` reads."""
         number = f"{self.number:g}" if self.whole else f"{100 * self.number:.6g}%"
         return f"share {self.column}={self.value}{self.sign}{number}"
 
@@ -118,22 +118,22 @@ class Promise:
     Parameters
     ----------
     wait
-        A number of lists: of any so many lists in a row that a person could be on, they are on at
-        least one. 0 promises none.
+        A number w of lists: of any w lists in a row that a person could be on, the person is on at
+        least one. 0: no wait is promised.
     since
         The first round whose list counts, for ``wait``.
     chance
-        The least chance that anybody has in any draw; 0 promises none.
+        The least chance that anybody has in any draw; 0: none is promised.
     shares
         Bounds on the places of groups.
     one
-        A group column, such as household, of each of whose values at most one person is on a list;
-        empty: none.
+        A group column, such as household: a list has at most one person of each of its values.
+        Empty: that is not promised.
 
     Raises
     ------
     InvalidInput
-        If a number is out of its range, or what is promised cannot be kept together.
+        If a number is out of its range, or the promises cannot all be kept together.
     """
 
     wait: int = 0
@@ -191,7 +191,7 @@ class Promise:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Promise:
-        """From what `dataclasses.asdict` gives, also as it was before there were shares."""
+        """From what `dataclasses.asdict` gives, or gave in versions before there were shares."""
         if "goal" in fields:
             value, since = fields["value"], fields.get("since", 0)
             return cls(int(value), since) if fields["goal"] == "wait" else cls(chance=value)
@@ -210,13 +210,13 @@ class Promise:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The group columns that it is about, each once."""
+        """The group columns that the promise is about, each once."""
         named = [share.column for share in self.shares] + [self.one] * bool(self.one)
         return tuple(dict.fromkeys(named))
 
     @property
     def said(self) -> str:
-        """As `parse` reads it.
+        """The promise as a text that `parse` reads.
 
         Examples
         --------
@@ -247,7 +247,7 @@ NO_PROMISE = Promise()
 
 
 def _part(text: str) -> dict[str, Any]:
-    """One of several promises, as fields; ValueError: it is none."""
+    """One part of the text of a promise, as fields of `Promise`; ValueError: it is no promise."""
     if text.startswith("one "):
         return {"one": text.removeprefix("one ").strip()}
     first, *others = [part.partition("=") for part in text.split(",")]

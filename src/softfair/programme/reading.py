@@ -1,7 +1,7 @@
 """Reading a file: from its bytes to a checked table, in columns with the names of this package.
 
-It is checked whole: each bad entry becomes a `Fault` with its line, column, value and what to do,
-and `Table.refuse` then stops the import.
+The whole file is checked: each bad entry becomes a `Fault` with its line, column, value and what to
+do, and then `Table.refuse` stops the import.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Upload:
     reason: str | None = None  # why, if somebody said so; it is kept with the batch
 
 
-# A path, ``-`` for standard input, the content of a file, or that with its name.
+# A path, ``-`` for standard input, the content of a file, or an upload.
 Source = str | Path | bytes | Upload
 
 WRONG = -2  # an entry that was refused
 FACTS = ("enrolled", "left", "opted_out", "reserved", "absent_from", "absent_to")
-MOST_FAULTS = 100_000  # after so many the rest of a file is not looked at
-SHARED = 3  # rows from which on a fault that all have is told once
-ROW_BYTES = 20  # of a row of history, roughly
+MOST_FAULTS = 100_000  # after so many the rest of a file is not checked
+SHARED = 3  # in a file of at least so many rows, a fault of all rows is reported once
+ROW_BYTES = 20  # bytes of a row of history, roughly
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Table:
     read_as: ReadAs  # how the file was read, where that differs from the default
     ignored: tuple[str, ...] = ()  # headings of columns that are not read
     notes: tuple[str, ...] = ()  # what the user should know about how it was read
-    comma: bool = False  # whether entries are apart by semicolons, so that a comma may be decimal
+    comma: bool = False  # whether semicolons separate the entries, so that a comma may be decimal
     reason: str | None = None  # why it came, if somebody said so
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ class Table:
         read
             One of `softfair.programme.entries`: it is called once for each distinct entry.
         kind
-            Of the numbers: small ones where there may be many millions.
+            Type of the numbers: a small one where there may be many millions.
 
         Returns
         -------
@@ -123,7 +123,7 @@ class Table:
     def refuse(self, more: bool = False) -> None:
         """Raise BadRows, with the faults in the order of lines, if there are any.
 
-        A fault that all rows share stands once, as that of the whole column.
+        A fault that all rows share is reported once, for the whole column.
 
         Parameters
         ----------
@@ -167,18 +167,18 @@ def read_table(
     required
         Columns that must be there.
     known
-        The only columns that are read besides; None: any, under their own headings.
+        The only other columns that are read; None: all are read, under their own headings.
     optional
-        Of any, those that are looked for under other names as well.
+        If all columns are read, those that are looked for under other names as well.
     asked
         How to read it.
     before
-        How the last file of this kind was read, for what was not asked.
+        How the last file of this kind was read; used for what ``asked`` leaves open.
 
     Returns
     -------
     Table
-        Its faults are the rows with too few or too many entries.
+        The file as a table. Its faults are the rows with too few or too many entries.
 
     Raises
     ------
@@ -275,7 +275,7 @@ def _opened(source: Source) -> tuple[str, BinaryIO]:
 
 
 def _among(names: list[str], known: list[str]) -> str:
-    """The names in a first line that has some known ones; others may be entries about people."""
+    """The names in a first line if some are known, else how many: they may be about people."""
     if known:
         return f"(it has {', '.join(map(repr, names[:8]))})"
     return f"among the {len(names)} names in its first line, none of which is known"
@@ -317,7 +317,7 @@ def _encoded(column: Any, name: str, where: str) -> tuple[list[str], Ints]:
 
 
 def _recoded(column: Any) -> tuple[list[str], Ints]:
-    """`_encoded` of a column that is codes already, without writing out its entries."""
+    """As `_encoded`, of a column that is stored as codes, without writing out its entries."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

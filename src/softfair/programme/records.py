@@ -1,8 +1,8 @@
 """Recording what happened in a round: who was contacted, and the states that were reached.
 
-A record is about the people whom it names. The round stays open until something is recorded of
-everybody on its list, or until it is closed. People of whom nothing is recorded by then count as
-not contacted.
+A record is about the people whom it names. The round stays open until the contact of everybody on
+its list is recorded, or until it is closed. People without a recorded contact by then count as not
+contacted.
 """
 
 from __future__ import annotations
@@ -75,44 +75,46 @@ def record(
     database
         The programme.
     source
-        A file with ``id`` and optionally ``contacted``, and ``state`` or ``value`` reached; one of
-        identifiers alone names those who were contacted. An exported plan that was filled in will
-        do.
+        A file with ``id`` and optionally ``contacted``, and the ``state`` or ``value`` that was
+        reached. A file of identifiers alone names the people who were contacted. An exported plan
+        that was filled in is such a file.
     software
         Name and version that the batch is stamped with.
     round
-        Which round. Default: what a column ``round`` says, else the first that was planned and is
-        open.
+        Which round. Default: the one in the column ``round``, else the first planned round that is
+        open, else the last planned round.
     threshold
         From where on a value is good, if the programme has no threshold yet.
     again
-        Take a file that was taken before, though it has been corrected since.
+        Take a file again, although what it says was corrected after it was taken.
     how
         How the file is read, where that differs from the default.
     sure
-        Take a round that nobody planned, or the file of another round again.
+        Whether to go on where `Unsure` would be raised.
     close
-        Whether this is all: those who are not told of were not contacted.
+        Whether to close the round: people without a recorded contact count as not contacted.
 
     Returns
     -------
     Imported
-        With the contacts beside the plan of the round in ``recorded``.
+        Its ``recorded`` compares the contacts with the plan of the round.
 
     Raises
     ------
     BadRows
         If entries are wrong; nothing is recorded then.
     Unsure
-        If nobody planned the round, or the same file was recorded as another round.
+        If nobody planned the round, if the same file was recorded as another round, if more people
+        were contacted off the list than are on it, or if the file has other columns but neither
+        contacts nor states.
     InvalidInput
-        If the file cannot be used at all, or it is not clear which round it is of.
+        If the file cannot be used at all, or its round is not clear.
     """
     table = read_table(
         source, ("id",), (*READ, *WORKSHEET), (), how, remembered(database, "record")
     )
     table.parse("id", identifier, np.int8)
-    # A file without states names those who were contacted.
+    # A file without states names the people who were contacted.
     has_states = "state" in table.columns or "value" in table.columns
     contacted = contact_column(table, otherwise=UNKNOWN if has_states else 1)
     content = Content(table, "record", {"threshold": threshold})
@@ -156,7 +158,7 @@ def record(
 
 
 def close_round(database: Store, software: str, round: int | None = None) -> Imported:
-    """Close a round: those who have not been told of were not contacted.
+    """Close a round: people without a recorded contact count as not contacted.
 
     Parameters
     ----------
@@ -196,10 +198,10 @@ class _Record:
     person: Ints  # [rows]
     contacted: Ints  # [rows]
     state: Ints  # [rows] reached
-    value: Floats | None  # [rows] that it was made of
+    value: Floats | None  # [rows] from which the state was made
 
     def ask_about_others(self, where: str) -> None:
-        """Ask about a file that tells of more contacts off the list than the list has people."""
+        """Ask about a file with more contacts off the list than the list has people."""
         listed = self.now.rounds.lists.get(self.at, np.empty(0, np.int64))
         others = np.setdiff1d(self.person[self.contacted == 1], listed)
         if len(listed) and len(others) > len(listed):
@@ -267,7 +269,7 @@ class _Record:
         return news, absent, untold, bool(complete)
 
     def _in_programme(self, of: NDArray[np.bool_]) -> Ints:
-        """Those of whom a condition [n] holds who are in the programme in the round."""
+        """The people in the programme in the round for whom a condition [n] holds."""
         people, at = self.now.people, self.at
         here = (people.enrolled <= at) & ((people.departed == UNKNOWN) | (people.departed > at))
         here[people.unnamed] = False

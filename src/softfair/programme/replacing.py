@@ -1,10 +1,10 @@
 """Whom to call or take off so that a list that changes after its draw keeps its promise.
 
-The order in which people are called was drawn with the list. Without a promise about groups it is
-all that counts. With one, nobody is called whose call would give a group more places than it may
-have, or whose household already has somebody on the list. Of all others, the person is called first
-who fills most of the places that groups lack; among several such people, the first in order. So a
-person who was struck off is replaced by the next of the same groups, as long as there is one.
+The order in which people are called was drawn with the list. Without a promise about groups nothing
+else counts. With one, a person is not called if the call would give a group more places than it may
+have, or if somebody of their household is on the list already. Of all others, the person is called
+first who belongs to most of the groups that lack places; among several such people, the first in
+order. So a person who was struck off is replaced by the next of the same groups, if there is one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Replacing:
     belonging: Belonging
 
     def called(self, on: list[int], waiting: list[int], many: int) -> list[int]:
-        """At most so many of those waiting, the first in order first, beside those on the list."""
+        """Whom to call beside the people ``on`` the list: at most ``many`` of ``waiting``."""
         if not self.promise.grouped or many <= 0:
             return waiting[: max(many, 0)]
         list_, left = _List.of(self, on, len(on) + many), np.array(waiting, int)
@@ -44,7 +44,7 @@ class Replacing:
         return people
 
     def taken_off(self, on: list[int], can: list[int], many: int) -> list[int]:
-        """So many of those who can be taken off a list, the last in order first."""
+        """Whom to take off: ``many`` of ``can``, the last in order first."""
         if not self.promise.grouped or many <= 0:
             return can[::-1][: max(many, 0)]
         list_, left = _List.of(self, on, len(on) - many), np.array(can[::-1], int)
@@ -59,17 +59,17 @@ class Replacing:
 
 @dataclass(eq=False)
 class _List:
-    """The places that groups have, and may have."""
+    """The places that groups have, and those that they may have."""
 
     belonging: Belonging
     least: Ints  # [shares]
     most: Ints
     count: Ints
-    houses: set[int]  # of those on the list
+    houses: set[int]  # of people on the list
 
     @classmethod
     def of(cls, kept: Replacing, on: list[int], places: int) -> _List:
-        """Of a list that is to have so many places."""
+        """For a list with the people ``on`` that is to have a number of places."""
         bounds = [share.bounds(places) for share in kept.promise.shares]
         least, most = np.array(bounds, np.int64).reshape(-1, 2).T
         belonging, who = kept.belonging, np.array(on, int)
@@ -77,20 +77,20 @@ class _List:
         return cls(belonging, least, most, count, set(belonging.house[who].tolist()) - {-1})
 
     def allows(self, who: Ints) -> NDArray[np.bool_]:
-        """Of each, whether every group stays within its bounds if they are called."""
+        """For each, whether all groups and households stay in their bounds if they are called."""
         full = self.belonging.inside[:, who] & (self.count >= self.most)[:, None]
         housed = np.isin(self.belonging.house[who], list(self.houses))
         allowed: NDArray[np.bool_] = ~full.any(axis=0) & ~housed
         return allowed
 
     def mends(self, who: Ints) -> Ints:
-        """Of each, how many groups with too few places have one more if they are called."""
+        """For each, how many groups with too few places have one more if they are called."""
         short = (self.count < self.least)[:, None]
         mended: Ints = np.sum(self.belonging.inside[:, who] & short, axis=0, dtype=np.int64)
         return mended
 
     def relieves(self, who: Ints) -> Ints:
-        """Of each, how many groups have too many places less how many would have too few."""
+        """For each, how many groups have too many places, less how many would have too few."""
         inside = self.belonging.inside[:, who]
         over, scarce = (self.count > self.most)[:, None], (self.count <= self.least)[:, None]
         relieved: Ints = np.sum(inside & over, axis=0, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Second thoughts: an import or a record that is no longer in force.
+"""Retractions: an import or a record that is no longer in force.
 
-Nothing is removed. A retraction is a batch that names another one; whatever the other one said is
-left out from then on, as if it had never come. A retraction can be retracted as well.
+Nothing is removed. A retraction is a batch that names another batch; what that batch said is left
+out from then on, as if it had never come. A retraction can be retracted as well.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def retract(database: Store, software: str, number: int, reason: str) -> Retract
     software
         Name and version that the retraction is stamped with.
     number
-        Of the batch.
+        The number of the batch.
     reason
-        Why.
+        Why it is retracted.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def retract(database: Store, software: str, number: int, reason: str) -> Retract
     Raises
     ------
     InvalidInput
-        If there is no such batch, it is retracted already, or no reason is given.
+        If there is no such batch, if it is retracted already, or if no reason is given.
     """
     if not reason.strip():
         raise InvalidInput(

@@ -1,8 +1,8 @@
 """Which rounds are over.
 
-A planned round is over when a record closed it, or when it is recorded of everybody on its list
-whether they were contacted (nothing need be recorded of people who have opted out or left since). A
-round that nobody planned is over when any contact in it is known.
+A planned round is over when a record closed it, or when the contact of everybody on its list is
+recorded (except of people who have opted out or left since). A round that nobody planned is over
+when any contact in it is known.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Rounds:
     """The rounds that were planned, and what closes them."""
 
     closed: frozenset[int] = frozenset()  # by a record that said so
-    # Planned round -> persons on its list, as it was drawn and as others were called since.
+    # Planned round -> persons on its list: as drawn, with calls, and without people taken off.
     lists: Mapping[int, Ints] = field(default_factory=dict)
 
     @property
     def planned(self) -> list[int]:
-        """In their order."""
+        """The planned rounds, ascending."""
         return sorted(self.lists)
 
     def untold(self, round: int, contacted: Ints, gone: Ints) -> Ints:
@@ -47,7 +47,7 @@ class Rounds:
         round
             The round.
         contacted
-            [n] in the round; below 0: not recorded.
+            The contact of everybody in the round [n]; below 0: not recorded.
         gone
             Persons who have opted out or left, so that nothing need be recorded of them.
         """
@@ -55,14 +55,14 @@ class Rounds:
         return listed[contacted[listed] < 0]
 
     def over(self, history: History, gone: Mapping[int, Ints]) -> list[int]:
-        """All rounds that are over, in their order.
+        """All rounds that are over, ascending.
 
         Parameters
         ----------
         history
-            With all known contacts.
+            The history with all known contacts.
         gone
-            For each planned round, who has opted out or left by then.
+            For each planned round, the people who have opted out or left by then.
         """
         told = history.rounds[(history.contacted >= 0).any(axis=1)]
         done = set(told.tolist()) - set(self.lists)
@@ -90,7 +90,7 @@ def load_rounds(connection: Connection) -> Rounds:
     round_of = {row.id: row.round for row in connection.execute(in_force)}
     lists: dict[int, Ints] = {at: np.empty(0, np.int64) for at in round_of.values()}
     if round_of:
-        # Also of plans that are not in force, which are few: so the index is all that is read.
+        # Plans that are not in force are few: with them, the database reads the index alone.
         rows = fetch(connection, sa.select(r.c.person, r.c.plan).where(IS_LISTED), np.int64)
         for number, at in round_of.items():
             calls = calls_of(connection, number)

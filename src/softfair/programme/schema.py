@@ -24,11 +24,11 @@ rows about the same thing, the one with the highest batch (or version) is in for
     assignment    the arm of each person of a trial (see `assignment`)
     account       who may use the pages and the API, and how far (latest row of a name in force)
     visit         who signed in and out (see `softfair.web.accounts`)
-    attempt       that somebody failed to sign in, without their name or address
+    attempt       one failure to sign in, without the person's name or address
     link          one entry of the log for each transaction: what it added to the tables above
                   (see `chain`)
-    track         what is in force of each round, derived from observations (see `tracks`): the only
-                  table whose rows are replaced, and outside of the log
+    track         the states and contacts in force, derived from observations (see `tracks`): the
+                  only table whose rows are replaced, and not part of the log
 
 A batch that a later one retracts is not in force: see `retractions`.
 
@@ -125,7 +125,7 @@ batch = sa.Table(
     sa.Column("created", sa.Text, nullable=False),
     sa.Column("software", sa.Text, nullable=False),
     sa.Column("file", sa.Text),  # its name
-    sa.Column("closes", small),  # 1: with it all is told about the round
+    sa.Column("closes", small),  # 1: it closes its round
     sa.Column("retracts", whole),  # the batch that is no longer in force
     sa.Column("reason", sa.Text),  # why it retracts, or what was said with the entries
     sa.Column("read_as", sa.Text),  # JSON: see `columns.ReadAs`
@@ -162,7 +162,7 @@ observation = sa.Table(
     sa.Column("batch", whole, primary_key=True, autoincrement=False),
     sa.Column("state", small),
     sa.Column("contacted", small),
-    sa.Column("value", sa.Float(53)),  # that the state was made of; NULL: it came as a state
+    sa.Column("value", sa.Float(53)),  # the state was made of it; NULL: it was given as a state
     sqlite_with_rowid=False,
 )
 track = sa.Table(
@@ -171,7 +171,7 @@ track = sa.Table(
     sa.Column("round", whole, primary_key=True, autoincrement=False),
     # Of everybody, in the order of their number: one byte each, or two if there are many states.
     sa.Column("state", sa.LargeBinary, nullable=False),  # -1: not seen, -2: no entry
-    sa.Column("contacted", sa.LargeBinary, nullable=False),  # one byte each; -1: not told of
+    sa.Column("contacted", sa.LargeBinary, nullable=False),  # one byte each; -1: not recorded
 )
 signature = sa.Table(
     "signature",
@@ -188,8 +188,8 @@ model = sa.Table(
     sa.Column("id", whole, primary_key=True),
     sa.Column("created", sa.Text, nullable=False),
     sa.Column("software", sa.Text, nullable=False),
-    sa.Column("batch", whole, nullable=False),  # the last one that it has seen
-    sa.Column("settings", sa.Text, nullable=False),  # JSON: what it was asked for
+    sa.Column("batch", whole, nullable=False),  # the last batch when it was estimated
+    sa.Column("settings", sa.Text, nullable=False),  # JSON: what was asked for
     sa.Column("summary", sa.Text, nullable=False),  # JSON: what was learnt
     sa.Column("digest", sa.Text, nullable=False),
     sa.Column("content", sa.LargeBinary, nullable=False),  # arrays, NumPy's npz: the first part
@@ -212,7 +212,7 @@ plan = sa.Table(
     sa.Column("created", sa.Text, nullable=False),
     sa.Column("software", sa.Text, nullable=False),
     sa.Column("model", whole, sa.ForeignKey("model.id"), nullable=False),
-    sa.Column("batch", whole, nullable=False),  # the last one that it has seen
+    sa.Column("batch", whole, nullable=False),  # the last batch when it was made
     sa.Column("setting", whole, sa.ForeignKey("setting.id"), nullable=False),
     sa.Column("c", Multiplier, nullable=False),
     sa.Column("horizon", whole, nullable=False),  # rounds looked ahead, this one included
@@ -220,7 +220,8 @@ plan = sa.Table(
     sa.Column("sites", sa.Text, nullable=False),  # JSON: [[name, capacity], ...]
     sa.Column("outlook", sa.Text, nullable=False),  # JSON: see outlook.Outlook
     sa.Column("reason", sa.Text),  # why it replaces the version before
-    # Of all of these, of the rows, of the people's identifiers and of the digest before.
+    # Of all other columns (not the id), the rows, the people's identifiers, and the digest of the
+    # plan before.
     sa.Column("digest", sa.Text, nullable=False),
     sa.Column("luck", sa.Text),  # JSON: see luck.Luck; NULL: by position, as older versions drew
     sa.UniqueConstraint("round", "version"),
@@ -254,7 +255,7 @@ reserve = sa.Table(
     sa.Column("plan", whole, primary_key=True, autoincrement=False),
     sa.Column("person", whole, primary_key=True, autoincrement=False),
     sa.Column("place", whole, nullable=False),  # at their site: 1 is called first
-    # Of being among those in reserve, given the list; 0 for those on it.
+    # The chance to be in reserve, given the list; 0 for people on the list.
     sa.Column("chance", sa.Float(53), nullable=False),
     sqlite_with_rowid=False,
 )
@@ -268,7 +269,7 @@ call = sa.Table(
     sa.Column("person", whole, sa.ForeignKey("person.id"), nullable=False),
     sa.Column("calls", small, nullable=False),  # 1: is to be called; 0: not any more
     sa.Column("why", sa.Text, nullable=False),  # see calls.Why
-    sa.Column("reason", sa.Text),  # an officer's, where the order was not followed
+    sa.Column("reason", sa.Text),  # an officer's, if the order was not followed
 )
 commitment = sa.Table(
     "commitment",
@@ -321,7 +322,7 @@ visit = sa.Table(
     sa.Column("id", whole, primary_key=True),
     sa.Column("created", sa.Text, nullable=False),
     sa.Column("account", whole, sa.ForeignKey("account.id"), nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),  # link (that signs in once), begin, end
+    sa.Column("kind", sa.Text, nullable=False),  # link (it signs in once), begin, end
     sa.Column("digest", sa.Text, nullable=False),  # SHA-256 of the key that the browser holds
 )
 attempt = sa.Table(
@@ -330,12 +331,11 @@ attempt = sa.Table(
     sa.Column("id", whole, primary_key=True),
     sa.Column("created", sa.Text, nullable=False),
     sa.Column("place", sa.Text, nullable=False),  # HMAC of the address that it came from
-    sa.Column("whose", sa.Text, nullable=False),  # ... of that and the name that was given
+    sa.Column("whose", sa.Text, nullable=False),  # HMAC of that address and the name given
 )
 link = chain.link_table(tables)
 
-# The statements that turn a database of one version into the next; a table or an index stands for
-# its making.
+# The statements that turn a database of one version into the next; a table or an index is created.
 # Version 1 had no reservations; version 2 had no bonuses, files' names, retractions, absences,
 # details, values, signatures, luck of persons, commitments and log; version 3 had neither reserves
 # nor accounts; version 4 had no trials; version 5 had no attempts to sign in; version 6 had no
@@ -353,7 +353,7 @@ MIGRATIONS: dict[int, Sequence[str | sa.Table | sa.Index]] = {
         "ALTER TABLE person_fact ADD COLUMN absent_to INTEGER",
         "ALTER TABLE person_fact ADD COLUMN details TEXT",
         "ALTER TABLE observation ADD COLUMN value DOUBLE PRECISION",
-        # Until version 2 any record told all about its round.
+        # Up to version 2 every record closed its round.
         "UPDATE batch SET closes = 1 WHERE kind = 'record'",
         "ALTER TABLE plan ADD COLUMN luck TEXT",
         signature,

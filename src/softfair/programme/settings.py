@@ -116,14 +116,14 @@ class Target:
 
 @dataclass(frozen=True)
 class Evenness:
-    """What makes help more even than gain alone would: the policy of the draws.
+    """The policy of the draws: what makes help more even than gain alone would.
 
     Parameters
     ----------
     goal
         ``mu``, ``entropy``, ``never`` or ``wait``, as in `softfair.EvenHanded`.
     value
-        Of the goal; mu = 0 is SoftFair.
+        The value of the goal; mu = 0 is SoftFair.
 
     Raises
     ------
@@ -187,18 +187,18 @@ SOFTFAIR = Evenness()
 
 @dataclass(frozen=True)
 class Tried:
-    """A longer memory that was asked for, and what came of it on rounds that were held out."""
+    """A longer memory that was asked for, and how well it foretold rounds that were held out."""
 
     asked: str = "none"  # see `estimate.Memory`
     used: bool = False  # whether chances go by it
-    # Mean log of the chance given to what came, more than without it, and its 95 % interval.
+    # The mean log of the chance given to what came, less that without memory; its 95 % interval.
     gain: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    moves: int = 0  # that were held out
-    rounds: tuple[int, int] = (0, 0)  # the first and the last of them
+    moves: int = 0  # how many were held out
+    rounds: tuple[int, int] = (0, 0)  # the first and the last round held out
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Tried:
-        """As it was stored."""
+        """The inverse of how it is stored, as a dictionary."""
         pairs = {name: tuple(stored[name]) for name in ("gain", "rounds") if name in stored}
         return cls(**{**stored, **pairs})
 
@@ -237,7 +237,7 @@ class Settings:
     """
 
     round: str = "week"  # what a round is called
-    # People a round, or that by value of the column ``by``; None: one in ten.
+    # People a round, or people a round for each value of the column ``by``; None: one in ten.
     capacity: int | Mapping[str, int] | None = None
     by: str | None = None  # group column that capacity goes by: site, language, worker
     horizon: int = 26  # rounds that a plan looks ahead, itself included
@@ -248,7 +248,7 @@ class Settings:
     every: int | None = None  # days of a round; None: by the round's name, else 7
     threshold: str | None = None  # of values: good from it up ("4") or up to it ("<=3")
     states: tuple[str, ...] = ("bad", "good")  # from worst to best
-    c: float = 10.0  # how strongly gain counts; inf: the k who gain most
+    c: float = 10.0  # how strongly gain counts; inf: the k people who gain most are on the list
     target: Target | None = None  # instead of c
     evenness: Evenness = SOFTFAIR  # what is added to the gain, so that help is more even
     promise: Promise = NO_PROMISE  # what every draw keeps
@@ -379,18 +379,18 @@ class Settings:
         return f"round {round}{days}"
 
     def capacity_in(self, round: int, usual: int) -> int:
-        """How many of so many people can be helped in a round."""
+        """The capacity in a round, where ``usual`` is that in a round without an exception."""
         told = self.exceptions.get(round)
         if told is None:
             return usual
         return usual * int(told[:-1]) // 100 if told.endswith("%") else int(told)
 
     def no_capacity(self, round: int) -> bool:
-        """Whether a round is a holiday."""
+        """Whether the capacity of a round is set to 0, as in a holiday."""
         return self.exceptions.get(round, "").rstrip("%") in ("0", "00")
 
     def to_json(self) -> str:
-        """As they are stored; infinite c is the text "inf"."""
+        """The settings as they are stored; infinite c is the text "inf"."""
         told = {**asdict(self), "c": for_json(self.c)}
         if self.memory == NOT_TRIED:
             del told["memory"]
@@ -420,7 +420,7 @@ class Settings:
 
 
 def initialise(database: Store, software: str, **changes: Any) -> tuple[Settings, bool]:
-    """Make a programme, or change the settings of the one there is.
+    """Make a programme, or change the settings of an existing one.
 
     Parameters
     ----------

@@ -1,8 +1,7 @@
 """A snapshot of the database: people, history and settings as they are at one moment.
 
-The tables keep every entry that was ever made. What is loaded here is what is in force: for each
-person the facts of the latest batch, batches that were retracted left out, and the history as
-`tracks` keeps it.
+The tables keep every entry that was ever made. Only what is in force is loaded here: for each
+person the facts of the latest batch that was not retracted, and the history as `tracks` keeps it.
 """
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ class People:
     departed: Ints  # [n] first round no longer in it; UNKNOWN: not set
     opted_out: Ints  # [n] 1, 0 or UNKNOWN
     reserved: Ints  # [n] round in which a contact is arranged already; UNKNOWN: none
-    # [n], or empty for all: first and last round of an absence; UNKNOWN: none, without an end
+    # [n] first round of an absence (UNKNOWN: none) and its last (UNKNOWN: no end); or empty: none
     absent_from: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     absent_to: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    # Numbers of those whom only retracted files name: they are not in the programme.
+    # Numbers of people whom only retracted files name: they are not in the programme.
     unnamed: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __post_init__(self) -> None:
@@ -74,7 +73,7 @@ class People:
         return away & (self.absent_from <= round) & (round <= last)
 
     def gone(self, round: int) -> Ints:
-        """Numbers of those who have opted out, or left by a round, or are not named any more."""
+        """Numbers of people who have opted out, left by a round, or are not named any more."""
         left = (self.departed != UNKNOWN) & (self.departed <= round)
         return np.union1d(np.flatnonzero((self.opted_out == 1) | left), self.unnamed)
 
@@ -92,7 +91,7 @@ class People:
     def _coded(self) -> dict[str, tuple[list[str], Ints]]:
         """For each group column its values, "" first, and which of them each distinct text has.
 
-        There may be many thousands of columns, so that nothing is kept for each person of each.
+        There may be many thousands of columns, so nothing is kept by both column and person.
         """
         values: dict[str, dict[str, int]] = {}
         codes: dict[str, Ints] = {}
@@ -123,7 +122,7 @@ class People:
         Returns
         -------
         tuple of list and numpy.ndarray
-            The values, and for each person [n] the place of theirs; ``""`` for those without one.
+            The values, and for each person [n] the place of their value; ``""`` stands for none.
 
         Raises
         ------
@@ -142,7 +141,7 @@ class People:
         return [known_values[i] for i in order], place[code][self._kind]
 
     def numbers(self, column: str) -> Floats | None:
-        """A column as numbers [n], nan where it is not known; None: it is one of groups.
+        """A column as numbers [n], nan where it is not known; None: it is a group column.
 
         Parameters
         ----------
@@ -167,7 +166,7 @@ class Snapshot:
     trial: Trial | None = None
 
     def over(self) -> list[int]:
-        """The rounds that are over, in their order."""
+        """The rounds that are over, ascending."""
         gone = {at: self.people.gone(at) for at in self.rounds.lists}
         return self.rounds.over(self.history, gone)
 
@@ -177,7 +176,7 @@ class Snapshot:
         return [at for at in self.rounds.planned if at not in over]
 
     def next_round(self) -> int:
-        """The first round that is not over, holidays left out."""
+        """The first round after those that are over, without holidays."""
         over, rounds = self.over(), self.history.rounds
         if over:
             at = over[-1] + 1
@@ -220,7 +219,7 @@ class Snapshot:
 
 
 def take_snapshot(connection: Connection) -> Snapshot:
-    """Load what is in force.
+    """Load all that is in force.
 
     Raises
     ------
@@ -241,7 +240,7 @@ def take_snapshot(connection: Connection) -> Snapshot:
 
 
 def several_open(connection: Connection) -> list[int]:
-    """The planned rounds that are not over, if there are several; this reads little."""
+    """The planned rounds that are not over, if there are several; with little reading."""
     rounds = load_rounds(connection)
     perhaps = [at for at in rounds.planned if at not in rounds.closed]
     if len(perhaps) < 2:
@@ -269,7 +268,7 @@ def load_people(connection: Connection, at: AsOf | None = None) -> People:
     connection
         Of any transaction.
     at
-        Of an earlier moment. Default: now.
+        An earlier moment. Default: now.
     """
     names, gone = names_of(connection), retracted_batches(connection, at and at.upto)
     f, p = schema.person_fact, schema.person

@@ -30,7 +30,7 @@ class OpenRound:
 
     round: int
     listed: int
-    told: int  # of these
+    told: int  # how many of these have a recorded contact
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Standing:
 
     settings: Settings
     people: int  # in the programme now
-    here: int  # of these, neither opted out nor gone
+    here: int  # of these, enrolled, and neither opted out nor left
     rounds: tuple[int, int] | None  # the first and last round of the history
     next_round: int
     planned: bool  # whether the next round has a plan
@@ -60,7 +60,7 @@ class Standing:
     waiting: tuple[tuple[str, int | None], ...]  # who waits longest: name, rounds (None: always)
     last: LastRound | None
     trial: str | None = None  # its rounds, arms and luck, in a sentence; None: there is none
-    waits: str | None = None  # the same of one that is committed and not assigned yet
+    waits: str | None = None  # the same for a trial that is committed and not assigned yet
 
     def today(self, day: date) -> int | None:
         """The round that a day is in; None without a calendar."""
@@ -76,7 +76,7 @@ def standing(database: Store, named: int = NAMED) -> Standing:
     database
         The programme.
     named
-        How many of those who wait longest to name.
+        How many of the people who wait longest to name.
     """
     with database.reading() as connection:
         now = take_snapshot(connection)
@@ -151,7 +151,7 @@ def _last(now: Snapshot, at: int, listed: Ints) -> LastRound:
 def _due(
     now: Snapshot, at: int, planned: bool, opened: tuple[OpenRound, ...], waits: bool
 ) -> list[str]:
-    """What to do next, as commands with a word why."""
+    """What to do next, as commands with the reason."""
     due = []
     for one in opened:
         due.append(
@@ -172,7 +172,7 @@ def _due(
 def _waiting(
     now: Snapshot, at: int, here: NDArray[np.bool_], named: int
 ) -> tuple[tuple[str, int | None], ...]:
-    """Those who are here and were last contacted longest ago, with the rounds since then."""
+    """The people here whose last contact is longest ago, with the rounds since then."""
     last = now.history.last_contact(FOREVER, now.people.n)
     who = np.flatnonzero(here)
     order = who[np.argsort(last[who], kind="stable")][:named]

@@ -53,7 +53,7 @@ class Store:
 
     @property
     def embedded(self) -> bool:
-        """Whether it is a file of this machine."""
+        """Whether it is a file on this machine."""
         return self.url.get_backend_name() == "sqlite"
 
     def signed(self, who: str) -> Store:
@@ -109,7 +109,7 @@ class Store:
             return self._version(connection)
 
     def _is_missing_file(self) -> bool:
-        """Whether it is a file that is not there: to open it would make it."""
+        """Whether it is a file that does not exist; opening it would make it."""
         return self.embedded and not Path(self.name).exists()
 
     @contextmanager

@@ -66,7 +66,7 @@ class Pieces:
 
     @classmethod
     def of(cls, columns: Columns) -> Pieces:
-        """A table that is at hand as a whole; where numbers and text are mixed it is of text."""
+        """A table that is given as a whole; a column that mixes numbers and text is of text."""
         kinds: dict[str, type] = {}
         for name, values in columns.items():
             types = {type(value) for value in values if value is not None} or {type(None)}
@@ -75,7 +75,7 @@ class Pieces:
         return cls(kinds, [columns])
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Its rows, in their order."""
+        """The rows of the table, in their order."""
         for columns in self.each:
             yield from zip(*columns.values(), strict=True)
 
@@ -85,7 +85,7 @@ class Pieces:
         return Pieces(kept, ({name: each[name] for name in kept} for each in self.each))
 
     def whole(self) -> dict[str, list[Any]]:
-        """Name -> all values: of a table that is known to be small."""
+        """Name -> all values; only for a table that is known to be small."""
         gathered: dict[str, list[Any]] = {name: [] for name in self.kinds}
         for columns in self.each:
             for name, values in columns.items():
@@ -99,17 +99,17 @@ def plan_table(
     since: Since | None = None,
     calendar: Calendar | None = None,
 ) -> Pieces:
-    """A plan, a row a person.
+    """A plan as a table, with a row for each person.
 
     Parameters
     ----------
     plan
         The plan.
     everyone
-        Whether to include those who are not on the list.
+        Whether to include people who are not on the list.
     since
-        What has changed since: those who are struck off the list are not on it, and the reason says
-        so.
+        What has changed since the plan was made: people who are struck off count as not listed, and
+        their reason says so.
     calendar
         The days of rounds, if they are known: ``date`` is then the first day of the round.
 
@@ -167,7 +167,7 @@ def _cut(places: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
 
 
 def model_table(model: Model, names: list[str]) -> Pieces:
-    """A model, a row a person.
+    """A model as a table, with a row for each person.
 
     Parameters
     ----------
@@ -179,9 +179,10 @@ def model_table(model: Model, names: list[str]) -> Pieces:
     Returns
     -------
     Pieces
-        With two states ``p10`` is the chance of the good state next when contacted (1) in state 0,
-        with the ends of its interval; with more, ``p_1_0_2`` is that of state 2. With memory,
-        ``p10_before1`` is that after state 1, or after a contact.
+        With two states, ``p10`` is the chance of the good state next for a person who is contacted
+        (1) in state 0, and ``p10_low`` and ``p10_high`` are the ends of its interval. With more
+        states, ``p_1_0_2`` is the chance of state 2 next. With memory, ``p10_before1`` is the
+        chance if state 1, or a contact, came in the round before.
     """
     people, _, C, S = model.P.shape
     kinds: dict[str, type] = {"id": str, "source": str, "moved_to_be_monotone": bool}
@@ -283,14 +284,14 @@ def json_object(header: Mapping[str, Any], name: str, table: Pieces) -> Iterator
 
 
 def json_list(table: Pieces, end: str = "\n") -> Iterator[str]:
-    """As `json.dumps` with indent=1 writes a list of rows, each of whose lines ends in ``end``.
+    """A list of rows as `json.dumps` with indent=1 writes it, but with ``end`` as its line end.
 
     Parameters
     ----------
     table
         Its rows are objects with the names of its columns.
     end
-        What every line ends in.
+        The line end.
 
     Yields
     ------
@@ -321,7 +322,7 @@ def _as_text(write: Callable[[Pieces, TextIO], None]) -> Callable[[Pieces, Binar
     def written(table: Pieces, file: BinaryIO) -> None:
         text = io.TextIOWrapper(file, "utf-8", newline="")
         write(table, text)
-        text.detach()  # which flushes, and leaves the file open
+        text.detach()  # flushes the text, and leaves the file open
 
     return written
 
@@ -350,7 +351,7 @@ def _workbook(table: Pieces, file: BinaryIO) -> None:
 
 
 def _parquet(table: Pieces, file: BinaryIO) -> None:
-    """Parquet has one type a column; what is not of that type becomes text."""
+    """Write a table as Parquet, where a column has one type; in a text column all becomes text."""
     import pyarrow as pa
     import pyarrow.parquet
 

@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_columns", "name_of"]
 
-MOST_ROWS = 40  # those that matter most; more would not be legible
+MOST_ROWS = 40  # columns that matter most; more would not be legible
 
 
 def draw_columns(told: Sequence[Sequence[Any]], best: str, level: float) -> Figure:
-    """What each column does to the chance of the best state, and to the effect of a contact.
+    """Draw how each column goes with the odds of the best state and with the effect of a contact.
 
     Parameters
     ----------
     told : sequence of [column, value, interval, interval]
-        As in :class:`softfair.programme.models.Summary`: what goes with a value of a column, or
-        with a number that is higher by one standard deviation, in logits.
+        As in :class:`softfair.programme.models.Summary`: the difference in logits that goes with a
+        value of a column, or with a number that is higher by one standard deviation.
     best : str
         Name of the best state.
     level : float
-        Of the intervals.
+        The level of the intervals.
 
     Returns
     -------
     Figure
-        Factors on the odds, with 1 where a column tells nothing.
+        Factors on the odds; a factor of 1 means that a column tells nothing.
 
     Raises
     ------

@@ -21,7 +21,7 @@ from .tracks import retracted_batches
 __all__ = ["Rethreshold", "change_threshold"]
 
 Ints = NDArray[np.int64]
-NO_VALUE = -1.7e308  # in a query that cannot return NULL
+NO_VALUE = -1.7e308  # stands for NULL in a query that cannot return it
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,15 @@ class Rethreshold:
 
     before: str | None
     after: str
-    values: int  # that are kept
-    changed: int  # states that became others
-    batch: int | None  # that has them; None: none changed
+    values: int  # how many stored values made a state
+    changed: int  # states that are not as before
+    batch: int | None  # the batch of the changed states; None: none changed
 
 
 def change_threshold(
     database: Store, software: str, threshold: str, sure: bool = False
 ) -> Rethreshold:
-    """Change the threshold, and make the states of all values that are kept anew.
+    """Change the threshold, and make all states that come from values anew.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def change_threshold(
     threshold
         Values are good from it up (``4``), or up to it (``<=3``).
     sure
-        Change states that are known.
+        Whether to change states that are known, without asking.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def _values(connection: Connection) -> tuple[Ints, Ints, NDArray[np.float64]]:
         query = query.where(o.c.batch.not_in(list(gone)))
     rows = fetch(connection, query, np.float64)
     rows = rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
-    # The last row of a person and round is in force; one without a value came as a state.
+    # The last row of a person and round is in force; without a value, it was given as a state.
     latest = np.append((np.diff(rows[:, 0]) != 0) | (np.diff(rows[:, 1]) != 0), True)[: len(rows)]
     rows = rows[latest]
     rows = rows[rows[:, 3] != NO_VALUE]

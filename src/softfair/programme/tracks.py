@@ -1,17 +1,17 @@
 """The history in force, round by round: all that is read of past rounds to fit, plan and audit.
 
-The table ``observation`` keeps every entry that was ever made, a row each. What is in force is, for
-each person and round, the latest state and the latest contact that are known, batches that were
-retracted left out. The table ``track`` keeps that: for each round everybody's state and contact, a
-byte each, in the order of people's numbers. So a round of a million people is two megabytes that
-are read at once, and not a million rows.
+The table ``observation`` keeps every entry that was ever made, a row each. In force are, for each
+person and round, the latest known state and the latest known contact, without those of retracted
+batches. The table ``track`` keeps them: for each round everybody's state and contact, a byte each,
+in the order of people's numbers. So a round of a million people is two megabytes that are read at
+once, and not a million rows.
 
 A track is derived from observations. It is written in the same transaction as they are (`follow`
 with an import, a record or a correction, `recount` after a retraction), it is not part of the log,
-and it can be counted anew at any time (`counted_anew`). ``softfair check`` does so and compares.
-Otherwise somebody who can write to the database could change an estimate through it. A database
-that was made before there were tracks has none until it is written to; what is read is counted anew
-until then.
+and it can be counted anew at any time (`counted_anew`). ``softfair check`` counts it anew and
+compares; without that, somebody who can write to the database could change an estimate through a
+track. A database that was made before there were tracks has none until it is written to; until then
+every reading counts the observations anew.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ BATCH = 2**18  # batch * BATCH + state and contact is one number; S is below 2**
 class AsOf(NamedTuple):
     """An earlier moment, seen without the changes made shortly before it.
 
-    A fact or an observation of a batch after ``before`` counts only if there was none before. So
-    additions count, and changes do not.
+    A fact or an observation of a batch after ``before`` counts only if nothing was known of its
+    person (and round) up to ``before``. So additions count, and changes do not.
     """
 
     before: int  # the last batch whose changes count
-    upto: int  # the last batch that was there
+    upto: int  # the last batch at that moment
 
 
 class Observations(NamedTuple):
-    """Entries [m], sorted by person and round; UNKNOWN where one of the two was not made."""
+    """Entries [m], sorted by person and round; UNKNOWN where the state or contact is not known."""
 
     person: Ints
     round: Ints
@@ -82,7 +82,7 @@ class Observations(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """What is in force of R rounds and n people.
+    """The entries in force of R rounds and n people.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class History:
     state
         [R, n] at the start of the round; UNKNOWN: not seen, ABSENT: there is no entry at all.
     contacted
-        [R, n] during the round; UNKNOWN: not told of.
+        [R, n] during the round; UNKNOWN: not recorded.
     """
 
     rounds: Ints  # [R]
@@ -102,7 +102,7 @@ class History:
     def of_rows(
         cls, person: Any, rounds: Any, state: Any, contacted: Any, n: int | None = None
     ) -> History:
-        """From columns of entries [m]; of two about the same, what the later one tells."""
+        """From columns of entries [m]; a later entry about the same person and round counts."""
         who, when, seen, told = (np.asarray(one) for one in (person, rounds, state, contacted))
         tracks = Tracks(int(who.max(initial=-1)) + 1 if n is None else n)
         tracks.lay(who, when, seen, told)
@@ -139,7 +139,7 @@ class History:
         return History(self.rounds[low:high], self.state[low:high], self.contacted[low:high])
 
     def follows(self) -> Iterator[tuple[int, int]]:
-        """The places of each two rounds that follow each other."""
+        """The places of each pair of consecutive rounds."""
         for place in np.flatnonzero(np.diff(self.rounds) == 1).tolist():
             yield place, place + 1
 
@@ -172,7 +172,7 @@ class History:
         return when, state
 
     def just_before(self, rounds: Ints) -> tuple[Ints, Ints]:
-        """State and contact of each of n people in the round before one of their own [n]."""
+        """State and contact of each of n people in the round before that in ``rounds`` [n]."""
         state, contacted = np.full((2, len(rounds)), UNKNOWN, np.int64)
         for r in np.unique(rounds).tolist():
             here = rounds == r
@@ -199,7 +199,7 @@ class History:
 
 
 class Tracks:
-    """What is in force, while entries are laid over it; the rounds of n people."""
+    """The state and contact of n people in each round, over which new entries can be laid."""
 
     def __init__(self, n: int, history: History | None = None) -> None:
         self.n = n
@@ -212,7 +212,7 @@ class Tracks:
                 self.state[r], self.contacted[r] = state.copy(), contacted.copy()
 
     def lay(self, person: Any, rounds: Any, state: Any, contacted: Any) -> None:
-        """Lay entries [m] over what was known; of two about the same the later one is above."""
+        """Lay entries [m] over what was known, in their order: a later one replaces an earlier."""
         for first in range(0, len(person), ROWS_AT_ONCE):
             some = slice(first, first + ROWS_AT_ONCE)
             when = np.asarray(rounds[some])
@@ -236,7 +236,7 @@ class Tracks:
         self.contacted[at][person[told]] = contacted[told]
 
     def history(self) -> History:
-        """As it is now."""
+        """The history as it is now."""
         rounds = sorted(self.state)
         if not rounds:
             nobody = np.empty((0, self.n), np.int8)
@@ -255,16 +255,16 @@ def retracted_batches(connection: Connection, upto: int | None = None) -> frozen
     if upto is not None:
         query = query.where(b.c.id <= upto)
     gone: set[int] = set()
-    # From the last one on: a retraction that was itself retracted does nothing.
+    # From the last batch to the first: a retraction that was itself retracted does nothing.
     for number, retracts in connection.execute(query.order_by(b.c.id.desc())):
-        # SQLite holds values of any type; what is no number names no batch, and a check tells.
+        # SQLite holds values of any type. A value that is no number names no batch.
         if number not in gone and isinstance(retracts, int):
             gone.add(retracts)
     return frozenset(gone)
 
 
 def load_history(connection: Connection, first: int = 0, last: int = FOREVER) -> History:
-    """What is in force.
+    """The entries in force.
 
     Parameters
     ----------
@@ -286,7 +286,7 @@ def load_history(connection: Connection, first: int = 0, last: int = FOREVER) ->
 
 
 def _padded(values: Small, n: int, nothing: int) -> Small:
-    """Of n people, of whom those who came later have no entry [n]."""
+    """Values of n people [n]; people who came after the values have ``nothing``."""
     if len(values) >= n:
         return values[:n]
     return np.pad(values, (0, n - len(values)), constant_values=nothing)
@@ -302,12 +302,12 @@ def counted_anew(
     connection, first, last
         As for `load_history`.
     at
-        Of an earlier moment. Default: now.
+        An earlier moment. Default: now.
     """
     o = schema.observation
     if (many := connection.execute(sa.select(sa.func.count()).select_from(o)).scalar_one()) > MANY:
         say(f"reading {many:,} entries of history ...")
-    # Two numbers a row, not five: most of the time goes into making Python's numbers.
+    # Two numbers a row rather than five: most of the time is spent on making Python's numbers.
     key = sa.cast(o.c.person, sa.BigInteger) * STRIDE + o.c.round
     state_and_contact = (
         (sa.func.coalesce(o.c.state, UNKNOWN) + 1) * 4
@@ -333,7 +333,7 @@ def counted_anew(
 
 
 def _without_changes(rows: Ints, before: int) -> Ints:
-    """Rows [m, 2] of key and batch without those after a batch that something was known before."""
+    """Rows [m, 2] of key and batch, without changes (see `AsOf`) by batches after ``before``."""
     rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
     newer = rows[:, 1] // BATCH > before
     begins = np.flatnonzero(np.diff(rows[:, 0], prepend=-1))
@@ -354,7 +354,7 @@ def follow(connection: Connection, rows: Observations) -> None:
     if not len(rows.person):
         return
     touched, kept = different(rows.round), _are_kept(connection)
-    # All of them, if the database was made before there were tracks.
+    # All rounds, if the database was made before there were tracks.
     which = (int(touched[0]), int(touched[-1])) if kept else (0, FOREVER)
     before = load_history(connection, *which)
     tracks = Tracks(before.n, before)
@@ -380,7 +380,7 @@ class Recount:
         self._gone = np.array(sorted(retracted_batches(connection)), dtype=np.int64)
 
     def lay(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Some entries, in the order of batches, as `chain.faults_of` reads them."""
+        """Lay some entries, in the order of batches, as `chain.faults_of` reads them."""
         for first in range(0, len(columns["person"]), ROWS_AT_ONCE):
             some = slice(first, first + ROWS_AT_ONCE)
             self._lay({name: column[some] for name, column in columns.items()})
@@ -419,13 +419,13 @@ class Recount:
 
 
 def different(rounds: Ints) -> Ints:
-    """The different rounds among many, ascending."""
+    """The distinct rounds, ascending."""
     if not len(rounds):
         return np.empty(0, np.int64)
     first, last = int(rounds.min()), int(rounds.max())
     if last - first > len(rounds):
         return np.unique(rounds).astype(np.int64)
-    seen = np.zeros(last - first + 1, bool)  # sorting takes long
+    seen = np.zeros(last - first + 1, bool)  # faster than sorting
     for begin in range(0, len(rounds), ROWS_AT_ONCE):
         seen[rounds[begin : begin + ROWS_AT_ONCE] - first] = True
     return np.flatnonzero(seen) + first
@@ -437,7 +437,7 @@ def _people(connection: Connection) -> int:
 
 
 def _are_kept(connection: Connection) -> bool:
-    """Whether there are tracks, or nothing that they could be of."""
+    """Whether there are tracks, or no observations that they could be made of."""
     t, o = schema.track, schema.observation
     if connection.execute(sa.select(t.c.round).limit(1)).first() is not None:
         return True
@@ -445,7 +445,7 @@ def _are_kept(connection: Connection) -> bool:
 
 
 def _write(connection: Connection, history: History, touched: Ints | None = None) -> None:
-    """Replace the tracks of some rounds; default all of the history."""
+    """Replace the tracks of some rounds; default: of all rounds of the history."""
     t = schema.track
     rounds = history.rounds if touched is None else touched
     connection.execute(

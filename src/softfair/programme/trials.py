@@ -1,8 +1,8 @@
-"""Making a trial: who is in it, the assignment, and both in two steps, a commitment and then luck.
+"""Making a trial: who is in it and in which arm, in one step or in two with a commitment.
 
-What is asked becomes a `Draft`, a trial all but its luck. It is assigned at once, with the
-programme's own luck, or frozen in a commitment (`commitments`) and assigned when luck has come from
-outside.
+What is asked becomes a `Draft`, a trial without its luck. Either it is assigned at once, with the
+programme's own luck; or it is frozen in a commitment (`commitments`) and assigned when luck has
+come from outside.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LEAST_UNITS = 2  # of an arm: the variance of one is not known
-SUMS = 1e-9  # within which shares sum to 1
+SUMS = 1e-9  # how far from 1 the sum of shares may be
 
 
 def shares_said(text: str | None, arms: int) -> tuple[float, ...]:
-    """The shares that ``0.5,0.3,0.2`` or ``50%,30%,20%`` stands for; None: all alike.
+    """The shares that ``0.5,0.3,0.2`` or ``50%,30%,20%`` stands for; None: equal shares.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def shares_said(text: str | None, arms: int) -> tuple[float, ...]:
         If it is not one positive share for each arm, or they do not sum to 1.
     """
     if text is None:
-        return (1 / max(arms, 1),) * arms  # that there are no arms is said elsewhere
+        return (1 / max(arms, 1),) * arms  # that there are no arms is refused elsewhere
     example = "40%,30%,30%" if arms == 3 else "60%,40%"
     try:
         shares = tuple(
@@ -104,7 +104,7 @@ class Wish:
     arms : sequence of str
         Names of `Arm`.
     shares : sequence of float
-        Of the people or sites, for each arm; positive, and 1 in all.
+        The share of the people or sites in each arm; positive, and 1 in total.
     sites : str, optional
         A group column whose values are assigned as a whole. Default: people are assigned.
     balance : sequence of str
@@ -121,7 +121,7 @@ class Wish:
 
 
 def draft_trial(database: Store, software: str, wish: Wish) -> Draft:
-    """A trial as it would be assigned now, all but its luck; nothing is written.
+    """A trial as it would be assigned now, without its luck; nothing is written.
 
     Parameters
     ----------
@@ -135,8 +135,8 @@ def draft_trial(database: Store, software: str, wish: Wish) -> Draft:
     Raises
     ------
     InvalidInput
-        If there is a trial already, if it could not begin or tell anything, or if arms, shares or
-        columns are wrong.
+        If there is a trial already, if it could not begin, if the history is too short to tell its
+        power, or if arms, shares or columns are wrong.
     """
     with database.reading() as connection:
         return _drafted(connection, take_snapshot(connection), software, wish)
@@ -181,7 +181,7 @@ def assign(database: Store, software: str, wish: Wish) -> Trial:
 def commit_trial(
     database: Store, software: str, wish: Wish, anew: str | None = None, chain: Chain = QUICKNET
 ) -> tuple[Commitment, bool]:
-    """Freeze a trial, all but its luck.
+    """Freeze a trial, without its luck.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def draw_trial(
 
 
 def _refuse_luck(last: Commitment | None) -> NoReturn:
-    """Refuse luck that no trial waits for; the last one that was committed may have lapsed."""
+    """Refuse luck that no trial waits for; the last trial that was committed may have lapsed."""
     wanted = "luck comes after a commitment: softfair trial --arms softfair,lottery,usual --commit"
     if last is None:
         raise InvalidInput(f"no trial is committed; {wanted}")
@@ -289,7 +289,7 @@ def _check_anew(reason: str | None, earlier: Commitment | None) -> None:
 
 
 def _drafted(connection: Connection, now: Snapshot, software: str, wish: Wish) -> Draft:
-    """A trial all but its luck."""
+    """A trial without its luck."""
     arms, sites, balance = _arms_said(wish.arms), wish.sites, wish.balance
     _refuse_another(now.trial)
     first = now.next_round()
@@ -418,7 +418,7 @@ def _last(settings: Settings, first: int, rounds: int | None) -> int:
 
 
 def _units(now: Snapshot, first: int, sites: str | None) -> Units:
-    """Who is in the programme when the trial begins, as people or by site."""
+    """The people in the programme when the trial begins, as units or in units by site."""
     people = now.people
     here = ~np.isin(np.arange(people.n), people.gone(first)) & (people.enrolled <= first)
     person = np.flatnonzero(here)

@@ -6,11 +6,11 @@ import math
 
 __all__ = ["percent"]
 
-ROUNDING = 1e-9  # within which of 0 or 1 a probability is not told from it
+ROUNDING = 1e-9  # a probability so close to 1 is 100 %, one so close to 0 is less than 0.0000001 %
 
 
 def percent(p: float) -> str:
-    """A probability in per cent, never 0 or 100 % unless it is just that.
+    """A probability in per cent; 0 % only if it is 0, 100 % only within ROUNDING of 1.
 
     Examples
     --------
@@ -21,6 +21,6 @@ def percent(p: float) -> str:
         return "0%" if p == 0 else "100%"
     if p < ROUNDING:
         return "less than 0.0000001%"
-    # As many digits as tell it from 0 and from 100 %, at least one after the point.
+    # Enough digits to tell it from 0 and from 100 %, at least one after the point.
     digits = max(1, math.ceil(-math.log10(min(p, 1 - p)) - 2 - 1e-6))
     return f"{100 * p:.{digits}f}%"

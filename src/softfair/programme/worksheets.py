@@ -40,7 +40,7 @@ class Sheets:
 
     files: tuple[Path, ...]
     people: int
-    struck: str  # who of the list is left out, in words; empty: nobody
+    struck: str  # which people on the list are left out, in words; empty: nobody
 
 
 def write_worksheets(
@@ -57,7 +57,7 @@ def write_worksheets(
     folder
         Where the files go.
     by
-        A group or detail that has a worker's name, or their site; None: one worksheet for all.
+        A group or detail that holds the worker's name or the site; None: one worksheet for all.
     columns
         Details and groups to show, such as ``name`` and ``phone``.
     kind
@@ -110,7 +110,7 @@ def write_worksheets(
 
 
 def _reached(settings: Settings) -> str:
-    """The column for the state reached: a value, where the programme has a threshold for it."""
+    """The column for the state that was reached: ``value`` if the programme has a threshold."""
     return "state" if settings.threshold is None else "value"
 
 

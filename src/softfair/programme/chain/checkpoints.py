@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 WIDTH = 60  # of the lines of a checkpoint, which is printed on pages
-SHORT = 8  # digits of a table's digest in a checkpoint; the root stands for all of them
+SHORT = 8  # digits of a table's digest in a checkpoint; the root covers the whole log
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Checkpoint:
     size
         The number of entries.
     root
-        Of the tree of entries, base64.
+        The root of the tree of entries, base64.
     tables
         For each table the first digits of the digest of all that the entries say of it.
     """

@@ -55,14 +55,14 @@ class Watch(Protocol):
         Parameters
         ----------
         texts
-            A key for every table with rows of the entry; the rows of those tables that have other
-            columns than numbers.
+            A key for every table with rows of the entry; its value has the columns if the table is
+            not of numbers alone and is read by its key, and is empty otherwise.
 
         Returns
         -------
         callable
-            It is called with the rows of all these tables, after the one of the entry before. It
-            must not use the connection: the next rows are read meanwhile.
+            It is called with the rows of all these tables, after the function for the entry before.
+            It must not use the connection: the next rows are read meanwhile.
         """
 
 
@@ -74,8 +74,8 @@ def faults_of(
 ) -> list[str]:
     """Where the tables differ from what the entries say, in sentences.
 
-    The rows of one entry are read while those of the entry before are compared. A table that cannot
-    be read by the column it grows by (observations) is held as a whole, in small types.
+    The rows of one entry are read while those of the entry before are compared. A table whose key
+    does not begin with the column it grows by (observations) is held as a whole, in small types.
     """
     from ...kernels.threads import overlapped  # loads a compiler
 
@@ -128,7 +128,7 @@ class _Comparison:
     connection
         Of the transaction.
     watch
-        Looks at the rows, too; None: nothing else does.
+        An observer of the rows; None: there is none.
     """
 
     def __init__(self, connection: sa.Connection, watch: Watch | None) -> None:
@@ -222,7 +222,7 @@ class _Comparison:
         return partial(self._entry, sources, look)
 
     def _attempt(self, table: sa.Table, make: Callable[[], Any]) -> Any:
-        """What ``make`` returns; None if the table cannot be read, which is one fault of it."""
+        """What ``make`` returns; None if the table cannot be read, which is noted as a fault."""
         if table.name in self.unreadable:
             return None
         try:

@@ -1,7 +1,7 @@
 """Rows of a table: read from the database, put in the order of the key, and digested.
 
-A digest covers rows in the order of the key and columns as they are stored. NULL in a table of
-numbers is 0, with a bit in one more column, ``absent``, that tells it from a 0.
+A digest covers rows in the order of the key and columns as they are stored. In a table of numbers
+NULL counts as 0, and a bit in one more column, ``absent``, tells it from a number 0.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 BUNDLE = 4096  # persons whose rows PostgreSQL sends as one value
 PERSONS = 2**13  # persons whose rows are read at a time
-MOST = 2**31  # bound on the number of a person in an honest database
+MOST = 2**31  # numbers of persons are smaller, unless the database was altered
 CHUNK = 2**16  # numbers that are digested at a time
 Glance = Callable[[sa.Table, Sequence[Any]], None]
 
@@ -59,7 +59,7 @@ class Part:
         return len(self.columns[0])
 
     def cut(self, low: int, high: int) -> Part:
-        """The rows from place ``low`` up to, without, place ``high``."""
+        """The rows from place ``low`` up to but not including place ``high``."""
         return Part(self.names, [column[low:high] for column in self.columns])
 
 
@@ -204,7 +204,8 @@ def layout(table: sa.Table) -> tuple[list[str], list[str]]:
 def _key(table: sa.Table) -> list[sa.Column[Any]]:
     """The columns of the key; first the column that the table grows by.
 
-    Each column is named once: if one is named twice, SQLite sorts rows that an index has in order.
+    Each column is named once: if one were named twice, SQLite would sort rows that an index already
+    has in order.
     """
     growth = grows_by(table)
     return [growth, *(column for column in table.primary_key.columns if column is not growth)]
@@ -220,7 +221,7 @@ def sorted_part(part: Part, key: list[str]) -> Part:
     columns = [part.columns[part.names.index(name)] for name in key]
     if _ascend(columns):
         return part
-    # Many millions of rows come in the order of the rest of the key: one stable sort is enough.
+    # Millions of rows usually come in the order of the rest of the key: a stable sort is enough.
     if _ascend(columns[1:]):
         order = np.argsort(columns[0], kind="stable")
     else:

@@ -66,7 +66,7 @@ def _marks(connection: sa.Connection, tables: sa.MetaData) -> Marks:
         highest.append(sa.select(sa.func.max(grows_by(parent))).scalar_subquery())
     marks = connection.execute(
         sa.select(*highest)
-    ).one()  # one statement, as it delays every commit
+    ).one()  # one statement, because it delays every commit
     return {
         table.name: -1 if mark is None else int(mark)
         for table, mark in zip(logged, marks, strict=True)
@@ -76,8 +76,8 @@ def _marks(connection: sa.Connection, tables: sa.MetaData) -> Marks:
 def _new_rows(connection: sa.Connection, table: sa.Table, low: int, high: int) -> Part:
     """As `read_part`, of rows that this transaction has added.
 
-    To read millions of rows back would take half as long as to write them. So they are taken from
-    memory where all of them were appended in bulk.
+    Reading millions of rows back would take half as long as writing them. So they are taken from
+    memory if all of them were appended in bulk.
     """
     calls = appended(connection, table)
     rows = sum(len(next(iter(call.values()))) for call in calls)

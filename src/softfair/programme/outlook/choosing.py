@@ -65,7 +65,7 @@ class Prospects:
         self.most_effective_gained = most - self._without
 
     def of(self, cohorts: Sequence[SiteCohort]) -> Prospects:
-        """The same for the same people, to whom something else is promised."""
+        """The prospects of the same people with another promise."""
         other = copy(self)
         other._cohorts = cohorts
         return other
@@ -119,7 +119,7 @@ def choose_c(cohorts: Sequence[SiteCohort], settings: Settings, people: People) 
     Returns
     -------
     Outlook
-        Of the multiplier ``Outlook.c``.
+        What the plan with the multiplier ``Outlook.c`` is expected to bring.
 
     Raises
     ------
@@ -146,16 +146,17 @@ def choose_c(cohorts: Sequence[SiteCohort], settings: Settings, people: People) 
     promise, cost = settings.promise, None
     if promise.is_none:
         return chosen
-    if not promise.one:  # which has no price, so that what it costs is in no gain
+    if not promise.one:  # "at most one" has no price, so no gain shows what it costs
         free = Prospects([cohort.freely for cohort in cohorts], people).at(chosen.c).gained
         cost = max(0.0, 1 - chosen.gained / free) if free > 0 else None
     return replace(chosen, promise=promise, promise_cost=cost)
 
 
 def _cost_of_sites(cohorts: Sequence[SiteCohort], people: People, gained: float) -> float | None:
-    """What capacity by site loses against the same capacity for all, both at their most effective.
+    """The share of the gain that is lost because capacity goes by site.
 
-    It is a share of what the latter gains. Arms of a trial are no such sites.
+    It compares the most effective plans, by site and with the same capacity for all people
+    together. None: there are no sites, or they are arms of a trial, or there is no gain.
     """
     if len(cohorts) < 2 or any(one.arm for one in cohorts):
         return None
@@ -173,8 +174,8 @@ def _cost_of_sites(cohorts: Sequence[SiteCohort], people: People, gained: float)
 def _found(prospects: Prospects, target: Target, own: float) -> Outlook:
     """What is expected at the c that serves a target best.
 
-    With c benefit grows and evenness falls: a target of benefit asks for the least c that meets it,
-    the others for the largest, or for the programme's own if any would do.
+    When c grows, benefit grows and evenness falls. So a target of benefit asks for the least c that
+    meets it. Other targets ask for the largest c, or for the programme's own c if any c would do.
     """
     lottery, hardest = prospects.at(0.0), prospects.at(math.inf)
     safest, boldest = (hardest, lottery) if target.goal == "benefit" else (lottery, hardest)
@@ -189,7 +190,7 @@ def _found(prospects: Prospects, target: Target, own: float) -> Outlook:
         return _bisected(prospects, target, safest)
     between = []
     if target.goal == "group":
-        # Where capacity goes by site, the lottery need not be the most even between groups.
+        # If capacity goes by site, the lottery need not be the most even between groups.
         tries = np.geomspace(prospects.hardest / SCANNED, prospects.hardest, SCAN)
         between = [prospects.at(float(c)) for c in tries]
     if serving := [tried for tried in between if tried.meets(target)]:

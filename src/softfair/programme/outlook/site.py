@@ -7,13 +7,14 @@ contacted with probability
 
     pi_t(s) = sigmoid(c lambda_t(s) - theta_t),
 
-independently of the others. Where evenness has a weight (`softfair.EvenHanded`), everybody's bonus
-b is added to lambda. Where something is promised (`promises`), gains and prices are those of
-`solve_promised`: the lists that a person has left are part of the state, a person who has one left
-is on it for certain, and no chance is below the floor. Following everybody's distribution over
-states through the horizon then gives the expected reward (of the states reached) and the expected
-contacts of each person. The list that is drawn has exactly k people and not k on average; for a
-site of a few people the expected reward is therefore some per cent too high.
+independently of the others. If evenness has a weight (`softfair.EvenHanded`), everybody's bonus b
+is added to lambda. If something is promised (`promises`), gains and prices are those of
+`solve_promised` (with shares of groups, of `solve_shared`): the lists that a person has left are
+part of the state, a person with one list left is on it for certain, and no chance is below the
+floor. Following everybody's distribution over states through the horizon then gives the expected
+reward (of the states reached) and the expected contacts of each person. The list that is drawn has
+exactly k people and not k on average; therefore, for a site of a few people the expected reward is
+some per cent too high.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SLICE = 65_536  # people that are followed through the horizon at a time
-ROUGH = 1e-4  # relative gap of a budget or a rate where a figure is looked at, not drawn with
+ROUGH = 1e-4  # relative gap of a budget or a rate for a figure that is shown, not drawn with
 
 
 class Followed(NamedTuple):
@@ -59,7 +60,7 @@ class Followed(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Between which numbers of contacts a round some groups of a site have."""
+    """Bounds on the contacts a round of some groups of a site."""
 
     inside: NDArray[np.bool_]  # [groups, n] who belongs to each
     least: Floats  # [groups]
@@ -69,7 +70,7 @@ class Shares(NamedTuple):
 class Keeping(NamedTuple):
     """What is promised to the people of a site."""
 
-    W: int = 0  # lists within which they are on the next, after one they are on; 0: not promised
+    W: int = 0  # of any W lists in a row each is on at least one; 0: no wait is promised
     floor: float = 0.0  # the least chance; 0: none is promised
     left: Ints = np.ones(1, np.int64)  # [n] lists within which each must be on one now
     shares: Shares | None = None
@@ -81,7 +82,7 @@ NOTHING = Keeping()
 class Solved(NamedTuple):
     """Gains and prices of a site at one multiplier."""
 
-    # Whose rows are gains plus bonuses.
+    # The rows of the values are gains plus bonuses.
     values: PriceValues | BonusValues | PromisedValues | SharedValues
     bonus: Floats  # [n] what evenness adds to each person's gain
     mu: float  # the weight of evenness
@@ -111,7 +112,7 @@ class SiteCohort:
     who
         Their numbers in the programme [n].
     arm
-        Of a trial; in that of the lottery any c counts as 0.
+        The arm of a trial, if there is one; in the lottery's arm any c counts as 0.
     keeping
         What is promised to them.
     """
@@ -148,7 +149,7 @@ class SiteCohort:
 
     @cached_property
     def freely(self) -> SiteCohort:
-        """The same without a promise."""
+        """The same people without a promise."""
         if not self.promised:
             return self
         return SiteCohort(self.cohort, self.k, self.horizon, self.who, self.arm)
@@ -181,16 +182,16 @@ class SiteCohort:
         if self.promised:
             solution = solve_promised(*given, c, W, floor, self.left if W else None)
             return Solved(solution, np.zeros(self.cohort.n), 0.0)
-        if evenness.is_softfair or not self.leaves_a_choice or c == 0:  # or chances are equal
+        if evenness.is_softfair or not self.leaves_a_choice or c == 0:  # chances are equal
             return Solved(solve_priced(*given, c), np.zeros(self.cohort.n), 0.0)
         fitted = evenness.policy(c).fit(*given)
         assert isinstance(fitted.values, PriceValues | BonusValues)
         return Solved(fitted.values, fitted.bonus, fitted.mu)
 
     def approach(self, c: float, mu: float, near: Near) -> Solved:
-        """As `solved` with a weight of evenness, from prices nearby and up to ROUGH.
+        """As `solved` with a weight of evenness, from nearby prices and up to a gap of ROUGH.
 
-        It is remembered too: what is asked for next with this weight is of this solution.
+        The solution is remembered too: the next calls with this c and weight use it.
         """
         given = (self.cohort, self.k, self.horizon, 1.0, c, mu)
         with warnings.catch_warnings():
@@ -234,7 +235,7 @@ class SiteCohort:
                 listed = active.sum(axis=1)  # [n, S]
                 contacts[which] += listed.sum(axis=1)
                 x = np.matmul(x - active, part.P[:, 0])
-                if self.layers > 1:  # one list less is left; all who had one were on it
+                if self.layers > 1:  # one list less is left; people with one left were on it
                     x = np.concatenate([x[:, 1:], np.zeros_like(x[:, :1])], axis=1)
                 x[:, -1] += np.matmul(listed[:, None], part.P[:, 1])[:, 0]
                 reward += float(np.sum(x * part.reward[:, None]))
@@ -269,5 +270,5 @@ class SiteCohort:
             if floor > 0:
                 inverse = np.minimum(inverse, 1 / floor)
             if W:
-                inverse[:, : part.S] = 1.0  # those with one list left are on it
+                inverse[:, : part.S] = 1.0  # people with one list left are on it
             yield inverse

@@ -30,23 +30,24 @@ class Outlook:
     """What a plan with multiplier c is expected to bring over the rounds that are left."""
 
     c: float
-    gained: float  # good rounds more than without any contact, if estimates were the truth
-    benefit: float  # that, as a share of what the most effective plan gains
+    gained: float  # good rounds more than without any contact, if the estimates were true
+    benefit: float  # ``gained`` as a share of what the most effective plan gains
     wait: float  # rounds between two contacts of the person who waits longest; inf: for ever
     residual: float  # largest relative gap between expected and allowed contacts of a round
     lowest: LowestGroup | None = None  # None: there is no group column
     target: Target | None = None  # that c was chosen for
     most_effective_gained: float | None = None  # with a target
     gain: Interval | None = None  # good rounds more than without any contact, by the posterior
-    reached: float | None = None  # share of the listed who are reached; None: not seen yet
+    reached: float | None = None  # share of listed people who are reached; None: not seen yet
     evenness: Evenness = SOFTFAIR
     mu: tuple[float, ...] = ()  # weight of evenness at each site; empty for SoftFair
-    binds: bool = True  # whether the target, if any, decided c: else any c, or the own, meets it
-    # Share of the most effective plan's gain that is lost because capacity goes by site; None: it
-    # does not, or there is nothing to gain.
+    binds: bool = True  # whether a target decided c; False: any c, or the programme's, meets it
+    # Share of the most effective plan's gain that is lost because capacity goes by site; None:
+    # capacity does not go by site, or there is nothing to gain.
     sites_cost: float | None = None
-    promise: Promise = NO_PROMISE  # that every draw keeps
-    promise_cost: float | None = None  # share of the gain at the same c without it; None: no gain
+    promise: Promise = NO_PROMISE  # what every draw keeps
+    # Share of the gain at the same c that the promise costs; None: no gain, or no price.
+    promise_cost: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As it is stored and printed: infinite c is "inf", an infinite wait None."""
@@ -105,7 +106,7 @@ class Outlook:
         )
 
     def meets(self, target: Target) -> bool:
-        """Whether this is what the target asks for, up to rounding."""
+        """Whether the outlook meets a target, up to rounding."""
         if target.goal == "wait":
             return self.wait <= target.value * (1 + ROUNDING)
         return self.figure(target) >= target.value * (1 - ROUNDING)

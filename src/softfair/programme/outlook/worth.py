@@ -1,9 +1,9 @@
 """What a contact is worth to each person, and a plan to everybody, by the posterior.
 
-What is stated of a plan, and of a contact with a person, is weighed by the joint draws of the
-model's posterior: the plan made from the means is followed through each draw as if that were the
-truth. What is not known of the population is the same for everybody within a draw, so it does not
-average out; and the figures are not biased by having chosen the plan that looked best.
+The worth of a plan, and of a contact with a person, is computed from the joint draws of the model's
+posterior: the plan made from the means is followed through each draw as if the draw were the truth.
+What is not known of the population is the same for everybody within a draw, so it does not average
+out. The figures are not biased by the choice of the plan that looked best.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ PEOPLE_A_THREAD = 4096
 
 
 class Reach(NamedTuple):
-    """How many of those who were listed in past rounds were reached."""
+    """How many of the people who were listed in past rounds were reached."""
 
     reached: int
     missed: int
 
     @property
     def share(self) -> float | None:
-        """The share that is expected; None: nobody has been listed and recorded yet."""
+        """The share of listed people expected to be reached; None: none has been recorded yet."""
         total = self.reached + self.missed
         return (self.reached + 0.5) / (total + 1) if total else None
 
@@ -76,11 +76,11 @@ def weigh(
     c
         The plan's multiplier.
     model
-        With the draws of the posterior; without any, nothing is stated.
+        With the draws of the posterior; without draws, nothing is stated.
     level
-        Of the intervals.
+        The level of the intervals.
     reach
-        How many of those who were listed were reached.
+        How many listed people were reached.
     evenness
         The plan's policy.
 

@@ -1,12 +1,12 @@
 """The plan of a round: who is in the draw, with which probability, who is on the list, and why.
 
-The people still in the programme are a cohort: transition probabilities from the model, the state
-observed now (or, where it was not seen, the distribution that follows from the last one), the
-rounds that are left. `SoftFair` by prices gives each person's gain lambda from a contact now. Among
-those in the draw the list is a set of k with probability proportional to the product of exp(c
-lambda) (design `joint`), so nobody has a lower chance than someone who would gain less. With
-`EvenHanded` everybody's bonus for evenness is added to lambda, and that holds for the sum. Where
-capacity goes by site, each site is a cohort and a draw of its own.
+The people still in the programme are a cohort, with transition probabilities from the model, the
+state observed now (or, if it was not seen, the distribution that follows from the last state seen)
+and the rounds that are left. `SoftFair` by prices gives each person's gain lambda from a contact
+now. The list is a set of k of the people in the draw; its probability is proportional to the
+product of exp(c lambda) over them (design `joint`), so nobody has a lower chance than somebody who
+would gain less. With `EvenHanded` everybody's bonus for evenness is added to lambda, and the same
+holds for the sum. If capacity goes by site, each site has a cohort and a draw of its own.
 
 The key of a draw follows from the programme's seed and the round, and after a commitment also from
 luck that came from outside (`softfair.programme.luck`). So a command that is repeated gives the
@@ -18,10 +18,10 @@ alone.
     weighing     what contacts are worth to each person, and how it is stored
     drawing      from scores and a key to chances and a list
     keeping      what a promise asks of the draws, and whether it can be kept
-    sharing      the same of a wait beside shares of groups
-    together     the same of a wait beside at most one of each household
-    commitments  what is frozen of a plan, and what waits for its luck
-    asking       what is asked of a plan, and whether it can be planned now
+    sharing      whether a wait can be kept beside shares of groups
+    together     whether a wait can be kept beside at most one of each household
+    commitments  what is frozen of a plan, and which commitments wait for their luck
+    asking       what is asked of a plan, and whether its round can be planned now
     preparing    a plan without its luck
     making       a plan in one step: its draw, and the order of its reserve
     committing   a plan in two steps: a commitment, then the draw

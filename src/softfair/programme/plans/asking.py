@@ -1,4 +1,4 @@
-"""What is asked of the plan of a round, and whether it can be planned now."""
+"""What is asked of the plan of a round, and whether the round can be planned now."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class Wish:
     evenness : Evenness, optional
         The policy of this plan, instead of that in the settings.
     sure : bool
-        Plan though nothing can be learnt from the history, or a round after the next one.
+        Whether to plan even if nothing can be learnt from the history, if the round is not the next
+        one, or if a committed trial waits for its luck.
     promise : Promise, optional
         What the draws of this plan keep, instead of the promise in the settings.
     """
@@ -52,7 +53,7 @@ def planned_before(connection: Connection, wish: Wish) -> Plan | None:
 
 
 def asked_for(connection: Connection, wish: Wish) -> tuple[Snapshot | Plan, int]:
-    """What is known for a round that is to be planned, or its plan if there is one; the round."""
+    """The snapshot for a round that is to be planned, or its plan if it has one; the round."""
     now = take_snapshot(connection)
     at = now.next_round() if wish.round is None else wish.round
     number = plan_in_force(connection, at)
@@ -73,7 +74,7 @@ def asked_for(connection: Connection, wish: Wish) -> tuple[Snapshot | Plan, int]
 
 
 def _check_round(now: Snapshot, at: int, sure: bool) -> None:
-    """Whether a round can be planned now, and from a history that says something."""
+    """Raise if a round cannot be planned now, or (unless sure) if it is doubtful."""
     following, settings = now.next_round(), now.settings
     if at in now.over():
         raise InvalidInput(
@@ -108,7 +109,7 @@ def _doubt_trial(connection: Connection, now: Snapshot, at: int) -> None:
 
 
 def _as_planned(plan: Plan, wish: Wish) -> Plan:
-    """The plan, unless another target or policy than its own is asked for."""
+    """The plan; raise if another target, policy or promise than its own is asked for."""
     if wish.evenness is not None and plan.outlook.evenness != wish.evenness:
         raise InvalidInput(
             f"round {plan.round} is planned already, by {plan.outlook.evenness}; "

@@ -1,7 +1,7 @@
 """What a commitment freezes of a plan, and which commitments wait for their luck.
 
-Frozen are who is in the draw, their names, their states, the model, c, the capacities, the scores
-and so everybody's chance.
+A commitment freezes who is in the draw, their names, their states, the model, c, the capacities,
+the scores and so everybody's chance.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 # What a commitment leaves open.
 OPEN_HEADER = ("version", "created", "seed", "luck")
 OPEN_ROWS = ("listed",)
-PEOPLE = "people"  # in the header of a commitment: what stands for their identifiers
+PEOPLE = "people"  # in the header of a commitment: the hash of people's identifiers
 
 
 def fixed_header(commitment: Commitment) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def fixed_header(commitment: Commitment) -> dict[str, Any]:
 
 
 def are_frozen_names(commitment: Commitment, names: Sequence[str]) -> bool:
-    """Whether people had these identifiers when a plan was committed; older ones do not say."""
+    """Whether people had these identifiers when a plan was committed; True if it does not say."""
     return commitment.parts().get(PEOPLE) in (None, names_digest(names))
 
 
@@ -105,9 +105,10 @@ def last_committed(connection: Connection) -> int | None:
 
 
 def waiting_trial_in(connection: Connection, now: Snapshot) -> Commitment | None:
-    """The commitment of a trial that waits for its luck; None too if it can begin no more.
+    """The commitment of a trial that waits for its luck; None also if it can no longer begin.
 
-    That is so when its first round is over, planned or committed, or a later one is planned.
+    It can no longer begin if its first round is over, planned or committed, or a later round is
+    planned.
     """
     if now.trial is not None:
         return None

@@ -1,4 +1,4 @@
-"""A plan in two steps: a commitment, and later the draw, with luck that nobody had before."""
+"""A plan in two steps: a commitment, and later the draw, with luck that nobody knew before."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def commit_plan(
     evenness
         The policy of this plan, instead of that in the settings.
     sure
-        Commit though nothing can be learnt from the history, or a round after the next one.
+        Whether to go on where `Unsure` would be raised.
     chain
         The chain of beacons of which one round may be the luck.
     promise
@@ -77,7 +77,7 @@ def commit_plan(
     InvalidInput
         As `make_plan`, and if the round is planned already.
     Infeasible
-        If no plan meets the target.
+        If no plan meets the target, or the promise cannot be kept.
     Unsure
         As `make_plan`.
     """
@@ -120,8 +120,9 @@ def draw_plan(
     Raises
     ------
     InvalidInput
-        If nothing is committed, if the round is over, or if the luck cannot be used: a beacon that
-        is forged or of another round than the commitment's, or luck that was used before.
+        If nothing is committed, if the round is over or was planned since, if a promised wait
+        counts an earlier list that was made anew since, or if the luck cannot be used: a beacon
+        that is forged or of another round than the commitment's, or luck that was used before.
     """
     with database.writing() as connection:
         commitment = _to_be_drawn(connection, round)

@@ -2,7 +2,7 @@
 
 Each person has luck of their own, so the same draw can be made from other people: with the plan's
 own estimates, c, capacities and key, and with what was known before the changes. Nothing else is
-drawn anew, so that whoever enters or leaves the list does so by the changes.
+drawn anew, so people enter or leave the list only because of the changes.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def list_without(connection: Connection, number: int, before: int) -> Ints | Non
     connection
         Of a reading transaction.
     number
-        Of the plan.
+        The number of the plan.
     before
-        The last batch whose changes count. What came after it and was not known before counts too.
+        The last batch whose changes count. Later entries about what was not known before count too.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def list_without(connection: Connection, number: int, before: int) -> Ints | Non
 
 
 def _drawn(connection: Connection, header: Header, at: AsOf) -> Ints:
-    """Whom a plan's draws list from what was known at a moment."""
+    """The people whom a plan's draws put on the list, given what was known at a moment."""
     query = sa.select(schema.setting.c.content).where(schema.setting.c.id == header.setting)
     content = connection.execute(query).scalar_one()
     now = Snapshot(
@@ -87,7 +87,7 @@ def _drawn(connection: Connection, header: Header, at: AsOf) -> Ints:
     listed = []
     for j, one in enumerate(eligibility.sites):
         who, terms = undecided.in_draw(j), terms_of(kept, one, j, undecided.status, undecided.site)
-        score, theirs = undecided.drawn_by[who], [names[i] for i in who]
+        score, identifiers = undecided.drawn_by[who], [names[i] for i in who]
         key, c = header.seed, one.c(header.c)
-        listed.append(who[drawn_by_luck(score, c, one.capacity, key, theirs, terms)])
+        listed.append(who[drawn_by_luck(score, c, one.capacity, key, identifiers, terms)])
     return np.sort(np.concatenate(listed))

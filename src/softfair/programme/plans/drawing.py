@@ -33,7 +33,7 @@ Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 DESIGN: Design = "joint"
-LEAST_RESERVES = 10  # else as many as there are places
+LEAST_RESERVES = 10  # people in reserve; if there are more places, as many as places
 
 
 class Terms(NamedTuple):
@@ -41,7 +41,7 @@ class Terms(NamedTuple):
 
     floor: float = 0.0  # the least chance
     left: Ints | None = None  # [m] lists within which each must be on one, this one included
-    away: Ints | None = None  # the same of those at the site who are not in the draw
+    away: Ints | None = None  # the same of the people at the site who are not in the draw
     coming: Ints | None = None  # places on this list, the next, and so on
     site: str = ""  # its name, from which its coins follow
     groups: tuple[Quota, ...] = ()  # bounds on places in the draw
@@ -56,7 +56,7 @@ class Terms(NamedTuple):
         return self.left is None and self.floor == 0 and not self.groups
 
     def must(self, m: int) -> tuple[NDArray[np.bool_], list[Quota]]:
-        """Who is on the list whatever the others do, and what else keeps the promise possible."""
+        """Who must be on the list [m], and the quotas of the others that keep the promise."""
         if self.left is not None and self.cells:
             return quotas_by_cell(self.left, self.cells, self.groups)
         if self.left is None or self.coming is None:
@@ -70,7 +70,7 @@ FREE = Terms()
 
 
 class InOrder(NamedTuple):
-    """Those of a site's draw who are called, the first first: the list, then the reserves."""
+    """The people of a site's draw in the order in which they are called: the list, the reserves."""
 
     who: Ints  # [called] places in the draw
     chance: Floats  # [called] of being among the reserves, given the list; 0 for those on it
@@ -94,9 +94,9 @@ def _luck_of(key: str, names: list[str] | Words) -> Words:
 def drawn_by_luck(
     score: Floats, c: float, k: int, key: str, names: list[str] | Words, terms: Terms = FREE
 ) -> Ints:
-    """The places of those drawn, sorted; each person's luck follows from their name [m].
+    """The places of the people drawn, sorted; each person's luck follows from their name [m].
 
-    Whoever has everybody's luck at hand, [m, 2] of `luck.numbers`, gives it in place of the names.
+    ``names`` may also be everybody's luck itself [m, 2], as `luck.numbers` gives it.
     """
     k, m = min(k, len(score)), len(score)
     if k == 0:
@@ -127,16 +127,16 @@ def in_order(
     Parameters
     ----------
     score
-        What chances follow, of everybody in the draw [m].
+        The score that the chance of everybody in the draw follows [m].
     c
         The multiplier.
     listed
-        The places of those on the list.
+        The places of the people on the list.
     key, names
-        From which each person's luck follows; as for `drawn_by_luck`.
+        The key and the names from which luck follows, as for `drawn_by_luck`.
     cell
-        A number for each [m], the same for those in the same promised groups, who have reserves of
-        their own. Default: the same for all.
+        A number for each person [m], the same for people in the same promised groups; each such
+        cell has reserves of its own. Default: one cell.
 
     Notes
     -----
@@ -170,7 +170,7 @@ def in_order(
 
 
 def drawn_by_position(score: Floats, c: float, k: int, seed: str, site: int) -> Ints:
-    """The places of those drawn, as plans were drawn before people had luck of their own."""
+    """The places of the people drawn, by the rule before each person had luck of their own."""
     k = min(k, len(score))
     if k == 0:
         return np.empty(0, np.int64)

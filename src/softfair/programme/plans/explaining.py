@@ -86,7 +86,7 @@ def explain(plan: Plan) -> Sequence[str]:
 
 
 def place_in_reserve(plan: Plan, person: int) -> str:
-    """Where somebody is in the reserve, with the chance that was stated; empty: they are not."""
+    """Where somebody is in the reserve, with the stated chance; empty: they are not in it."""
     place = np.flatnonzero(plan.reserve.person == person)
     row = np.flatnonzero(plan.person == person)
     if not len(place) or plan.listed[row[0]]:

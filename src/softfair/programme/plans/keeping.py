@@ -1,30 +1,31 @@
 """What a promise asks of the draws of a plan, and whether it can be kept.
 
-A promised wait counts lists. A list counts for those who were in its draw: being absent, resting
-after a contact or having a contact arranged makes the count stand still, and so does a list without
-any place. Being on a list begins it anew, whether or not the person is then reached: a draw cannot
-promise more, and a person who cannot be reached would otherwise hold a place of every list. It
-begins anew as well for those who return after having opted out or left, and with enrolment.
+A promised wait counts lists. A list counts for the people who were in its draw. The count of a
+person stands still while they are absent, rest after a contact or have a contact arranged, and at a
+list without any place. The count begins anew when a person is on a list, whether or not they are
+then reached: a draw cannot promise more, and a person who cannot be reached would otherwise take a
+place on every list. It also begins anew with enrolment, and when a person returns who had opted out
+or left.
 
-With W promised, a person who was left off w lists has d = W - w left, this one included. The
-promise can be kept if at every site, for every d, no more people in the draw have at most d left
-than the next d lists have places, and if all people of the site are no more than the places of any
-W lists in a row (:mod:`softfair.policies.promised`). The draw leaves it so for the next list. A
-person who is away counts with their d, since they may be back any time. If a least chance is
-promised as well, fewer places may go by deadlines.
+With W promised, a person who was left off w lists has d = W - w lists left, this one included. The
+promise can be kept if two conditions hold at every site: for every d, the next d lists have places
+for all people in the draw who have at most d lists left; and any W lists in a row have places for
+all people of the site (:mod:`softfair.policies.promised`). After the draw both hold for the next
+list. A person who is away counts with their d, since they may be back any time. If a least chance
+is promised as well, deadlines may take fewer places.
 
 Shares of groups, and at most one of each household, are kept by the law of the draw
 (:mod:`softfair.quotas`). Who belonged to which group is stored with the plan.
 
-With shares beside a wait, people in the same promised groups are a cell. The places of the coming
-lists are divided among the cells so that every list has its shares
+With shares beside a wait, the people in the same promised groups are a cell. The places of the
+coming lists are divided among the cells so that every list has its shares
 (:mod:`softfair.quotas.dividing`), and each cell keeps its deadlines with its own places, as a site
-does. If there is such a division now, there is one for the next list: the same, without its first
-column. So the promise can be kept as long as people and capacities stay as they are, or change so
-that a division remains. The division is stored with the plan.
+does. If there is such a division now, there is one for the next list: the same one, without its
+first column. So the promise can be kept as long as people and capacities stay as they are, or
+change so that a division remains. The division is stored with the plan.
 
-With a wait and at most one of each household, deadlines of a household are moved forward so that no
-two are on one list (:func:`softfair.policies.deadlines.moved_forward`), see `together`.
+With a wait and at most one of each household, deadlines are moved forward so that no two people of
+a household must be on one list (:func:`softfair.policies.deadlines.moved_forward`), see `together`.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Belonging:
     house: Ints  # [n] the household of each, of which at most one is listed; -1: none
 
     def quotas(self, promise: Promise, who: Ints, k: int) -> tuple[Quota, ...]:
-        """Bounds on the k places of a draw of some people, numbered as they stand."""
+        """Bounds on the k places of a draw of some people, numbered by their place in ``who``."""
         all_quotas = []
         for share, inside in zip(promise.shares, self.inside, strict=True):
             least, most = share.bounds(k)
@@ -94,7 +95,7 @@ class Belonging:
 
     @property
     def cell(self) -> Ints:
-        """A number for each person [n], the same for those in the same promised groups."""
+        """A number for each person [n], the same for people in the same promised groups."""
         return self.kinds[1]
 
     @property
@@ -104,13 +105,13 @@ class Belonging:
         return kinds, np.asarray(cell, np.int64).ravel()
 
     def alike(self) -> Ints:
-        """A number for each person [n], the same for those whom the promise treats alike."""
+        """A number for each person [n], the same for people whom the promise treats alike."""
         kinds = np.vstack([self.inside.astype(np.int64), self.house])
         kind: Ints = np.unique(kinds.T, axis=0, return_inverse=True)[1].ravel()
         return kind
 
     def to_json(self) -> dict[str, str]:
-        """As it is stored: the inside packed into bits, households as numbers."""
+        """As it is stored: ``inside`` packed into bits, households as numbers."""
         return {"inside": _packed(np.packbits(self.inside)), "house": _packed(self.house, "<i4")}
 
     @classmethod
@@ -170,7 +171,7 @@ class Kept:
     due: Ints  # [n] lists within which each must be on one, this one included; 0: not promised
     coming: tuple[tuple[int, ...], ...]  # places of each site: this list, the next, ...
     belonging: Belonging = NOBODY
-    # By site and cell, places that deadlines may take: this list, the next, ...; beside shares.
+    # Beside shares: by site and cell, places that deadlines may take on this list, the next, ...
     divided: tuple[Division, ...] = ()
 
     def terms(self, site: Site, j: int, in_draw: Ints, waiting: Ints) -> Terms:
@@ -181,7 +182,7 @@ class Kept:
         site, j
             The site and its place.
         in_draw, waiting
-            Numbers of those in its draw, and of all who are in the programme there.
+            Numbers of the people in its draw, and of all people in the programme there.
         """
         groups: tuple[Quota, ...] = ()
         k = min(site.capacity, len(in_draw))
@@ -207,7 +208,7 @@ class Kept:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As it is stored beside the outlook; the promise itself is part of that."""
+        """As it is stored beside the outlook; the promise itself is part of the outlook."""
         fields: dict[str, Any] = {}
         if self.promise.grouped:
             fields["belonging"] = self.belonging.to_json()
@@ -247,7 +248,7 @@ def terms_of(kept: Kept | None, site: Site, j: int, status: Ints, sites: Ints) -
 
 def clock_of(status: Ints, site: Ints, listed: Ints, sites: Sequence[Site]) -> NDArray[np.int8]:
     """What a list did to everybody's count: ON, STILL or ANEW [n]."""
-    places = np.array([one.capacity for one in sites] + [0])  # the last for those without a site
+    places = np.array([one.capacity for one in sites] + [0])  # the last: no site
     drawn = (status == Status.IN_DRAW) & (places[site] > 0)
     anew = (listed == 1) | np.isin(status, GONE)
     return np.where(anew, ANEW, np.where(drawn, ON, STILL)).astype(np.int8)
@@ -259,8 +260,8 @@ def left_off_lists(clocks: Iterable[NDArray[np.int8]], n: int) -> Ints:
     Parameters
     ----------
     clocks
-        Of each list what it did to the counts of those who were in the programme then, see
-        `clock_of`; the last list first.
+        For each list, the last list first: what it did to the counts of the people who were in the
+        programme then, see `clock_of`.
     n
         People in the programme.
     """
@@ -275,7 +276,7 @@ def left_off_lists(clocks: Iterable[NDArray[np.int8]], n: int) -> Ints:
 
 
 def left_off(connection: Connection, promise: Promise, at: int, n: int) -> Ints:
-    """Lists in a row before a round's that each of n people was left off, as lists are in force."""
+    """How many lists in force in a row, up to a round, each of n people was left off."""
     p, r = schema.plan, schema.plan_row
     newest = sa.select(p.c.round, sa.func.max(p.c.version)).group_by(p.c.round)
     plans = connection.execute(
@@ -317,7 +318,7 @@ def kept_by(
     Raises
     ------
     Infeasible
-        If the promise cannot be kept; the message has the nearest that can.
+        If the promise cannot be kept; the message has the nearest promise that can be kept.
     InvalidInput
         In a trial, or if a later round is planned already.
     """
@@ -390,8 +391,8 @@ def _sharing(
 class _Case:
     """The people and the lists of one site."""
 
-    off: Ints  # [m] lists that those in the draw were left off
-    n: int  # all its people, in the draw or not
+    off: Ints  # [m] lists that each person in the draw was left off
+    n: int  # people of the site, in the draw or not
     places: Ints  # on this list, the next, ...; lists without any are left out
     usual: int  # places on all lists after these
     ends: bool  # there are no lists after these
@@ -410,7 +411,7 @@ class _Case:
         return cls(off[eligibility.in_draw(j)], people, places[places > 0], usual, ends, floor)
 
     def lists(self, more: int) -> Ints:
-        """Places that deadlines may take on each list: those known one by one, then usual ones."""
+        """Places that deadlines may take on each list: the known lists, then usual ones."""
         later = 0 if self.ends else more
         places = np.concatenate([self.places, np.full(later, self.usual, np.int64)])
         return np.asarray(places_for_deadlines(self.n, places, self.floor), np.int64)
@@ -422,7 +423,7 @@ class _Case:
             many = int((self.off >= W).sum())
             return f"{many} people in the draw were left off {most} lists in a row already"
         sums = np.concatenate([[0], np.cumsum(self.lists(W))])
-        if len(sums) > W:  # else all lists end before anybody's time does
+        if len(sums) > W:  # else the last list comes before a deadline of W lists
             fewest = int((sums[W:] - sums[:-W]).min())
             if self.n > fewest:
                 return f"{self.n} people, and {fewest} places on {W} lists: {self.n} > {fewest}"
@@ -438,8 +439,8 @@ class _Case:
 
     def shortest(self, W: int) -> int | None:
         """The shortest wait from W on that can be promised; None: none can."""
-        # With this one all lists that are unlike the usual ones, and then one list after another
-        # until everybody had a place, come before anybody's time ends.
+        # The longest wait to try: before its first deadline come all lists that are unlike the
+        # usual ones, and then as many lists as everybody needs to have a place.
         usual = int(np.min(replace(self, ends=False).lists(1)[-1:]))
         enough = len(self.places) + -(-self.n // max(usual, 1))
         low, high = W, max(W, int(self.off.max(initial=0)) + enough + 1)
@@ -455,7 +456,7 @@ class _Case:
 
 
 def _refuse_wait(promise: Promise, cases: Sequence[_Case], sites: Sequence[Site], at: int) -> None:
-    """Raise if a promised wait cannot be kept at some site, with the shortest that can at all."""
+    """Raise if a promised wait cannot be kept at some site, with the shortest that all can keep."""
     faults = [case.fault(promise.wait) if case.n else None for case in cases]
     faulty = [j for j, fault in enumerate(faults) if fault is not None]
     if not faulty:

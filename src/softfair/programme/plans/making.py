@@ -55,7 +55,7 @@ def make_plan(
     evenness
         The policy of this plan, instead of that in the settings.
     sure
-        Plan though nothing can be learnt from the history, or a round after the next one.
+        Whether to go on where `Unsure` would be raised.
     promise
         What its draws keep, instead of the promise in the settings.
 
@@ -67,12 +67,13 @@ def make_plan(
     Raises
     ------
     InvalidInput
-        If the round is over, if nobody is in the programme, if there is no plan to replace, or if
-        the plan there is was not made for the target.
+        If the round is over or committed, if nobody is in the programme, if there is no plan to
+        replace, or if the existing plan has another target, policy or promise than those given.
     Infeasible
         If no plan meets the target, or the promise cannot be kept.
     Unsure
-        If nothing can be learnt from the history, or the round is not the next one.
+        If nothing can be learnt from the history, if the round is not the next one, or if a
+        committed trial waits for its luck.
     """
     wish = Wish(round, replan, target, evenness, sure, promise)
     with database.writing() as connection:
@@ -110,8 +111,8 @@ def draw_and_store(
     for j, one in enumerate(sites_of(parts["sites"])):
         who = rows.in_draw(j)
         c, terms = one.c(parts["c"]), terms_of(kept, one, j, rows.status, rows.site)
-        theirs = numbers[who]
-        listed[who[drawn_by_luck(rows.drawn_by[who], c, one.capacity, key, theirs, terms)]] = 1
+        luck_here = numbers[who]
+        listed[who[drawn_by_luck(rows.drawn_by[who], c, one.capacity, key, luck_here, terms)]] = 1
     header = Header(**parts, seed=key, luck=luck.to_json())
     drawn = replace(rows, listed=listed)
     return store_plan(connection, header, drawn, reserve_of(header, drawn, numbers), names, model)
@@ -133,8 +134,8 @@ def reserve_of(header: Header, rows: Rows, numbers: NDArray[np.uint64]) -> Reser
         listed, cell = np.flatnonzero(rows.listed[who]), None
         if kept is not None and kept.promise.grouped:
             cell = kept.belonging.cell[who]
-        theirs = numbers[who]
-        order = in_order(rows.drawn_by[who], one.c(header.c), listed, header.seed, theirs, cell)
+        luck_here = numbers[who]
+        order = in_order(rows.drawn_by[who], one.c(header.c), listed, header.seed, luck_here, cell)
         place = np.arange(1, len(order.who) + 1)
         parts.append(Reserve(rows.person[who[order.who]], place, order.chance))
     person, place, chance = (

@@ -43,7 +43,7 @@ class Draft(NamedTuple):
 
     now: Snapshot
     model: Model
-    cohorts: list[SiteCohort]  # those whom it is about, site by site, without a promise
+    cohorts: list[SiteCohort]  # the people whom it is about, site by site, without a promise
     reach: Reach
     eligibility: Eligibility
 
@@ -60,7 +60,7 @@ def promising(
     Parameters
     ----------
     database
-        The programme, for the lists that each was left off.
+        The programme, from which the lists are read that each person was left off.
     now, eligibility, cohorts
         Of a `Draft`.
     promise
@@ -178,15 +178,15 @@ def cohorts_of(
     eligibility: Eligibility,
     kept: Kept | None = None,
 ) -> list[SiteCohort]:
-    """Those who are waiting, site by site; a site without any is left out."""
+    """The people who are waiting, site by site; a site without people is left out."""
     belief = beliefs(now, model, at)
     cohorts = []
     for j, capacity in enumerate(eligibility.usual):
         who = eligibility.waiting(j)
         if not len(who):
             continue
-        # A person who was contacted rests for r rounds, so in the long run no more than a share of
-        # 1 / (r + 1) of the people can be contacted a round.
+        # A person who was contacted rests for r rounds, so in the long run at most a share of
+        # 1 / (r + 1) of the people can be contacted in a round.
         k = min(capacity, max(1, len(who) // (now.settings.cooldown + 1)))
         arm, reward = eligibility.sites[j].arm, model.contexts.reward
         cohort = Cohort(model.chain(who), reward=reward, start=belief[who])

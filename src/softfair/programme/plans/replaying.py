@@ -70,20 +70,20 @@ def verify(database: Store, chain: Chain = QUICKNET) -> list[Verdict]:
 
 
 class Stored(NamedTuple):
-    """What a replay needs of a plan and of what stood before it, besides rows and reserve."""
+    """What a replay needs of a plan, besides its rows and its reserve."""
 
     number: int
     header: Header
     digest: str
     settings: Settings | None  # None: somebody removed or garbled them
-    commitment: Commitment | None  # whose luck it is; None also if it cannot be read
-    people: People | None  # what was known then of everybody, where groups are promised
+    commitment: Commitment | None  # what was drawn; None: there is none, or it cannot be read
+    people: People | None  # what was known then of everybody, if groups are promised
 
 
 class Replays:
     """The replay of every plan, one after another.
 
-    It holds what is known of everybody, a byte a person and round, and never more than one plan.
+    It holds a byte for each person and round (`clock_of`), and never more than one plan.
 
     Parameters
     ----------
@@ -104,8 +104,8 @@ class Replays:
         self._numbered = last == len(self._names) - 1  # people are numbered from 0 on
         self._before = ""  # the digest of the plan before
         self._clocks: dict[int, NDArray[np.int8]] = {}  # by round, of the lists in force so far
-        self._done: list[tuple[Verdict, int]] = []  # and the number of the model
-        self._heard: list[int] = []  # where a verdict tells of the model, if it is not intact
+        self._done: list[tuple[Verdict, int]] = []  # with the number of the model
+        self._heard: list[int] = []  # place in each verdict at which a fault of the model belongs
 
     def stored(self, connection: Connection, number: int) -> Stored | None:
         """What is stored of a plan; None: it cannot be read."""
@@ -125,7 +125,7 @@ class Replays:
         return Stored(number, header, digest, settings, commitment, people)
 
     def replay(self, plan: Stored, rows: Rows, reserve: Reserve | None) -> None:
-        """Replay the next plan; one out of turn waits for `verdicts`, which reads it once more.
+        """Replay the next plan; a plan out of turn is left to `verdicts`, which reads it again.
 
         Parameters
         ----------
@@ -160,14 +160,14 @@ class Replays:
         self._before = plan.digest
 
     def verdicts(self, connection: Connection, contents: Contents) -> list[Verdict]:
-        """The verdicts on all plans, of which those are read that were not replayed yet.
+        """The verdicts on all plans; those that were not replayed yet are read and replayed.
 
         Parameters
         ----------
         connection
             Of the same transaction.
         contents
-            What was read of models.
+            The models that were read.
         """
         for number, at, version in track(self._plans[len(self._done) :], "replaying draws"):
             plan = self.stored(connection, number)
@@ -257,7 +257,7 @@ def _commitment_faults(
 def _reserve_faults(
     stored: Reserve | None, header: Header, rows: Rows, numbers: Words | None
 ) -> list[str]:
-    """Whether the order in which people are called follows from a plan's scores and its key.
+    """Where the order in which people are called does not follow from a plan's scores and key.
 
     Plans from before there were reserves have none.
     """
@@ -275,7 +275,7 @@ def _reserve_faults(
 
 
 def _readable_trial(connection: Connection) -> Trial | None:
-    """The trial; None: there is none, or it cannot be read, of which `trial_faults` tells."""
+    """The trial; None: there is none, or it cannot be read (then `trial_faults` says so)."""
     try:
         return load_trial(connection)
     except UNREADABLE:
@@ -283,7 +283,7 @@ def _readable_trial(connection: Connection) -> Trial | None:
 
 
 def trial_faults(connection: Connection, chain: Chain = QUICKNET) -> tuple[str, ...] | None:
-    """What in the assignment of a trial does not follow from its luck; None: there is no trial."""
+    """Where the assignment of a trial does not follow from its luck; None: there is no trial."""
     if connection.execute(sa.select(schema.trial.c.id).limit(1)).scalar() is None:
         return None
     trial = _readable_trial(connection)
@@ -320,7 +320,7 @@ def _draft_faults(
 
 
 def _arm_faults(trial: Trial | None, header: Header, rows: Rows) -> list[str]:
-    """Whether a plan has everybody who was assigned in their arm."""
+    """A sentence if a plan has somebody in another arm than they were assigned to."""
     if trial is None or not trial.runs_in(header.round) or header.created < trial.created:
         return []
     sites = [one.arm for one in sites_of(header.sites)]
@@ -333,7 +333,7 @@ def _arm_faults(trial: Trial | None, header: Header, rows: Rows) -> list[str]:
 
 
 def _wait_faults(header: Header, rows: Rows, clocks: dict[int, NDArray[np.int8]]) -> list[str]:
-    """Whether the lists that each had left follow from the lists before, as they were then.
+    """Where the lists that people had left do not follow from the lists that were in force then.
 
     What this list does to everybody's count is added to the clocks.
     """
@@ -360,7 +360,7 @@ def _wait_faults(header: Header, rows: Rows, clocks: dict[int, NDArray[np.int8]]
 
 
 def _group_faults(plan: Stored, rows: Rows) -> list[str]:
-    """Whether who belonged to which promised group follows from what was known, and lists do."""
+    """Where promised groups are not as they were known, or lists do not keep their promise."""
     header, known = plan.header, plan.people
     kept = Kept.from_json(json.loads(header.outlook))
     if kept is None or not kept.promise.grouped:
@@ -371,7 +371,7 @@ def _group_faults(plan: Stored, rows: Rows) -> list[str]:
     there, held = belonging_of(kept.promise, known), kept.belonging
     n = len(rows.person)
     same = np.array_equal(there.inside[:, :n][:, drawn], held.inside[:, drawn])
-    # Households are numbered by the values that anybody has: who is together is what counts.
+    # The numbers of households depend on the values that exist; only who is together counts.
     same_house = _together(there.house[:n][drawn]) == _together(held.house[drawn])
     if not same or not same_house:
         wrong.append("the groups that the promise counted are not those that were known")
@@ -386,13 +386,13 @@ def _group_faults(plan: Stored, rows: Rows) -> list[str]:
 
 
 def _together(house: Ints) -> list[int]:
-    """Households renumbered as they come; -1: none."""
+    """Households renumbered in the order in which they come; -1: none."""
     first: dict[int, int] = {-1: -1}
     return [first.setdefault(one, len(first)) for one in house.tolist()]
 
 
 def _replayed(header: Header, rows: Rows, numbers: Words | None) -> list[str]:
-    """What in a plan does not follow from its scores and its luck; None: it goes by position."""
+    """Where a plan does not follow from scores and luck; ``numbers`` None: luck by position."""
     wrong, kept = [], Kept.from_json(json.loads(header.outlook))
     for j, site in enumerate(sites_of(header.sites)):
         who, terms = rows.in_draw(j), terms_of(kept, site, j, rows.status, rows.site)

@@ -1,7 +1,7 @@
 """A promised wait beside shares of groups: whether both can be kept at a site, and how.
 
-The places of the coming lists are divided among cells of people, those in the same promised groups,
-see :mod:`softfair.quotas.dividing`.
+A cell is the people in the same promised groups. The places of the coming lists are divided among
+the cells, see :mod:`softfair.quotas.dividing`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Sharing:
     cell: Ints  # [n] of everybody at the site
     off: Ints  # [n] lists that each was left off
     drawn: NDArray[np.bool_]  # [n] whether each is in the draw
-    lists: Callable[[int], Ints]  # places on all lists that are known, and on so many more
-    now: bool  # whether the first of them is the list that is drawn
+    lists: Callable[[int], Ints]  # places on all known lists and on a number of later ones
+    now: bool  # whether the first of these is the list that is drawn
 
     def places(self, W: int) -> tuple[Ints, Ints, Ints]:
-        """Places on the coming lists [T], and at least and at most so many of each group [T, G]."""
+        """Places on the coming lists [T], and the least and most of each group [T, G]."""
         k = np.minimum(self.lists(W), len(self.cell))
         if self.now and len(k):
             k[0] = min(k[0], np.count_nonzero(self.drawn))
@@ -67,7 +67,7 @@ class Sharing:
         Raises
         ------
         Infeasible
-            If there is none; the message has the shortest wait that can be kept.
+            If there is no division; the message has the shortest wait that can be kept.
         """
         W = self.promise.wait
         if (division := self.division(W)) is not None:
@@ -86,7 +86,7 @@ class Sharing:
         )
 
     def _fault(self, W: int) -> str:
-        """The inequality that fails, if it is of one group or of all others."""
+        """The inequality that fails for a group or for the people outside it, if one does."""
         k, least, most = self.places(W)
         for g, share in enumerate(self.promise.shares):
             called = f"{share.column} {share.value or '(none given)'}"
@@ -106,7 +106,7 @@ class Sharing:
         )
 
     def _short(self, who: NDArray[np.bool_], top: Ints, W: int) -> Iterator[tuple[int, int, str]]:
-        """Where some people have more deadlines than places: how many, places, and which lists."""
+        """Where some people have too few places in time: how many people, places, which lists."""
         sums, people = np.concatenate([[0], np.cumsum(top)]), int(who.sum())
         if len(top) >= W and (fewest := int((sums[W:] - sums[:-W]).min())) < people:
             yield people, fewest, f"any {W} lists in a row"

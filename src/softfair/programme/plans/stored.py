@@ -53,7 +53,7 @@ class Header:
     created: str
     software: str
     model: int
-    batch: int  # the last one that it has seen
+    batch: int  # the last batch when it was made
     setting: int
     c: float
     horizon: int  # rounds that are left, this one included
@@ -89,14 +89,14 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Reserve:
-    """The order in which a plan's people are called, by person; arrays [q].
+    """The order in which a plan's people are called; arrays [q], sorted by person.
 
     Plans from before there were reserves have none.
     """
 
     person: Ints
-    place: Ints  # at their site, 1 is the first: those on the list, then those in reserve
-    chance: Floats  # of being in reserve, given the list; 0 for those on it
+    place: Ints  # at their site, from 1 on: first people on the list, then people in reserve
+    chance: Floats  # of being in reserve, given the list; 0 for people on the list
 
 
 NO_RESERVE = Reserve(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
@@ -124,9 +124,9 @@ class Plan(Rows):
     digest: str
     names: list[str]  # of everybody in the programme, by number
     unseen: NDArray[np.bool_]  # [m] no transition of their own: they have their group's estimate
-    # [3, m] mean, low and high worth of a contact now; None: made by a version that did not say.
+    # [3, m] mean, low and high worth of a contact now; None: the plan was stored without.
     worth: Floats | None = None
-    level: float = 0.0  # of its intervals
+    level: float = 0.0  # the level of the intervals of worth
     kept: Kept | None = None  # what its draws keep of a promise; None: nothing was promised
     memory: str = "none"  # what its chances of states go by beside the state
     reserve: Reserve = field(default_factory=lambda: NO_RESERVE)
@@ -140,7 +140,7 @@ class Plan(Rows):
 
     @property
     def list(self) -> list[str]:
-        """Identifiers of those on the list, in the order of their number."""
+        """Identifiers of the people on the list, in the order of their number."""
         return [self.names[i] for i in self.person[self.listed == 1]]
 
 
@@ -175,7 +175,7 @@ def digest_of(before: str, header: Header, rows: Rows, names: Sequence[str] | Id
     """
     content = {**asdict(header), "c": Multiplier.encode(header.c)}
     if header.luck is None:
-        del content["luck"]  # digests were made before there was such a column
+        del content["luck"]  # the digest is from before there was such a column
     digest = hashlib.sha256(f"{before} {json.dumps(content, sort_keys=True)}".encode())
     for column in fields(Rows):
         values = getattr(rows, column.name)

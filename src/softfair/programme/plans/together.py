@@ -1,15 +1,16 @@
 """A promised wait beside at most one of each household: whether both can be kept at a site.
 
 Let e be the deadlines moved forward within each household
-(:func:`softfair.policies.deadlines.moved_forward`), and let places not fall from list to list. Then
-both can be kept on the coming lists if and only if for every t the next t lists have places for all
-people with e <= t, and e >= 1. A list that is drawn leaves it so for the next, if it has room for
-who begins anew: with m people in the largest household, somebody with W lists left moves deadlines
-to W - m + 1 at the earliest, so that there must be places for everybody on any W - m + 1 lists in a
-row. This is more than what is needed where nobody rests, is away or joins a household.
+(:func:`softfair.policies.deadlines.moved_forward`), and let the number of places not fall from list
+to list. Then both can be kept on the coming lists if and only if all e >= 1 and, for every t, the
+next t lists have places for all people with e <= t. After a draw this still holds for the next
+list, if there is room for the people whose count begins anew: with m people in the largest
+household, somebody with W lists left moves deadlines to W - m + 1 at the earliest, so any W - m + 1
+lists in a row must have places for everybody. Less would do if nobody rests, is away or joins a
+household.
 
-Where places fall, a list counts with no more of them than any after it. Who is away counts with the
-lists they have left, since they may be back any time.
+If the number of places falls, a list counts with no more places than any list after it. People who
+are away count with the lists they have left, since they may be back any time.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Together:
     promise: Promise
     house: Ints  # [n] the household of everybody at the site; -1: none
     off: Ints  # [n] lists that each was left off
-    lists: Callable[[int], Ints]  # places on all lists that are known, and on so many more
+    lists: Callable[[int], Ints]  # places on all known lists and on a number of later ones
 
     def check(self) -> None:
         """Refuse a wait that is not kept for certain.

@@ -1,4 +1,4 @@
-"""What a plan's contacts are worth to each person: how many are reached, and how it is stored."""
+"""How many listed people are reached, and how the worth of contacts is stored with a plan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["packed", "reach_of", "unpacked"]
 
 
 def reach_of(connection: Connection, now: Snapshot, at: int) -> Reach:
-    """How many of those whom plans of earlier rounds listed are recorded as contacted, or not."""
+    """How many people listed by plans of earlier rounds are recorded as contacted, and as not."""
     p, r = schema.plan, schema.plan_row
     versions = sa.select(p.c.round, sa.func.max(p.c.version)).group_by(p.c.round)
     query = (
