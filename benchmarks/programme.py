@@ -8,6 +8,8 @@ highest memory of the process. On a busy machine only the ratio of the processor
 With ``--weekly`` it prints what a week costs after few and after many rounds instead, with
 ``--planned 10 30`` what a check and an audit, with a check and without, cost after 10 and after 30
 rounds that were all planned, and how many bytes of memory each further one took for each person.
+With ``--log`` it prints what the log of all rows adds to an import: the same import with it and
+without, in turns.
 With ``--rough`` the estimates of these rounds are counts and not a fit, which takes most of the
 time of making them; what is stored has the same size.
 The database is ``sqlite`` (a file in a temporary folder), ``postgresql`` (a server that is started
@@ -41,7 +43,7 @@ from numpy.typing import NDArray
 
 from softfair.estimate import read_histories
 from softfair.estimate.fitting import DRAWS
-from softfair.programme import models
+from softfair.programme import chain, models
 from softfair.programme.audit import audit, measure
 from softfair.programme.audit.evidence import read
 from softfair.programme.checks import Check, check
@@ -165,8 +167,10 @@ def _measured(store: Store) -> None:
 GOALS = ("import of people", "import of history", "fit", "plan", "audit")  # have the goals above
 
 
-def one_step(step: str, url: str, folder: Path) -> dict[str, float]:
+def one_step(step: str, url: str, folder: Path, logged: bool = True) -> dict[str, float]:
     """Take a step in this process: seconds, those of the processors, and highest memory in GiB."""
+    if not logged:
+        chain.seal = lambda *_: None
     begun, busy = perf_counter(), process_time()
     STEPS[step](Store(url), folder)
     seconds, busy = perf_counter() - begun, process_time() - busy
@@ -196,12 +200,12 @@ def steps(
         yield step, apart(step, url, folder)
 
 
-def apart(step: str, url: str, folder: Path) -> dict[str, float]:
+def apart(step: str, url: str, folder: Path, logged: bool = True) -> dict[str, float]:
     """Take a step in a process of its own; as `one_step`, with the seconds of the server."""
     before = server_seconds(folder)
     command = [sys.executable, "-m", "benchmarks.programme", "--step", step]
     done = subprocess.run(
-        [*command, "--database", url, "--folder", str(folder)],
+        [*command, "--database", url, "--folder", str(folder), *([] if logged else ["--bare"])],
         check=True,
         stdout=subprocess.PIPE,
         text=True,
@@ -346,6 +350,34 @@ def after_rounds(kind: str, people: int, rounds: Sequence[int], where: Path | No
         print(f"{step}: {each:.0f} bytes a person and planned round from {few} to {more}")
 
 
+def with_log_and_without(kind: str, people: int, pairs: int, where: Path | None) -> None:
+    """Print what the log adds to both imports, in pairs of which either takes turns to be first."""
+    imports, shares = ("import of people", "import of history"), []
+    with tempfile.TemporaryDirectory(dir=where) as name, databases(kind, Path(name)) as url:
+        own = Path(name, "files")
+        own.mkdir()
+        files(own, people)
+        for pair in range(pairs):
+            taken = {}
+            for logged in (True, False) if pair % 2 else (False, True):
+                address = url(10 * pair + logged)
+                initialise(Store(address), SOFTWARE, seed=0)
+                both = [apart(step, address, own, logged) for step in imports]
+                taken[logged] = {key: sum(each[key] for each in both) for key in both[0]}
+            more = [taken[True][key] / taken[False][key] - 1 for key in ("seconds", "busy")]
+            shares.append(more)
+            said = ", ".join(f"{taken[logged]['busy']:.2f}" for logged in (True, False))
+            print(
+                f"{people:,} people, imports with the log and without: {said} s of processors, "
+                f"{more[1]:+.0%}; by the wall {more[0]:+.0%}",
+                flush=True,
+            )
+    wall, busy = np.median(shares, axis=0)
+    print(
+        f"median of {pairs} pairs: {busy:+.1%} of processors, {wall:+.1%} by the wall; goal +20 %"
+    )
+
+
 def rough_estimate(now: Snapshot, columns: Any) -> tuple[Summary, dict[str, Any]]:
     """In place of a fit: counts of moves with what all do, of two states, and draws around it."""
     n, rng = now.people.n, np.random.default_rng(0)
@@ -386,9 +418,14 @@ def main() -> None:
     parser.add_argument("--rough", action="store_true", help="do not fit to plan these rounds")
     parser.add_argument("--step", choices=list(STEPS), help="one step, as the others are run")
     parser.add_argument("--folder", type=Path, help="with the files of a step")
+    parser.add_argument("--bare", action="store_true", help="a step without the log")
+    parser.add_argument("--log", type=int, metavar="PAIRS", help="imports with the log and without")
     asked = parser.parse_args()
     if asked.step is not None:
-        print(json.dumps(one_step(asked.step, asked.database, asked.folder)))
+        print(json.dumps(one_step(asked.step, asked.database, asked.folder, not asked.bare)))
+        return
+    if asked.log is not None:
+        with_log_and_without(asked.database, asked.people, asked.log, asked.where)
         return
     if asked.weekly:
         weekly(asked.people, asked.where)

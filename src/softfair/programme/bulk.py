@@ -22,6 +22,7 @@ __all__ = [
     "UNKNOWN",
     "append",
     "appended",
+    "as_list",
     "fetch",
     "fetch_columns",
     "insert",
@@ -88,7 +89,7 @@ def insert(
     pieces = range(0, len(next(iter(columns.values()))), CHUNK)
     chunks = (
         {
-            name: _as_list(values[first : first + CHUNK], table.c[name])
+            name: as_list(values[first : first + CHUNK], table.c[name])
             for name, values in columns.items()
         }
         for first in (pieces if description is None else track(pieces, description))
@@ -138,7 +139,8 @@ def appended(connection: Connection, table: sa.Table) -> list[Mapping[str, Any]]
     return calls
 
 
-def _as_list(values: Any, column: sa.Column[Any]) -> list[Any]:
+def as_list(values: Any, column: sa.Column[Any]) -> list[Any]:
+    """The values of a column as a driver takes them: None for NULL."""
     if not isinstance(values, np.ndarray):
         return list(values)
     plain: list[Any] = values.tolist()

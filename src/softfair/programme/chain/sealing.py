@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,19 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ...errors import InvalidInput
-from ..bulk import appended, is_null
+from ..bulk import appended, as_list, is_null
 from .entries import LINK, Entry, Marks, grows_by, logged_tables
-from .rows import Part, digest_of, is_numeric, joined, layout, nullable, read_part, sorted_part
+from .rows import (
+    Part,
+    digest_of,
+    is_numeric,
+    joined,
+    key_of,
+    layout,
+    nullable,
+    read_part,
+    sorted_part,
+)
 
 __all__ = [
     "MANY",
@@ -81,12 +91,14 @@ def _new_rows(connection: sa.Connection, table: sa.Table, low: int, high: int) -
     """
     calls = appended(connection, table)
     rows = sum(len(next(iter(call.values()))) for call in calls)
-    if rows < MANY or not is_numeric(table):
+    if rows < MANY:
         return read_part(connection, table, low, high)
     column = grows_by(table)
     query = sa.select(sa.func.count()).select_from(table).where(column > low, column <= high)
     if connection.execute(query).scalar_one() != rows:
         return read_part(connection, table, low, high)
+    if not is_numeric(table):
+        return _texts_as_appended(calls, table)
     key, names = layout(table)
     columns: dict[str, NDArray[Any]] = {"absent": np.zeros(rows, np.int8)}
     bit_of = {each.name: 2**bit for bit, each in enumerate(nullable(table))}
@@ -97,6 +109,18 @@ def _new_rows(connection: sa.Connection, table: sa.Table, low: int, high: int) -
             unknown = joined([unknown for _, unknown in parts])
             columns["absent"] += unknown * np.int8(bit_of[each.name])
     return sorted_part(Part(names, [columns[name] for name in names]), key)
+
+
+def _texts_as_appended(calls: Sequence[Mapping[str, Any]], table: sa.Table) -> Part:
+    """As `read_texts`, from the calls of `append`."""
+    columns: list[list[Any]] = [[] for _ in table.c]
+    for call in calls:
+        count = len(next(iter(call.values())))
+        for values, each in zip(columns, table.c, strict=True):
+            given = each.name in call
+            values += as_list(call[each.name], each) if given else [None] * count
+    key = [column.name for column in key_of(table)]
+    return sorted_part(Part([each.name for each in table.c], columns), key)
 
 
 def _as_appended(
