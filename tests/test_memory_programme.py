@@ -224,7 +224,7 @@ def test_whatever_else_is_asked_of_a_plan(longer, tmp_path, how):
     copy = tmp_path / "copy.db"
     copy.write_bytes(Path(longer.name).read_bytes())
     database = Store(str(copy))
-    plan, _ = plans.make_plan(database, NAME, **how)
+    plan, _ = plans.make_plan(database, NAME, plans.PlanWish(**how))
     assert (plan.memory, int(plan.listed.sum())) == ("2", 15)
     assert plan.outlook.gain.low > 0
     assert not check(database).wrong
@@ -251,7 +251,7 @@ def test_a_memory_that_tells_nothing_is_asked_for_and_not_used(tmp_path):
     assert str(standing(database).settings.memory).startswith(
         "plans go by the state alone; that the state before the last helps to foretell cannot be"
     )
-    again, _ = plans.make_plan(database, NAME, replan="memory")
+    again, _ = plans.make_plan(database, NAME, plans.PlanWish(replan="memory"))
     np.testing.assert_array_equal(again.score, plain.score)
     fit(database, NAME, "none")
     assert standing(database).settings.memory == NOT_TRIED

@@ -20,7 +20,7 @@ from softfair.policies.deadlines import STANDING_BACK, deadline_quotas, moved_fo
 from softfair.programme import store
 from softfair.programme.audit import audit
 from softfair.programme.checks import check
-from softfair.programme.plans import explain, make_plan, verify
+from softfair.programme.plans import PlanWish, explain, make_plan, verify
 from softfair.programme.plans.drawing import Terms, chances, drawn_by_luck
 from softfair.programme.plans.together import Together
 from softfair.programme.promises import Promise
@@ -237,11 +237,6 @@ def test_without_the_guard_one_of_them_breaks(guard):
 BOTH = "wait=5; one house"
 
 
-@pytest.fixture
-def light(tmp_path):
-    return store.Store(str(tmp_path / "light.db"))
-
-
 def planned(database, rounds):
     """Plans in a row, each told of; the most lists that anybody was left off, and sentences."""
     off, longest, said = Counter(), 0, []
@@ -278,13 +273,13 @@ def test_what_is_not_kept_for_certain_is_refused_with_the_inequality_and_the_sho
     """Twelve people and five places: three lists for all, and one more for housemates."""
     share_programme.founded(light)
     with pytest.raises(Infeasible) as caught:
-        make_plan(light, NAME, promise=Promise.parse("wait=3; one house"))
+        make_plan(light, NAME, PlanWish(promise=Promise.parse("wait=3; one house")))
     assert (
         "12 people, and 10 places that can be counted on 2 lists, 1 fewer than 3 for 2 of one "
         "house: 12 > 10; the shortest that is kept is wait=4; promise that, raise the capacity, or "
         "promise one of the two"
     ) in str(caught.value)
-    plan, _ = make_plan(light, NAME, promise=Promise.parse("wait=4; one house"))
+    plan, _ = make_plan(light, NAME, PlanWish(promise=Promise.parse("wait=4; one house")))
     assert plan.outlook.promise.wait == 4
 
 

@@ -25,7 +25,10 @@ The modules from bottom to top; each imports only those above it in this list:
     assignment    the arms of a trial, and who is in which
     snapshot      people, history and settings as they are at one moment
     groups        spellings of a group
-    batches       what imports and records have in common
+    batches       the entries of one file, written all or not at all, and once
+    meanings      states, rounds and contacts of a file's rows
+    matching      the persons whom a file's identifiers name
+    news          observations that are new, or differ from what is known
     imports       people and history from files
     records       what happened in a round
     thresholds    states made anew from values

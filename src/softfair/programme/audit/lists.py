@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ... import metrics
 from ..eligibility import Status
-from ..plans.keeping import clock_of, left_off_lists
+from ..plans.counting import clock_of, left_off_lists
 from ..promises import NO_PROMISE, Promise
 from .planned import Planned
 from .statistics import JointTest, Tally, joint_test, wilson
