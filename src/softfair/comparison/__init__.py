@@ -11,10 +11,12 @@ different policies meet the same luck, so that differences between policies are 
     figures    the figures of runs, each a mean with its interval
     referee    what all policies of a comparison are measured against
     comparing  the tables
+    table      a table for a person
 """
 
 from .comparing import CURVE, compare, frontier, limit
 from .figures import CONFIDENCE, Figures, Interval, Yardsticks, figures_of, mean_interval
+from .table import table_of
 
 __all__ = [
     "CONFIDENCE",
@@ -27,4 +29,5 @@ __all__ = [
     "frontier",
     "limit",
     "mean_interval",
+    "table_of",
 ]
