@@ -195,16 +195,10 @@ def source_hash(package: Path) -> str:
 
 @cache
 def _software() -> dict[str, str]:
-    """What made a result: the version, and the very source files."""
+    """What decides the numbers of a result: the very source files, and the libraries below them."""
     package = Path(__file__).parents[1]
-    return {"softfair": version("softfair"), "source": source_hash(package)[:16]}
-
-
-@cache
-def _versions() -> dict[str, str]:
-    """Of what a result was made with."""
-    libraries = {name: version(name) for name in ("softfair", "numpy", "numba", "scipy")}
-    return {"python": platform.python_version(), **libraries}
+    versions = {name: version(name) for name in ("softfair", "numpy", "numba", "scipy")}
+    return {**versions, "source": source_hash(package)[:16]}
 
 
 def _settings(experiment: Experiment, runs: int, seed: int) -> dict[str, Any]:
@@ -249,7 +243,7 @@ def finish(
         "sha256": hashlib.sha256(content).hexdigest(),
         "seconds": seconds,  # of a core, by policy
         "limits": [parts[cohort]["limit"] for cohort in sorted(parts) if parts[cohort]["limit"]],
-        "versions": _versions(),
+        "python": platform.python_version(),
     }
     # Without its record a table is no result; an old record must never stand beside new rows.
     about.unlink(missing_ok=True)
