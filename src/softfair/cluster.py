@@ -164,10 +164,16 @@ class Spread:
         )
         return track(answers, what, total=len(self.shards))
 
-    def sum(self, function: Callable[..., Any], *args: Any, what: str = "adding up shards") -> Any:
-        """The sum over shards of ``function(data, *args)``, in order."""
+    def sum(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        each: Iterable[tuple[Any, ...]] | None = None,
+        what: str = "adding up shards",
+    ) -> Any:
+        """The sum over shards of ``function(data, *args, *own)``, in order; see :meth:`map`."""
         total: Any = None
-        for part in self.map(function, *args, what=what):
+        for part in self.map(function, *args, each=each, what=what):
             total = part if total is None else total + part
         return total
 

@@ -3,6 +3,10 @@
 A compiler vectorises a loop over arrays only if it can prove that they do not overlap. Heap arrays
 need a run-time check for each pair, and beyond a handful of arrays it gives up; arrays on the stack
 are known to be apart. That is a factor of seven for the recursions of `recursion.py`.
+
+A block of an array is copied to lanes through a slice, z[first : first + LANES]. A sum as index, as
+in z[first + j], might be negative, and numba's check of that keeps the loop from loading vectors:
+the inclusion of a million arms takes twice as long with it.
 """
 
 from __future__ import annotations
