@@ -186,12 +186,12 @@ def read_labels(
             f"{name} has shape {values.shape}, the cohort has {n} arms; give one label an arm"
         )
     if distinct:
-        first = _first_seen(values)  # [n]
-        again = np.flatnonzero(first != np.arange(n))
-        if len(again):
+        first_place = _first_seen(values)  # [n]
+        repeated = np.flatnonzero(first_place != np.arange(n))
+        if len(repeated):
             raise InvalidInput(
-                f"{name}[{again[0]}] repeats {name}[{first[again[0]]}] "
-                f"({len(again)} of {n} {name} are duplicates); "
+                f"{name}[{repeated[0]}] repeats {name}[{first_place[repeated[0]]}] "
+                f"({len(repeated)} of {n} {name} are duplicates); "
                 "give each arm an id of its own"
             )
     values.flags.writeable = False
@@ -210,8 +210,8 @@ def _first_seen(values: NDArray[Any]) -> Ints:
         missing = values != values
     refuse(missing, values, "ids", "give each arm an id of its own")
     if values.dtype == object:
-        first: dict[Any, int] = {}
-        return np.array([first.setdefault(label, i) for i, label in enumerate(listed)])
-    _, where, inverse = np.unique(values, return_index=True, return_inverse=True)
-    places: Ints = where[inverse]
+        place_of: dict[Any, int] = {}
+        return np.array([place_of.setdefault(label, i) for i, label in enumerate(listed)])
+    _, first_index, inverse = np.unique(values, return_index=True, return_inverse=True)
+    places: Ints = first_index[inverse]
     return places

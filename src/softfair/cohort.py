@@ -7,7 +7,8 @@
     start[i, s]      distribution of the state at decision 0
     cost[i]          what help for arm i costs, a whole number (the paper: 1)
 
-Rewards R(s, a) of state and action are both: reward(s) = R(s, 0), at_once(s) = R(s, 1) - R(s, 0).
+Rewards R(s, a) of state and action are stored as reward(s) = R(s, 0) and
+at_once(s) = R(s, 1) - R(s, 0).
 
 All arrays are checked here, once, by `softfair.arrays`. None is normalised or repaired silently.
 """
@@ -62,12 +63,12 @@ class Cohort:
     groups : sequence, [n], optional
         Labels such as a region or language, for figures by group. By default there are none.
     start : array_like, [n] or [n, S], optional
-        States at decision 0, or their distributions. By default uniform.
+        States at decision 0, or distributions over states. By default uniform.
     extra : mapping of str to array_like [n], optional
-        Whatever else is known of the arms, by name. It is kept, and plays no part.
+        Other columns about the arms, by name. They are kept, and no policy uses them.
     cost : array_like [n], optional
-        What help for each arm costs, whole numbers of at least 1; by default 1. k is then the most
-        that may be spent at a decision, see the notes.
+        What help for each arm costs, whole numbers of at least 1; by default 1. With costs, k is
+        the most that may be spent at a decision, see the notes.
 
     Attributes
     ----------
@@ -76,11 +77,12 @@ class Cohort:
     at_once : ndarray, [n, S]
         What help is worth at once, R(s, 1) - R(s, 0).
     reward_rows : ndarray, [1 or n, 1 or 2, S]
-        What kernels read: R(s, 0) and, unless it is the same, R(s, 1).
+        The rewards as kernels read them: R(s, 0) and, unless it is the same, R(s, 1).
     start_rows : ndarray, [1 or n, S]
-        What kernels read: a single row if all arms agree, otherwise one row an arm.
+        The start as kernels read it: a single row if all arms have the same distribution, otherwise
+        one row for each arm.
     cost_rows : ndarray of int, [1 or n]
-        A single 1 if all costs are 1, otherwise one an arm.
+        A single 1 if all costs are 1, otherwise one cost for each arm.
 
     Raises
     ------
@@ -89,16 +91,17 @@ class Cohort:
 
     Notes
     -----
-    With rewards R(s, a), the worth R(s, 0) of a state is counted when it is reached, as it is
-    without actions, so that what the last decision brings counts too. Help in state s adds
-    R(s, 1) - R(s, 0) at that decision, which may be less than nothing. With gamma = 1 the total is
-    sum_t R(s_t, a_t) + R(s_T, 0) - R(s_0, 0). Arms with R(s, 1) = R(s, 0) are those without
-    actions. The gain of help, and with it ``immediate_gain``, includes what help is worth at once;
-    benefit stays what a policy adds to helping nobody, as a share of what the Oracle adds.
+    With rewards R(s, a), the worth R(s, 0) of a state is counted when the state is reached, as for
+    rewards without actions, so that the state after the last decision counts too. Help in state s
+    adds R(s, 1) - R(s, 0) at that decision, which may be negative. With gamma = 1 the total is
+    sum_t R(s_t, a_t) + R(s_T, 0) - R(s_0, 0). If R(s, 1) = R(s, 0) everywhere, the rewards are
+    those of states alone. The gain of help, and ``immediate_gain``, include what help is worth at
+    once. The benefit of a policy is defined as before: what the policy adds to helping nobody, as a
+    share of what the Oracle adds.
 
-    With costs, the sum of the costs of those who are helped at a decision is at most k. What counts
-    is the gain for its cost, gain_i mean(cost) / cost_i: who costs twice as much as another has to
-    gain twice as much for the same chance. :mod:`softfair.costs` has the law of the lists.
+    With costs, the arms that are helped at a decision cost at most k together. Arms are compared by
+    gain for cost, gain_i mean(cost) / cost_i: an arm that costs twice as much as another must gain
+    twice as much for the same chance. :mod:`softfair.costs` has the law of the lists.
 
     Examples
     --------
@@ -119,12 +122,12 @@ class Cohort:
     Cohort(n=2, S=2, costs=1 to 4)
     """
 
-    arms: Floats  # what kernels read: P [n, 2, S, S], or p [n, 2, 2, 1] where that was given
+    arms: Floats  # as kernels read them: P [n, 2, S, S], or p [n, 2, 2, 1] if p was given
     reward: Floats = None  # type: ignore[assignment]  # [n, S] once built
     ids: NDArray[Any] = None  # type: ignore[assignment]  # [n] once built
     groups: NDArray[Any] | None = None  # [n]
     start: Floats = None  # type: ignore[assignment]  # [n, S] once built
-    extra: Mapping[str, NDArray[Any]] = None  # type: ignore[assignment]  # of [n] once built
+    extra: Mapping[str, NDArray[Any]] = None  # type: ignore[assignment]  # [n] each, once built
     cost: Ints = None  # type: ignore[assignment]  # [n] once built
     reward_rows: Floats = field(init=False)  # [1 or n, 1 or 2, S]
     start_rows: Floats = field(init=False)  # [1 or n, S]
@@ -156,7 +159,7 @@ class Cohort:
         reward_rows = read_reward(reward, n, S)
         start_rows = read_start(start, n, S)
         cost_rows = read_cost(cost, n)
-        if "cost" in (extra or {}):  # in a frame it would be taken for what help costs
+        if "cost" in (extra or {}):  # from_frame would read such a column as the cost of help
             raise InvalidInput(
                 "extra has an entry 'cost', which is what help costs; give cost=, or another name"
             )
@@ -185,15 +188,15 @@ class Cohort:
             object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        # Unpickling builds the cohort anew, so that arrays are checked and read-only again and a
-        # reward common to all arms stays a single row.
+        # Unpickling builds the cohort anew. So its arrays are checked and read-only again, and a
+        # reward that all arms share stays a single row.
         return self.from_saved, (self.saved_fields(),)
 
     def saved_fields(self) -> dict[str, Any]:
-        """What :meth:`from_saved` builds the cohort from."""
-        given = "P" if self.arms.shape[3] == self.S else "p"
+        """The arguments from which :meth:`from_saved` builds the cohort."""
+        probabilities = "P" if self.arms.shape[3] == self.S else "p"
         return {
-            given: getattr(self, given),
+            probabilities: getattr(self, probabilities),
             "reward": as_given(self.reward_rows),
             "ids": self.ids,
             "groups": self.groups,
@@ -204,7 +207,7 @@ class Cohort:
 
     @classmethod
     def from_saved(cls, fields: dict[str, Any]) -> Cohort:
-        """The cohort of :meth:`saved_fields`."""
+        """Build a cohort from its :meth:`saved_fields`."""
         return cls.two_state(**fields) if "p" in fields else cls(**fields)
 
     @classmethod
@@ -236,7 +239,8 @@ class Cohort:
         Raises
         ------
         InvalidInput
-            If p has the wrong shape or an entry outside [0, 1], or as :class:`Cohort` raises it.
+            If p has the wrong shape or an entry outside [0, 1], or another argument is refused by
+            :class:`Cohort`.
 
         Examples
         --------
@@ -263,7 +267,7 @@ class Cohort:
     def P(self) -> Floats:
         """Transition probabilities ``P[i, a, s, s2]`` [n, 2, S, S].
 
-        If the cohort was made from p, they are computed when they are first asked for.
+        If the cohort was made from p, P is computed on first use.
         """
         if self.arms.shape[3] == self.S:
             return self.arms
@@ -291,7 +295,7 @@ class Cohort:
 
     @property
     def at_once(self) -> Floats:
-        """What help is worth at once, R(s, 1) - R(s, 0) [n, S]; 0 unless rewards are by action."""
+        """What help is worth at once [n, S]: R(s, 1) - R(s, 0), 0 for rewards of states alone."""
         rows = self.reward_rows
         worth = rows[:, -1] - rows[:, 0]  # 0 if there is one column
         return np.broadcast_to(worth, (self.n, self.S))
@@ -303,7 +307,7 @@ class Cohort:
 
     @property
     def immediate_gain(self) -> Floats:
-        """Gain of helping at the next step alone [n, S]: sum_s2 (P[1] - P[0]) reward + at_once."""
+        """Gain of help by the next step alone [n, S]: sum_s2 (P[1] - P[0]) reward + at_once."""
         gain: Floats = np.einsum("ist,it->is", self.P[:, 1], self.reward) - np.einsum(
             "ist,it->is", self.P[:, 0], self.reward
         )
@@ -321,10 +325,10 @@ class Cohort:
 
     @cached_property
     def per_cost(self) -> Cohort:
-        """The same arms without costs, their rewards times mean(cost) / cost.
+        """The same arms without costs, and with their rewards multiplied by mean(cost) / cost.
 
-        Its gains and indices are those for the cost of an average arm. It is the cohort itself if
-        there are no costs.
+        Gains and indices of this cohort are gains and indices for the cost of an average arm. If
+        there are no costs, it is the cohort itself.
         """
         if not self.with_costs:
             return self
@@ -334,7 +338,7 @@ class Cohort:
 
     @cached_property
     def cost_classes(self) -> tuple[tuple[int, Cohort], ...]:
-        """Each cost that occurs, rising, and the arms of :attr:`per_cost` that have it."""
+        """Each cost that occurs, in rising order, and the arms of :attr:`per_cost` of that cost."""
         return tuple(
             (int(cost), self.per_cost.subset(self.cost == cost)) for cost in np.unique(self.cost)
         )
@@ -355,7 +359,7 @@ class Cohort:
         Raises
         ------
         InvalidInput
-            If ``arms`` is neither, or an index is out of range.
+            If ``arms`` is neither indices nor a mask, or an index is out of range.
 
         Examples
         --------
@@ -395,9 +399,9 @@ class Cohort:
         Parameters
         ----------
         frame : data frame
-            One row a person, with the columns of `softfair.frames`: ``p00, p01, p10, p11`` for two
-            states, ``p_A_S_T`` for more; optional ``id``, ``group``, ``start``, ``cost`` and
-            ``reward_S`` or, by action, ``reward_A_S``.
+            One row for each person, with the columns of `softfair.frames`: ``p00, p01, p10, p11``
+            for two states, ``p_A_S_T`` for more; optional ``id``, ``group``, ``start``, ``cost``
+            and ``reward_S`` or, by action, ``reward_A_S``.
             Other columns are kept in ``extra``. A mapping from names to columns is accepted too.
 
         Returns
@@ -407,7 +411,8 @@ class Cohort:
         Raises
         ------
         InvalidInput
-            A column or an entry is missing or wrong, or a name looks like a known one misspelt.
+            A column or an entry is missing or wrong, or a column's name looks like a misspelling of
+            a known one.
 
         Examples
         --------
@@ -420,23 +425,23 @@ class Cohort:
         return cls(**read_columns(columns_of(frame)))
 
     def to_frame(self, backend: str = "pandas") -> Any:
-        """Everything about the cohort as a data frame, from which :meth:`from_frame` builds it.
+        """The whole cohort as a data frame, which :meth:`from_frame` reads back.
 
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}
-            Whose data frame.
+            The library whose data frame is made.
 
         Returns
         -------
         data frame
-            One row an arm, with the columns of `softfair.frames`. Rewards, starts and costs that
-            are the default have no columns.
+            One row for each arm, with the columns of `softfair.frames`. Rewards, starts and costs
+            that are the default have no columns.
 
         Raises
         ------
         InvalidInput
-            There is no such library, or it is not installed.
+            The library is not one of the three, or it is not installed.
 
         Examples
         --------
@@ -448,10 +453,8 @@ class Cohort:
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """The columns of :meth:`to_frame` as arrays [n] by name."""
-        known = {"cost": self.cost} if self.with_costs else {}
-        return cohort_columns(
-            self.P, self.reward_rows, self.ids, self.groups, self.start, {**known, **self.extra}
-        )
+        more = ({"cost": self.cost} if self.with_costs else {}) | dict(self.extra)
+        return cohort_columns(self.P, self.reward_rows, self.ids, self.groups, self.start, more)
 
     def __len__(self) -> int:
         return self.n
@@ -479,7 +482,7 @@ class Cohort:
         return as_html("Cohort", facts)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw how much help gains by the next step, over the arms, for each state.
+        """Draw the distribution over arms of what help gains by the next step, for each state.
 
         Parameters
         ----------
@@ -490,20 +493,20 @@ class Cohort:
         -------
         matplotlib.axes.Axes
         """
-        on = axes_for(ax)
+        axes = axes_for(ax)
         for s in range(self.S):
             color = COLOURS[s % len(COLOURS)]
-            on.hist(
+            axes.hist(
                 self.immediate_gain[:, s], bins=30, histtype="step", color=color, label=f"state {s}"
             )
-        on.set_xlabel("gain of help by the next step")
-        on.set_ylabel("arms")
-        on.legend(frameon=False)
-        return on
+        axes.set_xlabel("gain of help by the next step")
+        axes.set_ylabel("arms")
+        axes.legend(frameon=False)
+        return axes
 
 
 def refuse_costs(cohort: Cohort, who: str) -> None:
-    """Refuse arms that have costs, for a method that would not look at them.
+    """Refuse arms that have costs, for a method that would ignore the costs.
 
     Parameters
     ----------

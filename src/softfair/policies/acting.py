@@ -25,24 +25,29 @@ SMALL_TABLE = 2**24  # bytes up to which a table of all decisions is always used
 class FittedSoftFair(Fitted):
     """SoftFair ready to act; ``scores`` are the gains lambda_t(s).
 
-    Where the cohort is in files, has more than one shard, or was fitted ``on`` a crew, the gains of
-    a decision are computed in shards, by the workers that hold the shards.
+    The gains of a decision are computed shard by shard, by the workers that hold the shards, if the
+    cohort is in files, has more than one shard, or was fitted ``on`` workers.
     """
 
-    _asked = -2  # the decision asked for last
+    _last_decision = -2  # the decision whose gains were computed last; -2: none yet
 
     @property
     def one_by_one(self) -> bool:
-        """Whether a subclass has calls for a single run; those below agree with all others."""
-        own = defined_at(type(self), SINGLE) < type(self).__mro__.index(FittedSoftFair)
-        return own and super().one_by_one
+        """Whether a subclass defines calls for a single run.
+
+        The calls for a single run that this class defines do not count: they agree with its calls
+        for many runs.
+        """
+        in_subclass = defined_at(type(self), SINGLE) < type(self).__mro__.index(FittedSoftFair)
+        return in_subclass and super().one_by_one
 
     def defines(self, name: str) -> bool:
-        """Whether a call for a single run is a subclass's own."""
+        """Whether a subclass defines this call for a single run."""
         return self.one_by_one and getattr(type(self), name) is not getattr(FittedSoftFair, name)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_asked"}
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_last_decision"}
 
     def scores(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
         spread = self._spread(t, states, 1.0)
@@ -74,8 +79,8 @@ class FittedSoftFair(Fitted):
         """
         spread = self._spread(t, states, self._weight)
         if spread is None:
-            known = self._states(states)
-            return self.scores(t, known), self.inclusion(t, known), self.draw(t, known, rng)
+            checked = self._states(states)
+            return self.scores(t, checked), self.inclusion(t, checked), self.draw(t, checked, rng)
         chances = inclusion_spread(spread, self.places(t), self.rule.code)
         arms = draw_spread(spread, self.places(t), self.rule.code, new_key(rng))
         del spread
@@ -83,29 +88,29 @@ class FittedSoftFair(Fitted):
 
     @property
     def _weight(self) -> float:
-        """What gains are multiplied by before arms are chosen; the k highest need nothing."""
+        """The factor of the gains when arms are chosen: c, or 1 where the k highest are chosen."""
         return self.rule.c if math.isfinite(self.rule.c) else 1.0
 
     def _spread(self, t: int, states: ArrayLike, multiplier: float) -> Spread | None:
-        """The gains in shards; None where the table of :class:`Fitted` serves better."""
+        """The gains by shard, or None if the table of :class:`Fitted` is to be used instead."""
         values = self._scorer
         if not isinstance(values, PriceValues) or self.one_by_one or self.cohort.with_costs:
             return None
-        alone = values.crew is None and not isinstance(self.cohort, ShardedCohort)
-        if alone and len(shards_of(self.cohort)) == 1 and self._table_serves(t):
+        in_process = values.crew is None and not isinstance(self.cohort, ShardedCohort)
+        if in_process and len(shards_of(self.cohort)) == 1 and self._table_serves(t):
             return None
-        known = self._known_states(states)
-        # One byte an arm, as long as that is enough: states are sent to workers.
-        small = known.astype(np.int8 if self.cohort.S <= 127 else np.int64, copy=False)
-        return values.spread(self._step(t), small, multiplier)
+        checked = self._known_states(states)
+        # States are sent to workers, so each takes one byte if S allows it.
+        compact = checked.astype(np.int8 if self.cohort.S <= 127 else np.int64, copy=False)
+        return values.spread(self._step(t), compact, multiplier)
 
     def _table_serves(self, t: int) -> bool:
-        """Whether to use a table: it is there, or small, or decisions are asked for in order."""
-        asked, self._asked = self._asked, t
+        """Whether to use a table: it exists, or is small, or t follows the last decision."""
+        last, self._last_decision = self._last_decision, t
         start, count, rows = self._window
-        held = rows is not None and start <= t < start + count
+        exists = rows is not None and start <= t < start + count
         small = 8 * self.cohort.n * self.cohort.S * self.horizon <= SMALL_TABLE
-        return held or small or t == asked + 1
+        return exists or small or t == last + 1
 
     @cached_property
     def upper_bound(self) -> float:

@@ -5,19 +5,21 @@
     fitted.inclusion(t, states)    Pr(arm i is helped) [n], sums to k
     fitted.draw(t, states, rng)    k arms, sorted
 
-k is one number, or one for each decision; what is said of k below is said of ``fitted.budget[t]``.
-Where the arms of a cohort have costs, k is the most that those who are helped may cost together,
-scores are for the cost of an average arm, and `softfair.costs` makes lists of them. A policy that
-does not say ``takes_costs`` refuses such a cohort.
-A policy scores each arm in each state, and a `Rule` turns scores into a selection. Policies that
-remember (who was helped lately, what was last seen) keep it in an explicit memory: ``memory()`` is
-the memory at the start, ``remember`` returns the memory after a decision, and every call above
-takes a memory as its last argument; without one it answers as at the start.
+k is one number, or one number for each decision; below, k stands for ``fitted.budget[t]``.
+If the arms of a cohort have costs, k is the most that the arms that are helped may cost together,
+scores are for the cost of an average arm, and `softfair.costs` makes the lists. A policy whose
+``takes_costs`` is false refuses such a cohort.
+A policy scores each arm in each state, and a `Rule` turns scores into a selection. A policy that
+needs the past (who was helped lately, what was last seen) keeps it in an explicit memory:
+``memory()`` is the memory at the start, ``remember`` returns the memory after a decision, and every
+call above takes a memory as its last argument. Without that argument, calls use the memory at the
+start.
 
-**A policy of your own** is written by the calls above. A subclass of `Fitted` defines one of
-``scores`` (the k highest are helped, or as its rule says), ``inclusion`` (chances that sum to k)
-and ``draw`` (k arms, by whatever means); with ``memory`` and ``remember`` if it remembers, where a
-memory is any value. A subclass of `Policy` returns it from ``fit``::
+**A policy of your own** defines some of the calls above. A subclass of `Fitted` defines one of
+``scores`` (the k highest are helped, or its rule chooses), ``inclusion`` (chances that sum to k)
+and ``draw`` (k arms, chosen in any way). If the policy needs a memory, which may be any value, the
+subclass defines ``memory`` and ``remember`` as well. A subclass of `Policy` returns it from
+``fit``::
 
     class FittedNeediest(sf.Fitted):
         def scores(self, t, states, memory=None):
@@ -28,8 +30,8 @@ memory is any value. A subclass of `Policy` returns it from ``fit``::
         def fit(self, cohort, k, horizon, gamma=1.0, seed=0):
             return FittedNeediest(self, cohort, k, horizon, gamma)
 
-:func:`softfair.testing.check_policy` tells whether it keeps the protocol, and
-:func:`softfair.simulate`, :func:`softfair.compare` and :func:`softfair.frontier` take it.
+:func:`softfair.testing.check_policy` tests whether the policy keeps the protocol, and
+:func:`softfair.simulate`, :func:`softfair.compare` and :func:`softfair.frontier` take the policy.
 
 **All runs at once.** The policies of this package work on many runs side by side: their memory is
 an array with a leading axis of runs, and they define ``window``, or ``scores_by_run`` and
@@ -67,8 +69,8 @@ __all__ = ["Fitted", "Policy", "Remembering", "brief", "identity", "plain_number
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-WINDOW_BYTES = 2**29  # of score rows that are kept while decisions are asked for in order
-SUM_TOLERANCE = 1e-6  # by which the chances that a policy states may miss k
+WINDOW_BYTES = 2**29  # most bytes of score rows that are kept for decisions in order
+SUM_TOLERANCE = 1e-6  # largest difference between k and the sum of chances that a policy states
 
 # The calls by which a policy acts, for a single run and for all runs at once.
 SINGLE = frozenset({"scores", "inclusion", "draw", "remember"})
@@ -78,8 +80,8 @@ SIDE_BY_SIDE = frozenset({"window", "scores_by_run", "remember_by_run", "choose_
 class Policy(abc.ABC):
     """A policy that can be fitted to a cohort.
 
-    Policies are small frozen dataclasses of parameters; what is computed is kept in `Fitted`. A
-    subclass defines :meth:`fit`. Its name in tables is that of the class, unless it sets ``name``.
+    Policies are small frozen dataclasses of parameters; computed results are kept in `Fitted`. A
+    subclass defines :meth:`fit`. Tables name a policy by its class, unless the class sets ``name``.
 
     Examples
     --------
@@ -94,7 +96,7 @@ class Policy(abc.ABC):
 
     @property
     def takes_costs(self) -> bool:
-        """Whether it takes arms that have costs; if not, they are refused."""
+        """Whether the policy takes arms that have costs; if not, :meth:`fit` refuses them."""
         return False
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -114,7 +116,7 @@ class Policy(abc.ABC):
             The arms.
         k : int or array_like [horizon]
             Arms helped at every decision, 0 <= k <= n; or one number for each decision. If the arms
-            have costs, the most that those who are helped may cost together.
+            have costs, the most that the arms that are helped may cost together.
         horizon : int
             Number of decisions, at least 1.
         gamma : float
@@ -138,13 +140,13 @@ class Policy(abc.ABC):
         """Name with the parameters that were set, for tables and legends."""
         if not is_dataclass(self):
             return self.name
-        said = [
+        settings = [
             f"{field.name}={plain_number(value)}"
             for field in fields(self)
             if (value := getattr(self, field.name)) is not field.default
             and not (field.default is not MISSING and _same(value, field.default))
         ]
-        return f"{self.name}({', '.join(said)})" if said else self.name
+        return f"{self.name}({', '.join(settings)})" if settings else self.name
 
 
 class Fitted:
@@ -156,7 +158,7 @@ class Fitted:
     Parameters
     ----------
     policy : Policy
-        What was fitted.
+        The policy that was fitted.
     cohort, k, horizon, gamma
         The setting, see :meth:`Policy.fit`. The attribute ``k`` is a number, or an array [T] if it
         changes with time.
@@ -165,7 +167,7 @@ class Fitted:
     scorer : Rows, optional
         The scores. A class that defines how it scores or draws has none.
     info : Info, optional
-        How the solver fared.
+        How the solver ended: its passes, its time and whether it converged.
 
     Examples
     --------
@@ -199,7 +201,7 @@ class Fitted:
         self._check_methods(scorer)
         self.rule, self.info = Rule.top() if rule is None else rule, info
         self._scorer, self._columns = scorer, cohort.S  # columns: scores of an arm at a decision
-        # First decision, how many decisions, their rows.
+        # The rows that are kept: first decision, number of decisions, rows.
         self._window: tuple[int, int, Floats | None] = (0, 0, None)
 
     def __repr__(self) -> str:
@@ -208,11 +210,11 @@ class Fitted:
 
     @property
     def budget(self) -> Ints:
-        """The arms that are helped, or what may be spent on them, at each decision [T], from k."""
+        """k of each decision [T]: the number of arms helped or, with costs, what may be spent."""
         return np.broadcast_to(np.asarray(self.k, np.int64), (self.horizon,)).copy()
 
     def places(self, t: int) -> int:
-        """How many arms are helped, or what they may cost, at decision t: k, or its entry of t."""
+        """k of decision t: the number of arms helped or, with costs, what may be spent."""
         return self.k if isinstance(self.k, int) else int(self.k[self._step(t)])
 
     @property
@@ -250,14 +252,14 @@ class Fitted:
         -------
         matplotlib.axes.Axes
         """
-        now = self.cohort.start.argmax(axis=1) if states is None else states
-        on = axes_for(ax)
-        chances = np.sort(self.inclusion(t, now))[::-1]
-        on.step(np.arange(1, len(chances) + 1), chances, where="mid", label=self.policy.label)
-        on.set_xlabel("arms, from the highest chance to the lowest")
-        on.set_ylabel(f"chance to be helped at decision {t}")
-        on.legend(frameon=False)
-        return on
+        states_now = self.cohort.start.argmax(axis=1) if states is None else states
+        axes = axes_for(ax)
+        chances = np.sort(self.inclusion(t, states_now))[::-1]
+        axes.step(np.arange(1, len(chances) + 1), chances, where="mid", label=self.policy.label)
+        axes.set_xlabel("arms, from the highest chance to the lowest")
+        axes.set_ylabel(f"chance to be helped at decision {t}")
+        axes.legend(frameon=False)
+        return axes
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_window": (0, 0, None)}  # rows are cheap to make again
@@ -268,14 +270,14 @@ class Fitted:
         Parameters
         ----------
         path : str or Path
-            The file; it is written whole or not at all. It holds the cohort as well. The format is
-            documented in `softfair.saving`; it has no pickles.
+            The file; it is written whole or not at all. It holds the cohort as well. The module
+            `softfair.saving` documents the format, which contains no pickles.
 
         Raises
         ------
         InvalidInput
-            The file cannot be written, or the policy or its cohort is of a class that is not
-            softfair's own.
+            The file cannot be written, or the class of the policy or of its cohort is not one of
+            softfair.
 
         Examples
         --------
@@ -292,10 +294,10 @@ class Fitted:
         write(path, self, version("softfair"))
 
     def _check_methods(self, scorer: Rows | None) -> None:
-        """Refuse a class that does not say how it acts, or forgets what it remembers."""
+        """Refuse a class that defines no way to act, or a memory that is never updated."""
         cls = type(self)
-        says = self.one_by_one and any(map(self.defines, ("scores", "inclusion", "draw")))
-        if scorer is None and not says and cls.scores_by_run is Fitted.scores_by_run:
+        acts = self.one_by_one and any(map(self.defines, ("scores", "inclusion", "draw")))
+        if scorer is None and not acts and cls.scores_by_run is Fitted.scores_by_run:
             raise InvalidInput(
                 f"{cls.__name__} does not say how it acts; "
                 "define scores, inclusion or draw, or give a scorer"
@@ -314,26 +316,26 @@ class Fitted:
         return defined_at(type(self), SINGLE) < defined_at(type(self), SIDE_BY_SIDE)
 
     def defines(self, name: str) -> bool:
-        """Whether a call for a single run is the subclass's own."""
+        """Whether a subclass defines this call for a single run."""
         return self.one_by_one and getattr(type(self), name) is not getattr(Fitted, name)
 
     def vector(self, values: ArrayLike, method: str) -> Floats:
-        """What a method of a subclass returned, as finite floats [n]."""
+        """The values that a method of a subclass returned, as finite floats [n]."""
         try:
-            given = np.ascontiguousarray(np.asarray(values, dtype=np.float64))
+            floats = np.ascontiguousarray(np.asarray(values, dtype=np.float64))
         except (TypeError, ValueError):
-            given = np.empty(())
-        if given.shape != (self.cohort.n,) or not np.isfinite(given).all():
+            floats = np.empty(())
+        if floats.shape != (self.cohort.n,) or not np.isfinite(floats).all():
             raise InvalidInput(
                 f"{self.policy.label}: {method} gave {brief(values)}; "
                 f"return {self.cohort.n} finite numbers, one an arm"
             )
-        return given
+        return floats
 
     # One run, with checks.
 
     def scores(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
-        """What ranks or weighs the arms at decision t.
+        """The numbers by which the rule ranks or weighs the arms at decision t.
 
         Parameters
         ----------
@@ -342,7 +344,7 @@ class Fitted:
         states : array_like [n]
             State of each arm, 0 <= state < S.
         memory : Any, optional
-            What :meth:`remember` returned; without it, the memory at the start.
+            A memory that :meth:`remember` returned; by default the memory at the start.
 
         Returns
         -------
@@ -357,9 +359,9 @@ class Fitted:
             return self.vector(self.inclusion(t, states, memory), "inclusion")
         if self._scorer is None and self.defines("draw"):
             raise self._unstated("scores")
-        known = self.memory() if memory is None else memory
-        one: Floats = self.scores_by_run(self._step(t), self._states(states)[None], known)[0]
-        return one
+        memory = self.memory() if memory is None else memory
+        scores: Floats = self.scores_by_run(self._step(t), self._states(states)[None], memory)[0]
+        return scores
 
     def inclusion(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
         """Probability that each arm is helped at decision t.
@@ -369,7 +371,7 @@ class Fitted:
         Returns
         -------
         ndarray [n]
-            Pr(a_i = 1 | states); sums to k, or with costs to at most k in cost.
+            Pr(a_i = 1 | states). The chances sum to k; with costs, the expected cost is at most k.
 
         Raises
         ------
@@ -389,13 +391,13 @@ class Fitted:
         Returns
         -------
         ndarray [k]
-            Indices of the arms, sorted; with costs, of as many arms as k pays for.
+            Indices of the arms, sorted; with costs, the number of arms varies.
         """
         rule = Rule.rounding() if self.defines("inclusion") else self.rule
         return rule.draw(self.weights(t, states, memory), self.places(t), rng, self._cost)
 
     def weights(self, t: int, states: ArrayLike, memory: Any = None) -> Floats:
-        """What arms are drawn by: the scores, or the chances that a subclass states.
+        """The numbers from which arms are drawn: scores, or the chances that a subclass states.
 
         Parameters are those of :meth:`scores`.
 
@@ -406,7 +408,7 @@ class Fitted:
         Raises
         ------
         InvalidInput
-            As for :meth:`scores`; or a subclass's own are not what they should be.
+            As for :meth:`scores`; or chances of a subclass are no chances, or do not sum to k.
         """
         if not self.defines("inclusion"):
             return self.vector(self.scores(t, states, memory), "scores")
@@ -432,7 +434,7 @@ class Fitted:
         Parameters
         ----------
         memory : Any
-            The memory before; None for the memory at the start. It is left as it is.
+            The memory before; None for the memory at the start. It is not changed.
         t : int
             Decision, 0 <= t < horizon.
         states : array_like [n]
@@ -447,13 +449,14 @@ class Fitted:
         """
         helped = np.zeros((1, self.cohort.n), np.uint8)
         helped[0, self._arms(arms)] = 1
-        known = self.memory() if memory is None else memory
-        return self.remember_by_run(known, self._step(t), self._states(states)[None], helped)
+        before = self.memory() if memory is None else memory
+        return self.remember_by_run(before, self._step(t), self._states(states)[None], helped)
 
     def memory(self, runs: int = 1) -> Any:
-        """The memory at the start, with a leading axis of runs; None without memory.
+        """The memory at the start, with a leading axis of runs; None for a policy without memory.
 
-        A class that defines its calls for a single run returns the memory of that run, any value.
+        A class that defines its calls for a single run returns the memory of one run, which may be
+        any value.
         """
         return None
 
@@ -490,7 +493,9 @@ class Fitted:
     def choose_by_run(
         self, t: int, states: NDArray[Any], memory: Any, keys: NDArray[Any]
     ) -> NDArray[np.uint8] | None:
-        """The arms helped [runs, n], by the class's own design or with costs; None: by its rule.
+        """The arms helped [runs, n]; None if the rule is to choose them from :meth:`window`.
+
+        A class whose design is no rule chooses here, and so does every class if arms have costs.
 
         keys [runs] are random 64-bit numbers, one a run, the same at every decision.
         """
@@ -504,7 +509,7 @@ class Fitted:
     ) -> Any:
         """The memory after ``helped`` [runs, n] at decision t in states [runs, n].
 
-        The memory that is given is left as it is.
+        The argument ``memory`` is not changed.
         """
         return None
 
@@ -512,8 +517,8 @@ class Fitted:
         """Scores from decision ``first`` on and how many decisions they cover.
 
         The shape is [decisions, n, S], or [1, n, S] if one row serves all. A caller who asks for
-        the decision after those kept probably asks for the following ones too, so as many are
-        computed as fit into WINDOW_BYTES.
+        the decision right after the kept ones will probably ask for the following ones too. Then
+        as many decisions are computed as fit into WINDOW_BYTES; otherwise one.
         """
         assert self._scorer is not None
         start, count, rows = self._window
@@ -535,26 +540,26 @@ class Fitted:
 
     def _arms(self, arms: ArrayLike) -> Ints:
         """The indices as an array, if there are such arms."""
-        given, n = np.asarray(arms, dtype=np.int64), self.cohort.n
-        refuse((given < 0) | (given >= n), given, "arms", f"give indices between 0 and {n - 1}")
-        return given
+        index, n = np.asarray(arms, dtype=np.int64), self.cohort.n
+        refuse((index < 0) | (index >= n), index, "arms", f"give indices between 0 and {n - 1}")
+        return index
 
     def _states(self, states: ArrayLike) -> Ints:
         """The states as an array [n], if there are such states."""
         return self._known_states(states).astype(np.int64)
 
     def _known_states(self, states: ArrayLike) -> NDArray[Any]:
-        """The states [n] in the type in which they were given, if there are such states."""
-        given = np.asarray(states)
+        """The states [n] in the type that the caller gave, if there are such states."""
+        known = np.asarray(states)
         n, S = self.cohort.n, self.cohort.S
-        if given.shape != (n,):
+        if known.shape != (n,):
             raise InvalidInput(
-                f"states have shape {given.shape}, the cohort has {n} arms; give one state an arm"
+                f"states have shape {known.shape}, the cohort has {n} arms; give one state an arm"
             )
-        if given.dtype.kind not in "iub" or given.min() < 0 or given.max() >= S:
-            wrong = ~np.isin(given, np.arange(S))
-            refuse(wrong, given, "states", f"give states between 0 and {S - 1}")
-        return given
+        if known.dtype.kind not in "iub" or known.min() < 0 or known.max() >= S:
+            wrong = ~np.isin(known, np.arange(S))
+            refuse(wrong, known, "states", f"give states between 0 and {S - 1}")
+        return known
 
 
 class Remembering(Fitted, abc.ABC):
@@ -583,7 +588,7 @@ class Remembering(Fitted, abc.ABC):
 
 
 def defined_at(cls: type, names: frozenset[str]) -> int:
-    """How many steps up from a class the first of these names is defined."""
+    """The place in the method order of ``cls`` of the first class that defines one of the names."""
     return next(up for up, base in enumerate(cls.__mro__) if names & vars(base).keys())
 
 
@@ -648,8 +653,8 @@ def plain_number(value: object) -> str:
     return str(value)
 
 
-def _same(one: object, other: object) -> bool:
+def _same(value: object, default: object) -> bool:
     try:
-        return bool(one == other)
+        return bool(value == default)
     except ValueError:  # arrays
         return False

@@ -1,9 +1,9 @@
 """Deadlines: who must be helped now so that everybody can be helped in time.
 
-Without groups the earliest deadline comes first, see :mod:`softfair.policies.promised`. Arms of one
-household, of which at most one is helped at a decision, have their deadlines moved forward. Where
-sets of arms have bounds, each cell of arms in the same sets keeps its deadlines with places of its
-own (:mod:`softfair.quotas.dividing`).
+Without groups the earliest deadline comes first, see :mod:`softfair.policies.promised`. If at most
+one arm of a household may be helped at a decision, :func:`moved_forward` makes some deadlines of
+the household earlier. If sets of arms have bounds, arms in the same sets form a cell, and each cell
+meets its deadlines with places that are reserved for it (:mod:`softfair.quotas.dividing`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = [
     "shortest_wait",
 ]
 
-STANDING_BACK = "standing back"  # the set of those who do for another of their household
+STANDING_BACK = "standing back"  # the set of arms that are left out for another of their household
 
 
 def places_for_deadlines(n: int, k: Budget, floor: float) -> Budget:
-    """Places that deadlines may take so that all other arms can have a chance of the floor.
+    """Places that deadlines may take so that every other arm can still have the least chance.
 
     Parameters
     ----------
@@ -74,16 +74,16 @@ def moved_forward(left: Ints, house: Ints, lists: int) -> tuple[Ints, Ints]:
     house : ndarray of int [n]
         The household of each arm; -1: none.
     lists : int
-        Decisions to come. Deadlines after the last bind nobody.
+        Decisions to come. Deadlines after the last decision bind nobody.
 
     Returns
     -------
     due : ndarray [n]
-        e_j = min(d_j, e_{j+1} - 1) in each household, in order of d: of two with the same deadline
-        one comes a decision earlier. Below 1 if somebody must come too late.
+        e_j = min(d_j, e_{j+1} - 1) in each household, in order of d: of two arms with the same
+        deadline one gets a deadline a decision earlier. It is below 1 if an arm must be late.
     freed : ndarray [n]
-        Which deadline of the household is met if the arm is helped now: those who had to come
-        earlier because of it take the later places.
+        The deadline of the household that is met if the arm is helped now. It can be earlier than
+        that of the arm: the arms whose deadlines were moved forward for this arm move back again.
 
     Examples
     --------
@@ -106,9 +106,10 @@ def moved_forward(left: Ints, house: Ints, lists: int) -> tuple[Ints, Ints]:
     number = np.cumsum(first)
     slack = (d[order] - place + step * number)[::-1]
     e = np.minimum.accumulate(slack)[::-1] + place - step * number
-    # An arm frees the earliest deadline of those that were moved forward, one by one, for its own.
-    alone = first | np.r_[True, (e == d[order])[:-1]][:n]
-    start = np.maximum.accumulate(np.where(alone, place, 0))
+    # Deadlines that were moved forward one because of the next form a chain. Helping any arm of a
+    # chain frees the chain's earliest deadline.
+    begins = first | np.r_[True, (e == d[order])[:-1]][:n]
+    start = np.maximum.accumulate(np.where(begins, place, 0))
     due, freed = np.empty(n, np.int64), np.empty(n, np.int64)
     due[order], freed[order] = e, e[start]
     return due, freed
@@ -117,48 +118,51 @@ def moved_forward(left: Ints, house: Ints, lists: int) -> tuple[Ints, Ints]:
 def deadline_quotas(
     left: Ints, k: Budget, away: Ints | None = None, house: Ints | None = None
 ) -> tuple[NDArray[np.bool_], list[Quota]]:
-    """Who must be helped now, and what else keeps the promise possible.
+    """The arms that must be helped now, and the quotas that keep the promise possible.
 
     Parameters
     ----------
     left : ndarray [n]
         Decisions that each arm has left, this one included; below 1 counts as 1.
     k : int or ndarray
-        Arms helped at each decision; or at this one, the next and so on to the last.
+        Arms helped at every decision; or an array with the number for this decision, the next, and
+        so on to the last.
     away : ndarray, optional
-        Decisions left for arms that cannot be helped now, and whose time stands still until they
-        can. They may come back at any decision, so that places for them are kept.
+        Decisions left for arms that are away: they cannot be helped now, and their time stands
+        still until they are back. They may come back at any decision, so places are kept for them.
     house : ndarray of int, optional
-        The household of each arm, those away last; -1: none. At most one arm of a household is
-        helped at a decision.
+        The household of each arm, with the arms that are away last; -1: none. At most one arm of a
+        household is helped at a decision.
 
     Returns
     -------
     now : ndarray [n] of bool
         Arms that are helped whatever the others do, at most k.
     quotas : list of Quota
-        Bounds on the numbers of other arms, numbered as they stand.
+        Bounds on how many of the other arms are helped. Their ``arms`` number the other arms only,
+        from 0, in order.
 
     Notes
     -----
-    If the promise is already broken, by a memory that this policy did not write, as many of those
-    who are late are helped as there are places.
+    If the promise is already broken, by a memory that this policy did not write, as many late arms
+    are helped as there are places.
 
-    With households deadlines are those of :func:`moved_forward`, and a decision counts with no more
-    places than any after it. A list then keeps the promise possible if and only if, for every d, at
-    least need(d) of its arms free a deadline of at most d. Households whose arms free deadlines on
-    both sides of a d that binds would make the law of the draw that of a count for every d. So the
-    others of such a household stand back: only those take part who free the most pressing of its
-    deadlines, as far as they bind. The list with the earliest deadlines keeps this.
+    With households, deadlines are those of :func:`moved_forward`, and a decision is counted with no
+    more places than any later decision has. A list then keeps the promise possible if and only if,
+    for every d, at least need(d) of its arms free a deadline of at most d. A household may have
+    arms that free deadlines on both sides of a d that binds; the draw would then have to follow a
+    count for every such d. To avoid this, only those arms of the household take part that free its
+    most pressing binding deadline; its other arms are left out of the draw. The list with the
+    earliest deadlines is still allowed.
 
     Examples
     --------
-    Arms 0 and 1 have one and two decisions left. With one place a decision nothing is left open.
+    Arms 0 and 1 have one and two decisions left. With one place, arm 0 must be helped now.
 
     >>> import numpy as np
     >>> from softfair.policies.deadlines import deadline_quotas
-    >>> now, more = deadline_quotas(np.array([1, 2, 9]), 1)
-    >>> now.tolist(), more
+    >>> now, quotas = deadline_quotas(np.array([1, 2, 9]), 1)
+    >>> now.tolist(), quotas
     ([True, False, False], [])
 
     If both have two decisions left, one of them must be helped now, because the next decision has
@@ -167,10 +171,10 @@ def deadline_quotas(
     >>> deadline_quotas(np.array([2, 2, 9]), 1)[1][0].arms.tolist()
     [0, 1]
 
-    Two of one household with two decisions left: one of them must be helped now.
+    Two arms of one household have two decisions left: one of them must be helped now.
 
-    >>> together = deadline_quotas(np.array([2, 2, 9]), 2, house=np.array([0, 0, -1]))[1]
-    >>> [(one.name, one.least, one.most) for one in together]
+    >>> _, quotas = deadline_quotas(np.array([2, 2, 9]), 2, house=np.array([0, 0, -1]))
+    >>> [(quota.name, quota.least, quota.most) for quota in quotas]
     [('due within 1', 1, None), ('', 0, 1)]
     """
     absent = np.empty(0, np.int64) if away is None else away
@@ -181,19 +185,19 @@ def deadline_quotas(
         places, coming = int(k[0]), np.asarray(k)
         if house is not None:
             coming = np.minimum.accumulate(coming[::-1])[::-1]
-    # Of those away, a person who has d left now will have d left at the next decision too.
+    # An arm that is away with d decisions left will have d left at the next decision too.
     due = freed = np.concatenate([np.maximum(left, 1), np.maximum(absent, 1) + 1])
     if house is not None:
         last = int(due.max(initial=0)) if isinstance(k, int) else len(coming)
         due, freed = moved_forward(due, house, last)
     later = np.cumsum(coming) - coming[0]  # places after this decision
-    reach = max(1, int(np.searchsorted(later, n)))  # beyond it, all can be helped later
+    reach = max(1, int(np.searchsorted(later, n)))  # for any larger d, later decisions serve all
     later = later[:reach]
     due = np.clip(due, 1, reach + 1)
     freed = np.clip(freed[:m], 1, reach + 1)
     size = _within(_earliest(freed, house), reach)
     need = np.minimum(_within(due, reach) - later, np.minimum(places, size))
-    return _asked(need, freed, house, int(size[0]) if size[0] <= places else 0)
+    return _quotas_for(need, freed, house, int(size[0]) if size[0] <= places else 0)
 
 
 def _within(deadlines: Ints, reach: int) -> Ints:
@@ -203,7 +207,7 @@ def _within(deadlines: Ints, reach: int) -> Ints:
 
 
 def _earliest(freed: Ints, house: Ints | None) -> Ints:
-    """The deadlines [n], of each household the earliest alone."""
+    """The deadlines of arms without household, and the earliest deadline of each household."""
     if house is None:
         return freed
     home = house[: len(freed)]
@@ -213,55 +217,57 @@ def _earliest(freed: Ints, house: Ints | None) -> Ints:
     return earliest
 
 
-def _asked(
+def _quotas_for(
     need: Ints, freed: Ints, house: Ints | None, sure: int
 ) -> tuple[NDArray[np.bool_], list[Quota]]:
-    """What `deadline_quotas` returns.
+    """The arms to help now and the quotas by which need[d - 1] arms free a deadline of at most d.
 
-    At least need[d - 1] arms free a deadline of at most d. ``sure`` of them free one of this
-    decision, each of another household, and all of these households are helped.
+    ``sure`` is the number of arms without household, plus the number of households, with a deadline
+    of this decision, if there are places for all of them; otherwise 0.
     """
     m = len(freed)
     home = np.full(m, -1) if house is None else house[:m]
-    first, wanted = freed == 1, need > sure
-    wanted[0] = sure > 0 or wanted[0]
-    # What binds most of what each arm frees, counted from 0; of a household the most pressing takes
-    # part.
-    rank = np.searchsorted(np.flatnonzero(wanted) + 1, freed)
-    press = np.full(int(home.max(initial=-1)) + 2, m)
-    np.minimum.at(press, home, rank)
-    out = (home >= 0) & (rank > press[home])
-    many = np.bincount(home[~out] + 1, minlength=len(press))  # of each household who take part
-    now = first & bool(sure) & ((home < 0) | (many[home + 1] == 1))
-    others, held = np.flatnonzero(~now), int(now.sum())
-    more = [
+    due_now, binds = freed == 1, need > sure
+    binds[0] = sure > 0 or binds[0]
+    # The rank of an arm is the number of binding deadlines before the one that it frees. Only the
+    # arms of lowest rank in a household take part.
+    rank = np.searchsorted(np.flatnonzero(binds) + 1, freed)
+    lowest = np.full(int(home.max(initial=-1)) + 2, m)
+    np.minimum.at(lowest, home, rank)
+    out = (home >= 0) & (rank > lowest[home])
+    taking_part = np.bincount(home[~out] + 1, minlength=len(lowest))  # arms of each household
+    now = due_now & bool(sure) & ((home < 0) | (taking_part[home + 1] == 1))
+    others, helped = np.flatnonzero(~now), int(now.sum())
+    quotas = [
         Quota(
             np.flatnonzero((freed <= d + 1)[others] & ~out[others]),
             least,
             name=f"due within {d + 1}",
         )
-        for d in np.flatnonzero(wanted)
-        if (least := max(int(need[d]), sure if d == 0 else 0) - held) > 0
+        for d in np.flatnonzero(binds)
+        if (least := max(int(need[d]), sure if d == 0 else 0) - helped) > 0
     ]
     if out.any():
-        more.append(Quota(np.flatnonzero(out[others]), most=0, name=STANDING_BACK))
-    shared = np.flatnonzero((many[home + 1] > 1)[others] & (home >= 0)[others] & ~out[others])
+        quotas.append(Quota(np.flatnonzero(out[others]), most=0, name=STANDING_BACK))
+    shared = np.flatnonzero(
+        (taking_part[home + 1] > 1)[others] & (home >= 0)[others] & ~out[others]
+    )
     shared = shared[np.argsort(home[others][shared], kind="stable")]
     parts = np.split(shared, np.flatnonzero(np.diff(home[others][shared])) + 1)
-    return now, more + [Quota(part, most=1) for part in parts if len(part)]
+    return now, quotas + [Quota(part, most=1) for part in parts if len(part)]
 
 
 def shortest_wait(W: int, kept: Callable[[int], bool], longest: int = 10_000) -> int | None:
-    """The shortest wait from W on that can be kept; None: none can.
+    """The shortest wait of at least W that can be kept; None if there is none.
 
     Parameters
     ----------
     W : int
-        Where to begin.
+        The first wait to try.
     kept : callable
-        Whether a wait can be kept; so can any longer one.
+        Whether a wait can be kept. If a wait can be kept, every longer one can.
     longest : int
-        Where to give up.
+        The longest wait to try.
 
     Returns
     -------
@@ -286,24 +292,24 @@ def shortest_wait(W: int, kept: Callable[[int], bool], longest: int = 10_000) ->
 
 
 class Cell(NamedTuple):
-    """Arms in the same sets, who keep deadlines with places of their own."""
+    """Arms in the same sets, and the places that are reserved for their deadlines."""
 
     who: Ints  # numbers of the arms
-    away: Ints  # decisions left for those who cannot be helped now
+    away: Ints  # decisions left for the arms of the cell that cannot be helped now
     coming: Ints  # places that deadlines may take at this decision, the next, and so on
 
 
 def quotas_by_cell(
     left: Ints, cells: Sequence[Cell], sets: Sequence[Quota]
 ) -> tuple[NDArray[np.bool_], list[Quota]]:
-    """As `deadline_quotas`, where every cell keeps its own deadlines, and sets have bounds.
+    """As `deadline_quotas`, for cells with places of their own and for sets with bounds.
 
     Parameters
     ----------
     left : ndarray [n]
         Decisions that each arm has left, this one included.
     cells : sequence of Cell
-        Which arms go by which places.
+        Which arms share which places.
     sets : sequence of Quota
         Bounds on sets of arms.
 
@@ -323,16 +329,16 @@ def quotas_by_cell(
     >>> quotas_by_cell(np.array([2, 2, 3, 3]), cells, [])[1][0].arms.tolist()
     [0, 1]
     """
-    now, wanted = np.zeros(len(left), bool), []
+    now, kept = np.zeros(len(left), bool), []
     for who, away, coming in cells:
-        sure, more = deadline_quotas(left[who], coming, away)
+        sure, quotas = deadline_quotas(left[who], coming, away)
         now[who[sure]] = True
         rest = who[~sure]
-        wanted += [replace(one, arms=rest[np.asarray(one.arms, np.int64)]) for one in more]
-    number = np.cumsum(~now) - 1  # of those who are not helped for certain
-    for one in sets:
-        arms = np.asarray(one.arms, np.int64)
-        held = int(now[arms].sum())
-        most = None if one.most is None else one.most - held
-        wanted.append(Quota(arms[~now[arms]], max(0, one.least - held), most, one.name))
-    return now, [replace(one, arms=number[np.asarray(one.arms, np.int64)]) for one in wanted]
+        kept += [replace(quota, arms=rest[np.asarray(quota.arms, np.int64)]) for quota in quotas]
+    number = np.cumsum(~now) - 1  # numbers of the arms that are not helped for certain
+    for quota in sets:
+        arms = np.asarray(quota.arms, np.int64)
+        helped = int(now[arms].sum())
+        most = None if quota.most is None else quota.most - helped
+        kept.append(Quota(arms[~now[arms]], max(0, quota.least - helped), most, quota.name))
+    return now, [replace(quota, arms=number[np.asarray(quota.arms, np.int64)]) for quota in kept]

@@ -1,7 +1,7 @@
 """EvenHanded: arms are drawn by what they would gain plus a bonus that makes help more even.
 
-An arm that would be helped less than others by gain alone has a larger bonus b_i, the same in every
-state and at every decision. The bonuses are those that maximise reward plus mu times a concave
+An arm that would be helped less than others by gain alone has a larger bonus b_i. The bonus is the
+same in every state and at every decision. The bonuses maximise reward plus mu times a concave
 welfare of the expected shares of help; :mod:`softfair.solvers.evenhanded` has the equations.
 """
 
@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 WelfareName = Literal["entropy", "log", "min"]
 
-RANGES = {  # the most that can be asked for, and how to say the range, its lower and its upper end
+RANGES = {  # the largest value, and words for the range, for its lower end and for its upper end
     "mu": (math.inf, "a finite number >= 0", "0 (SoftFair)", "a large one"),
     "entropy": (math.inf, "a number between 0 and log n", "0", "log n"),
     "never": (1.0, "a share between 0 and 1", "0", "1"),
@@ -56,39 +56,37 @@ class EvenHanded(Policy):
     mu : float, optional
         What one unit of the welfare is worth, in units of reward; 0 is SoftFair.
     c : float
-        How strongly gain plus bonus counts when arms are drawn, as in SoftFair.
+        Multiplier of gain plus bonus when arms are drawn, as in SoftFair.
     welfare : {"entropy", "log", "min"}
         With y_i the rate of help of arm i over the mean rate: the entropy of the shares,
         log n - mean(y log y); "log", mean(log y), proportional fairness; "min", min(y), the rate of
         the least helped.
     by : {"arm", "group"}
-        Whose rate counts: the arm's own, or the mean rate of its group in ``cohort.groups``.
+        Whose rate counts: that of each arm, or the mean rate of each group in ``cohort.groups``.
     entropy : float, optional
-        Instead of mu: the entropy that who is helped in one run should have on average, by arm.
-        ``fit`` finds mu.
+        Instead of mu: the action entropy of one run, on average over runs. ``fit`` finds mu.
     never : float, optional
-        Instead of mu: the share of arms that may remain without any help in one run, on average.
+        Instead of mu: the share of arms that are never helped in one run, on average over runs.
     wait : float, optional
-        Instead of mu: how long, in decisions, the arm that waits longest in a run may wait, on
-        average.
+        Instead of mu: the longest wait of any arm in one run, in decisions, on average over runs.
 
     Notes
     -----
-    In which sense it is fair: the chance of an arm follows lambda_t(s) + b_i, what it would gain
-    plus what helping it is worth for evenness. Definition 1 of the paper holds for that sum: no set
-    of arms is favoured over one with a larger sum. ``scores`` gives the sum, and ``bonus`` its
-    second term.
+    In which sense EvenHanded is fair: the chance of an arm follows lambda_t(s) + b_i, its gain plus
+    what helping it is worth for evenness. Definition 1 of the paper holds for that sum: no set of
+    arms is favoured over one with a larger sum. ``scores`` gives the sum, and ``bonus`` its second
+    term.
 
-    In which sense it is not: Definition 1 does not hold for the gain alone. An arm that would gain
-    less than another, but is helped less often on the whole, can have the better chance. The column
-    ``unfair`` of :func:`softfair.compare` counts such pairs. For fairness in the sense of the paper
-    use SoftFair.
+    In which sense EvenHanded is not fair: Definition 1 does not hold for the gain alone. An arm
+    with a smaller gain than another, but with less help on the whole, can have the better chance.
+    The column ``unfair`` of :func:`softfair.compare` counts such pairs. For fairness in the sense
+    of the paper use SoftFair.
 
     With gamma < 1 helps are discounted as rewards are, so that bonuses do not change with time.
 
-    What sampling costs: the counts of one run are less even than the expected shares, because they
-    vary. ``entropy``, ``never`` and ``wait`` are about the former: ``fit`` simulates runs that draw
-    exactly k arms, and finds the mu at which their mean is what was asked for
+    The counts of one run are less even than the expected shares, because draws vary. ``entropy``,
+    ``never`` and ``wait`` are about the counts of one run: ``fit`` simulates runs that draw exactly
+    k arms, and finds the mu at which their mean is the given value
     (:func:`softfair.solvers.solve_for`), up to the standard error of 200 runs.
 
     Examples
@@ -113,10 +111,10 @@ class EvenHanded(Policy):
     def __post_init__(self) -> None:
         multiplier(self.c)
         aims = {name: getattr(self, name) for name in ("mu", *GOALS)}
-        given = [f"{name} = {value!r}" for name, value in aims.items() if value is not None]
-        if len(given) != 1:
+        set_aims = [f"{name} = {value!r}" for name, value in aims.items() if value is not None]
+        if len(set_aims) != 1:
             raise InvalidInput(
-                f"given are {', '.join(given) or 'none of mu, entropy, never and wait'}; "
+                f"given are {', '.join(set_aims) or 'none of mu, entropy, never and wait'}; "
                 "give one of mu, entropy, never and wait"
             )
         if self.mu is not None:
@@ -138,9 +136,9 @@ class EvenHanded(Policy):
 
     @property
     def goal(self) -> Goal | None:
-        """What one run should look like; None if mu is given."""
-        asked = {name: getattr(self, name) for name in GOALS}
-        return next((Goal(name, value) for name, value in asked.items() if value is not None), None)
+        """The figure that one run should have on average, and its value; None if mu is given."""
+        goals = {name: getattr(self, name) for name in GOALS}
+        return next((Goal(name, value) for name, value in goals.items() if value is not None), None)
 
     @property
     def label(self) -> str:
@@ -156,7 +154,7 @@ class EvenHanded(Policy):
     ) -> FittedEvenHanded:
         """Find prices and bonuses; see :meth:`softfair.Policy.fit`.
 
-        The seed is that of the runs from which mu is found; where mu is given it plays no part.
+        The seed is that of the runs from which mu is found; it has no effect if mu is given.
 
         Returns
         -------
@@ -166,9 +164,9 @@ class EvenHanded(Policy):
         Raises
         ------
         InvalidInput
-            The setting does not fit the cohort, or there are no groups to be even-handed with.
+            The setting does not fit the cohort, or ``by`` is "group" and the cohort has no groups.
         Infeasible
-            What is asked for cannot be reached; the message says what can.
+            The goal cannot be reached; the message says which values can.
         """
         k = check_setting(cohort, k, horizon, gamma)
         refuse_costs(cohort, "EvenHanded")
@@ -178,7 +176,7 @@ class EvenHanded(Policy):
             solution = solve_evenhanded(cohort, k, horizon, gamma, self.c, mu, self.welfare, group)
         else:
             goal = self.goal
-            assert goal is not None  # one of the four was given
+            assert goal is not None  # __post_init__ refuses a policy without mu or goal
             mu, solution = solve_for(cohort, k, horizon, gamma, self.c, goal, self.welfare, seed)
         return FittedEvenHanded(self, cohort, k, horizon, gamma, solution, mu)
 
@@ -189,7 +187,7 @@ class FittedEvenHanded(Fitted):
     Parameters
     ----------
     policy : EvenHanded
-        What was fitted.
+        The policy that was fitted.
     cohort, k, horizon, gamma
         The setting, see :meth:`softfair.Policy.fit`.
     solution : EvenHandedValues
@@ -214,13 +212,13 @@ class FittedEvenHanded(Fitted):
         )
         self.mu = mu
         self.bonus: Floats = solution.bonus  # [n]: b_i
-        self.rates: Floats = solution.rates  # [n]: expected helps over those of the mean arm
+        self.rates: Floats = solution.rates  # [n]: expected helps over their mean
         self.values = solution.values  # gains plus bonuses
         self._solution = solution
 
     @cached_property
     def expected_entropy(self) -> float:
-        """Expected entropy of who is helped in one run, computed as if arms were independent."""
+        """Expected action entropy of one run, computed as if arms were independent."""
         return self._solution.run_entropy(self.k, self.horizon)
 
     @cached_property
@@ -230,7 +228,7 @@ class FittedEvenHanded(Fitted):
 
     @cached_property
     def tradeoff_bound(self) -> TradeoffBound:
-        """The most reward that can be expected, as a function of the entropy of who is helped."""
+        """The most reward that can be expected, as a function of the action entropy."""
         return tradeoff_bound(self.cohort, self.k, self.horizon, self.gamma)
 
 
@@ -240,7 +238,7 @@ def check_aim(name: str, value: object) -> None:
     Parameters
     ----------
     name : {"mu", "entropy", "never", "wait"}
-        Which of them.
+        The parameter.
     value : Any
         The value as the caller gave it.
 

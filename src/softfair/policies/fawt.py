@@ -41,9 +41,9 @@ class FaWT(Policy):
 
     Notes
     -----
-    At each decision, of all sets of k arms after which the promise can still be kept for ever, the
-    set with the greatest sum of infinite-horizon Whittle indices is helped. The promise holds from
-    the first window on, decisions 0 to L - 1; the horizon plays no part.
+    Some sets of k arms leave the promise possible for ever after. Of these sets, each decision
+    helps the one with the greatest sum of infinite-horizon Whittle indices. The promise holds from
+    the first window on, decisions 0 to L - 1; the horizon has no effect.
 
     The original policy is for partially observed arms and uses the index of the belief. Here states
     are observed, and the index is that of the state (:func:`softfair.indices.whittle`).
@@ -55,7 +55,7 @@ class FaWT(Policy):
 
     Examples
     --------
-    With room for exactly one turn each, four arms take turns.
+    Four decisions have places for exactly one turn of each of four arms, so the arms take turns.
 
     >>> import numpy as np
     >>> import softfair as sf
@@ -93,22 +93,24 @@ class FaWT(Policy):
         self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
         """See :meth:`Policy.fit`. Raises InvalidInput if k changes with time."""
-        given = check_setting(cohort, k, horizon, gamma)
+        budget = check_setting(cohort, k, horizon, gamma)
         refuse_costs(cohort, "FaWT")
-        k = one_budget(given, "FaWT", "give one k, or take SoftFair with max_wait")
-        wanted = self.least * cohort.n
-        if wanted > k * self.window:
-            longer = f", or window={-(-wanted // int(k))} or more" if k else ""
+        k = one_budget(budget, "FaWT", "give one k, or take SoftFair with max_wait")
+        helps = self.least * cohort.n  # that a window needs
+        if helps > k * self.window:
+            longer = f", or window={-(-helps // int(k))} or more" if k else ""
             raise Infeasible(
                 f"{self.least} for each of {cohort.n} arms in any {self.window} decisions needs "
-                f"least n <= k window, but {wanted} > {k * self.window}; "
-                f"take k={-(-wanted // self.window)} or more{longer}"
+                f"least n <= k window, but {helps} > {k * self.window}; "
+                f"take k={-(-helps // self.window)} or more{longer}"
             )
         return _FittedFaWT(self, cohort, k, horizon, gamma)
 
 
 class _FittedFaWT(Remembering):
-    """Memory [runs, n, eta]: how many decisions ago each of the last eta helps was, latest first.
+    """FaWT ready to act; its memory [runs, n, eta] holds the ages of each arm's last eta helps.
+
+    The age of a help is the number of decisions since it; the latest help comes first.
 
     Scores are the indices. Those of arms that must be helped now are raised above all others.
     """
@@ -126,8 +128,8 @@ class _FittedFaWT(Remembering):
         self._lift = 4 * margin  # above the whole range, high - low + 2 margin
 
     def memory(self, runs: int = 1) -> Ints:
-        # As if every arm had been helped at each of the eta decisions before the first, so that
-        # eta helps are due by decision L - 1.
+        # The memory after help for every arm at each of the eta decisions before the first. With
+        # it, eta helps of every arm are due by decision L - 1.
         ages = np.arange(1, self._promise.least + 1)
         return np.tile(ages, (runs, self.cohort.n, 1))
 
@@ -150,11 +152,11 @@ def _must_help(index: Floats, ages: Ints, k: int, window: int) -> Bools:
 
     index [runs, n] is finite; ages [runs, n, eta] is the memory, latest first.
 
-    Jobs. Let x be the age of a help. The eta-th help after it must come within L + 1 - x decisions
-    (1 means now), or the window that begins just after it would hold fewer than eta. So an arm
-    always has eta jobs with distinct deadlines, all within L; they are done in order, at most one a
-    decision. Let J(d) be the number of jobs due within d decisions, and A(d) the set of arms that
-    have such a job.
+    Jobs. Let x be the age of a help. The eta-th help after this help must come within L + 1 - x
+    decisions (1 means now); otherwise the window that begins just after this help would hold fewer
+    than eta helps. So an arm always has eta jobs with distinct deadlines, all within L decisions.
+    An arm's jobs are done in order, at most one a decision. Let J(d) be the number of jobs due
+    within d decisions, and A(d) the set of arms that have such a job.
 
     Claim. The promise can be kept for ever if and only if J(d) <= k d for all d.
 
@@ -162,58 +164,59 @@ def _must_help(index: Floats, ages: Ints, k: int, window: int) -> Bools:
     - If: helping a set H leaves J(d) - |H & A(d)| jobs due within the d - 1 decisions after this
       one. New jobs are due after L decisions, where J(L) = eta n <= k L always holds. So the
       condition holds at the next decision if and only if |H & A(d)| >= need(d) = J(d) - k (d - 1)
-      for every d. The k arms with the earliest deadlines meet that. Either they include k arms of
-      A(d), and need(d) <= k by the condition. Or A(d) has fewer arms and they include all of them,
-      and need(d) <= |A(d)|, because beside its first job an arm of A(d) has at most d - 1 jobs due
-      within d decisions.
+      for every d. The k arms with the earliest deadlines meet every need(d). If A(d) has at least k
+      arms, all k belong to A(d), and need(d) <= k by the condition. If A(d) has fewer arms, the k
+      arms include all of A(d), and need(d) <= |A(d)|: the deadlines of an arm are distinct, so
+      J(d) <= d |A(d)|, and d |A(d)| - k (d - 1) <= |A(d)| if |A(d)| < k.
 
     At the start J(d) = max(0, n (d - L + eta)), which is at most k d because eta n <= k L.
 
-    Choice. The sets A(d) are nested. So, by exchange, the greatest sum of indices subject to all
-    needs is found by going through d = 1, 2, ... and adding the best arms of A(d) that are not yet
-    taken until need(d) are taken; the best of all arms get the places that are left. This function
-    returns the arms taken on the way. Ties go to the earlier deadline, then to the lower number.
+    Choice. The sets A(d) are nested. So, by an exchange argument, this greedy choice has the
+    greatest sum of indices subject to all needs: for d = 1, 2, ... take the best arms of A(d) that
+    are not yet taken, until need(d) arms are taken. Then give the places that are left to the best
+    of all other arms. This function returns the arms that are taken for the needs. Ties go to the
+    earlier deadline, then to the lower number.
 
-    Where k d >= eta n any k arms meet need(d): at most eta n - J(d) arms are outside A(d), so at
-    least k - eta n + J(d) >= need(d) are inside. So the work does not grow with L. If the promise
-    is already broken, by a memory that this policy did not write, overdue jobs count as due now,
-    and no more than k arms are taken.
+    If k d >= eta n, any k arms meet need(d): at most eta n - J(d) arms are outside A(d), so at
+    least k - eta n + J(d) >= need(d) of the k are inside. So the work does not grow with L. If the
+    promise is already broken, by a memory that this policy did not write, overdue jobs count as due
+    now, and at most k arms are taken.
     """
     runs, n, eta = ages.shape
     reach = (eta * n - 1) // k  # the largest d with k d < eta n
-    # [runs, n, eta]: deadlines, an arm's earliest last; reach + 1 stands for all later ones.
+    # [runs, n, eta]: deadlines, each arm's earliest deadline last; reach + 1 stands for all later.
     due = np.clip(window + 1 - ages, 1, reach + 1)
     bins = due + ((reach + 1) * np.arange(runs) - 1)[:, None, None]
     count = np.bincount(bins.ravel(), minlength=runs * (reach + 1)).reshape(runs, reach + 1)
     jobs = count[:, :reach].cumsum(axis=1)  # [runs, reach]: J(1), J(2), ...
     need = np.clip(jobs - k * np.arange(reach), 0, k)  # [runs, reach]
     taken_by = np.maximum.accumulate(need, axis=1)  # how many are taken once d has been treated
-    more = np.diff(taken_by, axis=1, prepend=0)  # [runs, reach]: how many are added at d
+    added = np.diff(taken_by, axis=1, prepend=0)  # [runs, reach]: how many are added at d
     forced = np.zeros((runs, n), np.bool_)
-    if more.any():
-        run, arm = _best_by_deadline(index, due[:, :, -1], more)
+    if added.any():
+        run, arm = _best_by_deadline(index, due[:, :, -1], added)
         forced[run, arm] = True
     return forced
 
 
-def _best_by_deadline(index: Floats, first: Ints, more: Ints) -> tuple[Ints, Ints]:
-    """For d = 1, 2, ... the more[:, d - 1] best arms with deadline <= d not taken before.
+def _best_by_deadline(index: Floats, earliest: Ints, added: Ints) -> tuple[Ints, Ints]:
+    """For d = 1, 2, ... the added[:, d - 1] best arms with deadline <= d that are not yet taken.
 
-    index and first [runs, n] are the indices and earliest deadlines; more is [runs, reach].
-    Returns the runs and arms of those taken.
+    index and earliest [runs, n] are the indices and earliest deadlines; added is [runs, reach].
+    Returns the runs and the arms that are taken.
     """
-    reach = more.shape[1]
-    last = np.where(more > 0, np.arange(1, reach + 1), 0).max(axis=1)  # [runs]: last d that adds
-    run, arm = np.nonzero(first <= last[:, None])  # candidates of all runs in one list [c]
+    reach = added.shape[1]
+    last = np.where(added > 0, np.arange(1, reach + 1), 0).max(axis=1)  # [runs]: last d that adds
+    run, arm = np.nonzero(earliest <= last[:, None])  # candidates of all runs in one list [c]
     # Best first within a run; the sort is stable, so that ties end up in the order of numbers.
-    order = np.lexsort((first[run, arm], -index[run, arm], run))
+    order = np.lexsort((earliest[run, arm], -index[run, arm], run))
     run, arm = run[order], arm[order]
-    deadline = first[run, arm]
+    deadline = earliest[run, arm]
     begin = np.searchsorted(run, run)  # [c]: place of the first candidate of the same run
     taken = np.zeros(len(run), np.bool_)
-    for step in np.flatnonzero(more.any(axis=0)):
+    for step in np.flatnonzero(added.any(axis=0)):
         left = (deadline <= step + 1) & ~taken
         counted: Ints = np.cumsum(left)
         rank: Ints = counted - (counted - left)[begin]  # 1 for the best of its run that is left
-        taken |= left & (rank <= more[run, step])
+        taken |= left & (rank <= added[run, step])
     return run[taken], arm[taken]

@@ -20,10 +20,10 @@ __all__ = ["Oracle", "ThresholdWhittle", "Whittle"]
 
 @dataclass(frozen=True, eq=False)
 class _SigmoidRows:
-    """Rows of a sigmoid in the decisions left, from the one-step gain to the infinite horizon's."""
+    """Rows of a sigmoid in the decisions left, from the one-step gain to the infinite horizon."""
 
-    gain: Floats  # [n, S]
-    limit: Floats  # [n, S]
+    gain: Floats  # [n, S], with one decision left
+    limit: Floats  # [n, S], with infinitely many decisions left
     horizon: int
 
     def rows(self, first: int, count: int) -> Floats:
@@ -38,7 +38,7 @@ class _CountdownRows:
     table: Floats  # [horizon + 1, n, S]
 
     def rows(self, first: int, count: int) -> Floats:
-        left = len(self.table) - 1 - first  # decisions left at the first of them
+        left = len(self.table) - 1 - first  # decisions left at decision ``first``
         return np.ascontiguousarray(self.table[left - count + 1 : left + 1][::-1])
 
 
@@ -48,10 +48,9 @@ class Oracle(Policy):
 
     Notes
     -----
-    The index with h decisions left is a sigmoid in h through 0 at h = 0, the gain by the next step
+    The index with h decisions left is a sigmoid in h. It is 0 at h = 0, the gain by the next step
     at h = 1 and the infinite-horizon index at h = inf (:func:`softfair.indices.sigmoid_row`). If
-    arms have costs, it is the index for its cost that counts, and everybody who still fits is
-    helped.
+    arms have costs, arms are ranked by index for cost, and each arm that still fits is helped.
 
     References
     ----------
@@ -81,17 +80,17 @@ class Oracle(Policy):
 
 @dataclass(frozen=True)
 class Whittle(Policy):
-    """The k highest Whittle indices; with costs, indices for their cost.
+    """The k highest Whittle indices; if arms have costs, indices for cost.
 
     Parameters
     ----------
     horizon : {"infinite", "finite"}
-        Index of the infinite horizon, or exact for the decisions left.
+        The index of the infinite horizon, or the exact index for the number of decisions left.
 
     Raises
     ------
     InvalidInput
-        ``horizon`` is neither.
+        ``horizon`` is neither "infinite" nor "finite".
 
     Examples
     --------
@@ -133,10 +132,10 @@ class ThresholdWhittle(Policy):
 
     Notes
     -----
-    The states given to ``scores``, ``inclusion`` and ``draw`` are not looked at; a state becomes
-    known through ``remember``, for the arms that were helped. The index is that of the average
-    reward over an infinite horizon, whatever gamma is. Arms that were never seen are ranked by the
-    index at their belief, which starts from the cohort's start distribution.
+    ``scores``, ``inclusion`` and ``draw`` ignore the states that they are given. ``remember`` makes
+    the states known of the arms that were helped. The index is that of the average reward over an
+    infinite horizon, whatever gamma is. Arms that were never seen are ranked by the index at their
+    belief, which starts from the cohort's start distribution.
 
     References
     ----------
@@ -166,11 +165,14 @@ class ThresholdWhittle(Policy):
         return _FittedThreshold(self, cohort, k, horizon, gamma, Rule.top())
 
 
-NEVER_SEEN = 2  # in place of the state last seen
+NEVER_SEEN = 2  # stands in the memory for the state of an arm that was never seen
 
 
 class _FittedThreshold(Remembering):
-    """Memory [runs, n, 2]: the state last seen (or NEVER_SEEN), and how many decisions ago."""
+    """ThresholdWhittle ready to act.
+
+    Its memory [runs, n, 2] holds the state last seen (or NEVER_SEEN), and how many decisions ago.
+    """
 
     def __init__(
         self, policy: Policy, cohort: Cohort, k: Budget, horizon: int, gamma: float, rule: Rule

@@ -31,12 +31,12 @@ def load(path: str | Path) -> Fitted:
     Returns
     -------
     Fitted
-        It answers as the one that was saved, to the last digit.
+        A policy whose answers equal those of the saved policy to the last digit.
 
     Raises
     ------
     InvalidInput
-        There is no such file, it is of another kind, newer than this software, or damaged.
+        There is no such file, or the file is of another kind, newer than this software, or damaged.
 
     Examples
     --------
@@ -70,10 +70,10 @@ def _classes() -> dict[str, type]:
             continue
         for kind in vars(module).values():
             if inspect.isclass(kind) and kind.__module__ == name and _is_plain(kind):
-                assert classes.setdefault(kind.__name__, kind) is kind  # a name means one class
+                assert classes.setdefault(kind.__name__, kind) is kind  # no two share a name
     return classes
 
 
 def _is_plain(kind: type) -> bool:
-    """Whether a class holds data, and nothing happens when it is made."""
+    """Whether a class only holds data, so that making an instance has no other effect."""
     return dataclasses.is_dataclass(kind) or issubclass(kind, (Fitted, Policy, enum.IntEnum))

@@ -35,7 +35,8 @@ def parse_policy(text: str) -> Policy:
     Parameters
     ----------
     text : str
-        In one of the forms that head this module. Any label that a table prints is one of them.
+        In one of the forms that the docstring of this module lists. A label that a table prints is
+        one of these forms.
 
     Returns
     -------
@@ -44,7 +45,7 @@ def parse_policy(text: str) -> Policy:
     Raises
     ------
     InvalidInput
-        There is no such policy or parameter, or a value cannot be used.
+        There is no such policy or parameter, or the policy refuses a value.
 
     Examples
     --------
@@ -56,10 +57,10 @@ def parse_policy(text: str) -> Policy:
     """
     own = _OWN.fullmatch(text)
     if own and (own["home"].endswith(".py") or own["home"] not in POLICIES):
-        mine = _own_class(own["home"], own["name"])
-        if not issubclass(mine, Policy):
+        own_class = _own_class(own["home"], own["name"])
+        if not issubclass(own_class, Policy):
             raise InvalidInput(f"{own['name']} in {own['home']} is not a subclass of sf.Policy")
-        return _made(mine, _parameters(own["rest"], text), text)
+        return _instance(own_class, _parameters(own["rest"], text), text)
     named = _NAMED.fullmatch(text)
     if named is None or named["name"] not in POLICIES:
         name = text if named is None else named["name"]
@@ -68,7 +69,7 @@ def parse_policy(text: str) -> Policy:
             "or give FILE.py:Class for one of your own"
         )
     kind = next(vars(home)[named["name"]] for home in _HOMES if named["name"] in vars(home))
-    return _made(kind, _parameters(named["rest"], text), text)
+    return _instance(kind, _parameters(named["rest"], text), text)
 
 
 def _parameters(rest: str, text: str) -> list[str]:
@@ -81,8 +82,8 @@ def _parameters(rest: str, text: str) -> list[str]:
     return [part.strip() for part in inner.split(",")]
 
 
-def _made(kind: type[Policy], given: list[str], text: str) -> Policy:
-    """An instance of a class by the parameters that were given as text."""
+def _instance(kind: type[Policy], parts: list[str], text: str) -> Policy:
+    """An instance of a class from the texts of its parameters."""
     name = kind.__name__
     entry = POLICIES.get(name)
     plain = not dataclasses.is_dataclass(kind)
@@ -90,12 +91,12 @@ def _made(kind: type[Policy], given: list[str], text: str) -> Policy:
     fields = () if plain else dataclasses.fields(kind)  # type: ignore[arg-type]
     names = [field.name for field in fields]
     main = entry.parameter if entry is not None else (names[0] if names else None)
-    if given and not names:
+    if parts and not names:
         raise InvalidInput(
-            f"{name} takes nothing after its name, and {', '.join(given)!r} was given; say {name}"
+            f"{name} takes nothing after its name, and {', '.join(parts)!r} was given; say {name}"
         )
     values: dict[str, Any] = {}
-    for place, part in enumerate(given):
+    for place, part in enumerate(parts):
         before, equals, value = part.partition("=")
         if equals:
             parameter = before.strip()
@@ -119,7 +120,7 @@ def _made(kind: type[Policy], given: list[str], text: str) -> Policy:
 
 
 def _parameter_of(word: str, hints: dict[str, Any], main: str | None) -> str | None:
-    """The parameter that allows a word as its value, otherwise the main one."""
+    """The parameter whose type lists the word as a value; if there is none, the main parameter."""
     for parameter, hint in hints.items():
         if word in _words(hint):
             return parameter
@@ -127,7 +128,7 @@ def _parameter_of(word: str, hints: dict[str, Any], main: str | None) -> str | N
 
 
 def _words(hint: Any) -> tuple[Any, ...]:
-    """The words that a type allows."""
+    """The values that a type lists as literals."""
     if get_origin(hint) is Literal:
         return get_args(hint)
     return tuple(word for part in get_args(hint) for word in _words(part))
@@ -150,14 +151,14 @@ def _value(policy: str, parameter: str, text: str, hint: Any) -> Any:
 
 
 def _own_class(home: str, name: str) -> type:
-    """A class of a user's own, from a file or a module."""
+    """A class that a user wrote, from a file or a module."""
     try:
         module = _file(Path(home)) if home.endswith(".py") else importlib.import_module(home)
     except OSError as error:
         raise InvalidInput(f"cannot read {home}: {error.strerror}; give a file of Python") from None
     except ModuleNotFoundError as error:
         if not f"{home}.".startswith(f"{error.name}."):
-            raise  # the module exists, but one that it imports does not
+            raise  # the module exists, but a module that it imports does not
         raise InvalidInput(
             f"there is no policy or module {home!r}; choose from {', '.join(POLICIES)}, "
             "or give FILE.py:Class"

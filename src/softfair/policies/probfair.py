@@ -22,8 +22,8 @@ from .setting import Budget, check_setting, one_budget, refuse_by_action
 
 __all__ = ["FittedProbFair", "ProbFair"]
 
-ROUNDING = 1e-12  # by which a bound that the caller computed, such as low = k / n, may be off
-NEVER = 1e-12  # a chance to move below this counts as 0: near p = 0 or 1 doubles run out of digits
+ROUNDING = 1e-12  # rounding error allowed in a bound that the caller computed, such as low = k / n
+NEVER = 1e-12  # a smaller chance to move counts as 0: near p = 0 or 1 doubles run out of digits
 WORTH_CLOSING = 1e-6  # relative gap above which other chances are tried
 
 
@@ -39,26 +39,26 @@ class ProbFair(Policy):
     Raises
     ------
     Infeasible
-        The bounds are no chances; or, from :meth:`fit`, n low > k or n high < k.
+        The bounds are not chances with low <= high; or, from :meth:`fit`, n low > k or n high < k.
 
     Notes
     -----
     The chances sum to k and maximise the long-run reward. k arms are drawn by dependent rounding,
-    so that arm i is helped with chance p_i exactly, whatever the states. gamma and the horizon play
-    no part. Arms must have two states. An arm helped with chance p moves from s to the good state 1
-    with chance p[0,s] + p Delta_s, so that its share of time there is
+    so that arm i is helped with chance p_i exactly, whatever the states. gamma and the horizon have
+    no effect. Arms must have two states. An arm helped with chance p moves from s to the good state
+    1 with chance p[0,s] + p Delta_s, so that its share of time in the good state is
 
         f(p) = (a0 + a1 p) / (b0 + b1 p),
         a0 = p[0,0],  a1 = Delta_0,  b0 = 1 - p[0,1] + p[0,0],  b1 = Delta_0 - Delta_1,
 
-    and its reward a step is r(0) + (r(1) - r(0)) f(p). Each f is concave or convex. With every
-    convex f replaced by its chord over [low, high], the problem is solved exactly, by one price for
-    help. At most one convex arm then has a chance strictly between the bounds;
-    ``FittedProbFair.gap`` bounds what that costs.
+    and its reward a step is r(0) + (r(1) - r(0)) f(p). Each f is concave or convex. If every convex
+    f is replaced by its chord over [low, high], one price for help solves the problem exactly. At
+    most one convex arm then has a chance strictly between the bounds; ``FittedProbFair.gap`` bounds
+    the loss of reward by that arm.
 
-    Where an action leaves an arm in its state for ever, f has no unique value at p = 0 or p = 1.
-    The limit is taken, which is right for 0 < low and high < 1. An arm that neither action moves
-    stays where it started. Chances to move below 1e-12 count as 0.
+    If an action leaves an arm in its state for ever, f has no unique value at p = 0 or p = 1. The
+    limit is taken, which is right for 0 < low and high < 1. An arm that neither action moves stays
+    in its first state. Chances to move below 1e-12 count as 0.
 
     References
     ----------
@@ -80,8 +80,8 @@ class ProbFair(Policy):
     high: float = 1.0
 
     def __post_init__(self) -> None:
-        given = isinstance(self.low, numbers.Real) and isinstance(self.high, numbers.Real)
-        if not given or not 0 <= self.low <= self.high <= 1:  # false for nan too
+        real = isinstance(self.low, numbers.Real) and isinstance(self.high, numbers.Real)
+        if not real or not 0 <= self.low <= self.high <= 1:  # refuses nan, too
             raise Infeasible(
                 f"low is {self.low} and high {self.high}, but 0 <= low <= high <= 1; "
                 "give bounds on a chance"
@@ -97,10 +97,10 @@ class ProbFair(Policy):
         self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> FittedProbFair:
         """See :meth:`Policy.fit`. Raises InvalidInput if k changes with time."""
-        given = check_setting(cohort, k, horizon, gamma)
+        budget = check_setting(cohort, k, horizon, gamma)
         refuse_costs(cohort, "ProbFair")
         refuse_by_action(cohort, "ProbFair")
-        k = one_budget(given, "ProbFair", "its chances are fixed, so give one k, or take SoftFair")
+        k = one_budget(budget, "ProbFair", "its chances are fixed, so give one k, or take SoftFair")
         n, low, high, even = cohort.n, float(self.low), float(self.high), k / cohort.n
         if n * low > k * (1 + ROUNDING):
             remedy = f"take low={even:g} or less, or k={math.ceil(n * low)} or more"
@@ -192,7 +192,7 @@ class _LongRun:
     def share(self, p: Floats) -> Floats:
         """f(p) [n]; the limit where B(p) = 0."""
         A, B = _between(self.A, p), _between(self.B, p)
-        # B(p) = 0 happens at p = 0 or 1 alone, with f constant elsewhere, or everywhere.
+        # B(p) = 0 for all p, or at one end (p = 0 or 1) alone; then f is constant elsewhere.
         resting = B == 0
         A = np.where(resting, _between(self.A, 0.5), A)
         B = np.where(resting, _between(self.B, 0.5), B)
@@ -200,9 +200,10 @@ class _LongRun:
 
     def slope(self, p: Floats | float, q: Floats | float) -> Floats:
         """(g(p) - g(q)) / (p - q) [n]; the derivative where p = q."""
-        varies = self.gain != 0  # elsewhere g is constant, and B may be 0
-        once = np.divide(self.gain, _between(self.B, p), out=np.zeros(len(self.gain)), where=varies)
-        return np.divide(once, _between(self.B, q), out=once, where=varies)
+        varies = self.gain != 0  # where gain is 0, g is constant and B may be 0
+        slope = np.zeros(len(self.gain))
+        np.divide(self.gain, _between(self.B, p), out=slope, where=varies)
+        return np.divide(slope, _between(self.B, q), out=slope, where=varies)
 
 
 def _moves(chance: Floats) -> Floats:
@@ -219,9 +220,9 @@ def _between(ends: Floats, p: Floats | float) -> Floats:
 def _best_chances(arms: _LongRun, k: int, low: float, high: float) -> tuple[Floats, float, float]:
     """Chances [n] in [low, high] that sum to k, the price, and the gap to the envelope's optimum.
 
-    Weak duality at the envelope's price m: an arm whose best chance is q but that gets p loses
-    (g(q) - m q) - (g(p) - m p) >= 0. Chances that sum to k are below the bound by the sum of these
-    losses, which is the gap; so the chances with the smaller gap are the better ones.
+    Weak duality at the envelope's price m: an arm with best chance q that gets the chance p loses
+    (g(q) - m q) - (g(p) - m p) >= 0. The value of chances that sum to k is below the bound by the
+    sum of these losses, which is the gap. So a smaller gap means better chances.
     """
     n = len(arms.gain)
     lows, highs = np.full(n, low), np.full(n, high)
@@ -234,7 +235,7 @@ def _best_chances(arms: _LongRun, k: int, low: float, high: float) -> tuple[Floa
     best, least = shared.p, gap(shared.p)
     middle = shared.between
     if middle is not None and least > WORTH_CLOSING * float(np.abs(arms.span).sum()):
-        for bound in (low, high):  # move the convex arm to a bound and share out the rest again
+        for bound in (low, high):  # fix the convex arm at a bound and find the others' chances anew
             lows[middle] = highs[middle] = bound
             if math.fsum(lows) <= k <= math.fsum(highs):
                 p = _share_out(arms, k, lows, highs).p
@@ -268,8 +269,9 @@ def _share_out(arms: _LongRun, k: int, low: Floats, high: Floats) -> _Shared:
     )
     most, least = best(cheap), best(dear)  # [n] each
     # Convex arms whose best chance jumps between the two prices go to the upper bound one by one.
-    # The rest is shared among the other arms whose best chance differs, which costs nothing. Only
-    # what those cannot take goes to one more convex arm, which then falls short of its chord.
+    # The places that are left are shared among the other arms whose best chance differs between the
+    # prices, which loses nothing. If places are still left, one more convex arm takes them; its
+    # value is then below its chord.
     p = least.copy()
     places = max(0.0, k - math.fsum(least))
     (jumps,) = np.nonzero((arms.bend < 0) & (most > least))
@@ -309,23 +311,24 @@ def _answers(arms: _LongRun, low: Floats, high: Floats) -> Callable[[float], Flo
 
 
 def _correct_sum(p: Floats, k: int, low: Floats, high: Floats) -> None:
-    """Make p sum to k by changing the arm with most room, off the bounds if there is one."""
+    """Make p sum to k by changing the arm with most room; keep off the bounds where possible."""
     for _ in range(2):  # twice, because the change itself is rounded
-        off = k - math.fsum(p)
+        missing = k - math.fsum(p)
         up, down = high - p, p - low
         room = np.minimum(up, down)
-        if room.max() < abs(off):
-            room = up if off > 0 else down
+        if room.max() < abs(missing):
+            room = up if missing > 0 else down
         arm = int(np.argmax(room))
-        p[arm] = min(1.0, max(0.0, p[arm] + off))
+        p[arm] = min(1.0, max(0.0, p[arm] + missing))
 
 
 def _neighbours(enough: Callable[[float], bool], least: float, most: float) -> tuple[float, float]:
     """Neighbouring floats x < y with enough(x) and not enough(y).
 
     ``enough`` is true up to some price and false above it; the search is between the floats just
-    below ``least`` and just above ``most``. Bisection is by the order of the floats, so that 64
-    evaluations suffice at any scale; SciPy's root finders bisect real numbers and stop earlier.
+    below ``least`` and just above ``most``. Bisection goes by the order of the floats, so that 64
+    evaluations suffice at any scale. SciPy's root finders bisect real numbers and stop before two
+    neighbouring floats are reached.
     """
     low, high = _place(least) - 1, _place(most) + 1
     while high - low > 1:

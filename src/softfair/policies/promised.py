@@ -1,37 +1,37 @@
 """SoftFair with a promise: a longest wait, a least chance, or both, kept for certain.
 
 The longest wait W
-    Every arm has d decisions left, this one included, in which it must be helped. Let A(d) be the
-    arms with at most d left. The promise can be kept for ever if and only if |A(d)| <= k d for
-    every d, because d decisions bring k d helps and the earliest deadline first uses them all
-    (:mod:`softfair.policies.fawt` has the proof). That holds after this decision if and only if at
-    least need(d) = |A(d)| - k (d - 1) arms of A(d) are helped now. Where k changes with time, d
-    decisions bring the sum of their k, it takes n helps in any W consecutive decisions, and
+    Every arm must be helped within its next d decisions, this one included. Let A(d) be the arms
+    with at most d decisions left. The promise can be kept for ever if and only if |A(d)| <= k d for
+    every d, because d decisions bring k d helps and helping the earliest deadlines first uses them
+    all (:mod:`softfair.policies.fawt` has the proof). The condition holds after this decision if
+    and only if at least need(d) = |A(d)| - k (d - 1) arms of A(d) are helped now. If k changes with
+    time, d decisions bring the sum of their k, any W consecutive decisions must bring n helps, and
     deadlines after the last decision bind nobody. The sets A(d) are nested, so
     :mod:`softfair.quotas` draws by the softmax over all sets of k arms with which the promise can
-    still be kept, with exact chances. Whoever has one decision left is helped with chance 1.
+    still be kept, with exact chances. An arm with one decision left is helped with chance 1.
 
-    In which sense it is fair: of two sets of arms after which the promise can be kept, none is
-    favoured over one with a larger sum of gains. An arm with at least the gain of another and no
-    more time left has at least its chance (in a set that keeps the promise the one can take the
-    place of the other).
+    In which sense the draw is fair: of two sets of arms that both leave the promise possible, none
+    is favoured over one with a larger sum of gains. Let arm i have at least the gain of arm j, and
+    no more time left. Then the chance of i is at least that of j, because i can replace j in any
+    set that keeps the promise.
 
 The least chance f
-    Gains below a level are raised to it, and arms are drawn by the joint design from the gains so
-    raised. The level is the one at which the least chance is f. Of all laws of a draw of k arms in
-    which every arm has a chance of at least f, this is the one with the greatest expected gain plus
-    entropy over c: its weights are exp(c (gain + nu_i)) with nu_i > 0 for arms at the floor alone,
+    Gains below a level are raised to the level, and arms are drawn by the joint design from the
+    raised gains. The level is chosen so that the least chance is f. Of all laws of a draw of k arms
+    in which every arm has a chance of at least f, this one has the greatest expected gain plus
+    entropy over c: its weights are exp(c (gain + nu_i)), where nu_i > 0 only for arms at the floor,
     and arms with the same chance have the same weight.
 
-    In which sense it is fair: no arm has a lower chance than an arm with a smaller gain.
+    In which sense the draw is fair: no arm has a lower chance than an arm with a smaller gain.
 
 Both
-    If m arms are helped because of deadlines, the k - m other places leave each of the n - m other
-    arms a chance of at least f if and only if k - m >= f (n - m), so if m <= k', the whole part of
-    (k - f n) / (1 - f). The promise of W is therefore kept with k' places a decision, as if there
-    were no more: both can be kept for ever if n <= k' W. Draws are of k arms all the same, within
+    Suppose m arms are helped because of deadlines. The k - m other places can give each of the
+    n - m other arms a chance of at least f if and only if k - m >= f (n - m), that is, if m <= k',
+    the whole part of (k - f n) / (1 - f). The promise of W is therefore kept with only k' places a
+    decision: both promises can be kept for ever if n <= k' W. The draw is still of k arms, within
     the same nested sets, and the weight of each arm whose chance would be below f is raised until
-    it is f.
+    its chance is f.
 """
 
 from __future__ import annotations
@@ -64,9 +64,10 @@ __all__ = [
     "raised",
 ]
 
-LOOSE, ROUNDS = 1e-6, 2000  # with quotas: how near raised chances come to the floor; most steps
-MARGIN = 1e-9  # by which the floor is exceeded, as a part of it, so that rounding cannot break it
-DECIDED = 1e3  # log-weights that differ by as much leave nothing to chance
+LOOSE = 1e-6  # with quotas: relative distance between raised chances and the floor
+ROUNDS = 2000  # with quotas: most steps that raise chances
+MARGIN = 1e-9  # relative excess of chances over the floor, so that rounding cannot break the floor
+DECIDED = 1e3  # a difference of log-weights at which the chance of the lower arm is nil
 PRECISE = 1e5  # a range of log-weights whose rounding is below 1e-10
 
 
@@ -87,8 +88,9 @@ def check_promise(n: int, k: Budget, W: int, floor: float) -> None:
     Raises
     ------
     Infeasible
-        n > k W, or W consecutive decisions have fewer than n helps, or n floor > k. If both are
-        promised, k is that of :func:`places_for_deadlines` in the first two.
+        n > k W, or W consecutive decisions have fewer than n helps, or n floor > k. If a wait and a
+        least chance are promised, the first two conditions are about the places of
+        :func:`places_for_deadlines` instead of k.
     InvalidInput
         A wait is promised, and there are decisions without help.
 
@@ -103,7 +105,7 @@ def check_promise(n: int, k: Budget, W: int, floor: float) -> None:
     a wait of at most 9 for each of 100 arms needs n <= k max_wait, but 100 > 90
     """
     fewest = int(np.min(k))  # the floor holds at every decision
-    if n * floor > fewest * (1 + 1e-12):  # 1e-12: floor=k/n is not refused for its rounding
+    if n * floor > fewest * (1 + 1e-12):  # 1e-12: the rounding of floor=k/n is allowed
         raise Infeasible(
             f"chances sum to k, so n floor <= k, but {n} * {floor:g} > {fewest}; "
             f"take floor={fewest / n:g} or less, or k={math.ceil(n * floor)} or more"
@@ -144,7 +146,7 @@ def _check_promise_by_decision(n: int, k: Ints, W: int, besides: str) -> None:
 
 
 def raised(log_weights: Floats, k: int, floor: float, more: Sequence[Quota] = ()) -> Floats:
-    """Log-weights with which nobody's chance in the joint design is below the floor.
+    """Log-weights with which no chance in the joint design is below the floor.
 
     Parameters
     ----------
@@ -155,18 +157,18 @@ def raised(log_weights: Floats, k: int, floor: float, more: Sequence[Quota] = ()
     floor : float
         The least chance.
     more : sequence of Quota
-        What else the draw keeps.
+        Further bounds that the draw keeps.
 
     Returns
     -------
     ndarray [n]
-        max(log-weight, level); the level is the lowest at which the floor holds. Beside quotas
-        every arm has a level of its own, at which its chance is the floor.
+        max(log-weight, level), where the level is the lowest at which the floor holds. With quotas
+        there is a level for each arm, at which the arm's chance is the floor.
 
     Raises
     ------
     Infeasible
-        No law that keeps the quotas gives everybody that chance.
+        No law that keeps the quotas gives every arm that chance.
 
     Examples
     --------
@@ -187,7 +189,7 @@ def raised(log_weights: Floats, k: int, floor: float, more: Sequence[Quota] = ()
 
     low, high = float(log_weights.min()), float(log_weights.max())
     level = low
-    if excess(low) < 0:  # at the highest level all are alike: k / n is the most
+    if excess(low) < 0:  # at the highest level all chances are k / n, the largest possible floor
         level = high if excess(high) <= 0 else brentq(excess, low, high, xtol=1e-12)
     up = np.maximum(log_weights, level)
     return _raised_within(log_weights, up, k, floor, more) if more else up
@@ -196,11 +198,12 @@ def raised(log_weights: Floats, k: int, floor: float, more: Sequence[Quota] = ()
 def _raised_within(
     log_weights: Floats, up: Floats, k: int, floor: float, more: Sequence[Quota]
 ) -> Floats:
-    """As `raised` beside quotas, from log-weights ``up`` that are nearly high enough.
+    """As `raised` with quotas, from log-weights ``up`` that are nearly high enough.
 
-    Each step moves all arms that are raised, or whose chance is too low, at once: the log-weight of
-    each changes by what its log-odds lack. The dual of the best law that keeps everything is
-    concave, and each arm's chance depends most on its own log-weight.
+    Each step changes the log-weights of all arms that are raised or whose chance is too low. Each
+    of them changes by the difference between the log-odds of the floor and of the arm's chance. The
+    dual of the best law that keeps the quotas and the floor is concave, and an arm's chance depends
+    mostly on its own log-weight.
     """
     aim = floor * (1 + LOOSE)
     for _ in range(ROUNDS):
@@ -269,7 +272,7 @@ def kept_chances(
     now: NDArray[np.bool_],
     more: Sequence[Quota],
 ) -> Floats:
-    """Everybody's chance of being among the k drawn, the promise kept.
+    """The chance of every arm to be among the k drawn, in the law that keeps the promise.
 
     Parameters
     ----------
@@ -281,7 +284,7 @@ def kept_chances(
     Returns
     -------
     ndarray [n]
-        Chances that sum to k; 1 for those helped now whatever the others do.
+        Chances that sum to k; 1 for the arms in ``now``.
 
     Examples
     --------
@@ -297,7 +300,7 @@ def kept_chances(
         places = k - int(now.sum())
         z = promised_weights(scores[~now], c, places, floor, more)
         chance[~now] = quotas.inclusion(z, places, more)
-    if math.isinf(multiplier(c)):  # chances below e^-1000 count as 0
+    if math.isinf(multiplier(c)):  # such a chance is 0 but for DECIDED, which is finite
         chance[chance < 1e-200] = 0.0
     return chance
 
@@ -305,13 +308,14 @@ def kept_chances(
 class FittedPromise(FittedSoftFair):
     """SoftFair with a promise, ready to act.
 
-    With a longest wait it remembers how many decisions each arm has left, memory [runs, n]. Scores
-    are the gains lambda_t(d, s); that of an arm that must be helped now is 0, and plays no part.
+    With a longest wait, the memory [runs, n] holds the number of decisions that each arm has left.
+    Scores are the gains lambda_t(d, s). The score of an arm that must be helped now is 0 and has no
+    effect.
 
     Parameters
     ----------
     policy : Policy
-        What was fitted.
+        The policy that was fitted.
     cohort, k, horizon, gamma
         The setting, see :meth:`softfair.Policy.fit`.
     c : float
@@ -337,7 +341,7 @@ class FittedPromise(FittedSoftFair):
 
     @cached_property
     def promised_bound(self) -> float:
-        """The total reward that no policy which keeps the same promise can expect to exceed."""
+        """No policy that keeps the same promise can expect more reward than this."""
         promise = self._promise
         return promised_bound(
             self.cohort, self.k, self.horizon, self.gamma, promise.W, promise.floor
@@ -380,7 +384,7 @@ class FittedPromise(FittedSoftFair):
         return np.where(helped != 0, self._promise.W, memory - 1)
 
     def _left(self, memory: Any) -> Ints:
-        """Decisions left for each arm [n]; more than any deadline reaches if none is promised."""
+        """Decisions left for each arm [n]; n + 1 everywhere if no wait is promised."""
         if self._promise.W == 0:
             return np.full(self.cohort.n, self.cohort.n + 1)
         known = self.memory() if memory is None else memory
@@ -388,11 +392,12 @@ class FittedPromise(FittedSoftFair):
         return left
 
     def _must(self, t: int, left: Ints) -> tuple[NDArray[np.bool_], list[Quota]]:
-        """Who is helped at decision t whatever the others do, and what else a draw keeps."""
+        """The arms that must be helped at decision t, and the quotas of the draw of the others."""
         k = self.k if isinstance(self.k, int) else self.k[t:]
         return deadline_quotas(left, places_for_deadlines(self.cohort.n, k, self._promise.floor))
 
     def _draw(self, t: int, scores: Floats, left: Ints, rng: np.random.Generator) -> Ints:
+        """The arms that must be helped, and a draw of the others."""
         now, more = self._must(t, left)
         others, sure = np.flatnonzero(~now), np.flatnonzero(now)
         if not len(others):

@@ -70,7 +70,7 @@ class Rule:
         return cls.top() if math.isinf(c) else cls(code, c)
 
     def inclusion(self, scores: Floats, k: int, cost: Ints | None = None) -> Floats:
-        """Pr(arm i is chosen) [n]; sums to k, or with costs to at most k in cost."""
+        """Pr(arm i is chosen) [n]; sums to k, or with costs the expected cost is at most k."""
         if cost is not None:
             if math.isinf(c := self.c_of_lists):
                 return inclusion_of_top_within(scores, cost, k)
@@ -84,7 +84,7 @@ class Rule:
 
     @property
     def c_of_lists(self) -> float:
-        """c with which lists of arms that have costs are made; ``math.inf`` for the best.
+        """c for lists of arms that have costs; ``math.inf`` for the list of the best arms.
 
         Raises InvalidInput if the rule has no law of such lists.
         """

@@ -22,7 +22,7 @@ def plain_budget(k: Budget) -> str:
     Parameters
     ----------
     k : int or ndarray [T]
-        What :func:`check_setting` gives.
+        As :func:`check_setting` returns it.
 
     Returns
     -------
@@ -43,11 +43,11 @@ def one_budget(k: Budget, who: str, instead: str) -> int:
     Parameters
     ----------
     k : int or ndarray [T]
-        What :func:`check_setting` gives.
+        As :func:`check_setting` returns it.
     who : str
-        What needs it to be the same.
+        The policy that needs the same k at every decision.
     instead : str
-        What to do.
+        The remedy, for the message.
 
     Returns
     -------
@@ -115,8 +115,9 @@ def check_setting(cohort: Cohort, k: Budget, horizon: int, gamma: float) -> int 
     Raises
     ------
     InvalidInput
-        ``cohort`` is not a Cohort, k is not between 0 and n (the sum of all costs) or has not one
-        entry a decision, the horizon is below 1, or gamma is not between 0 and 1.
+        ``cohort`` is not a Cohort; k is not between 0 and n (with costs, the sum of all costs) or
+        does not have one entry for each decision; the horizon is below 1; or gamma is not between 0
+        and 1.
 
     Examples
     --------
@@ -149,14 +150,14 @@ def _each_decision(k: Budget, horizon: int, n: int, beside: str) -> int | Ints:
     """k as :func:`check_setting` gives it."""
     if isinstance(k, (str, bytes)) or not np.iterable(k):
         return whole("k", k, 0, n, beside)
-    given = list(k)
-    if len(given) != horizon:
+    entries = list(k)
+    if len(entries) != horizon:
         raise InvalidInput(
-            f"k has {len(given)} entries and the horizon is {horizon}; "
+            f"k has {len(entries)} entries and the horizon is {horizon}; "
             "give one number, or one for each decision"
         )
     budgets = np.array(
-        [whole(f"k[{t}]", one, 0, n, beside) for t, one in enumerate(given)], np.int64
+        [whole(f"k[{t}]", entry, 0, n, beside) for t, entry in enumerate(entries)], np.int64
     )
     if (budgets == budgets[0]).all():
         return int(budgets[0])

@@ -1,12 +1,13 @@
-"""SoftFair with shares of groups, and a longest wait or a least chance beside them.
+"""SoftFair with shares of groups, and possibly a longest wait or a least chance as well.
 
-At every decision the arms helped of each group of the cohort are within bounds. Gains pay a price
-for each bound (:mod:`softfair.solvers.shared`), and draws are by the softmax over all sets of k
-arms that keep everything, with exact chances (:mod:`softfair.quotas`).
+At every decision the number of arms helped in each group of the cohort is within bounds. Each bound
+has a price (:mod:`softfair.solvers.shared`), and arms are drawn by the softmax over all sets of k
+arms that keep every promise, with exact chances (:mod:`softfair.quotas`).
 
-With a longest wait, the places of the coming decisions are divided among the groups, and each keeps
-its deadlines with its own places (:mod:`softfair.quotas.dividing`). If there is a division at one
-decision, there is one at the next.
+With a longest wait, the places of the coming decisions are divided among cells of arms in the same
+groups, and each cell meets its deadlines with the places that it got
+(:mod:`softfair.quotas.dividing`). If there is such a division at one decision, there is one at the
+next.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from .setting import Budget
 
 __all__ = ["FittedShares", "Groups", "Parts", "parts_of"]
 
-Parts = tuple[tuple[str, float, float], ...]  # of each group: its label, least and largest part
+Parts = tuple[tuple[str, float, float], ...]  # label, least and largest part of each group
 
 
 def parts_of(shares: Any) -> Parts:
-    """The parts of k that groups are promised, as they are kept.
+    """The parts of k that groups are promised, in the form in which policies store them.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def parts_of(shares: Any) -> Parts:
     Raises
     ------
     InvalidInput
-        If it is no such mapping, or a part is out of its range.
+        ``shares`` is no such mapping, or a part is out of its range.
 
     Examples
     --------
@@ -88,8 +89,8 @@ class Groups(NamedTuple):
     def of(cls, parts: Parts, cohort: Cohort, k: Budget) -> Groups:
         """The groups of a cohort.
 
-        A part that is no whole number of arms is rounded so that it is kept; exactly a part is to
-        either side.
+        If a bound is not a whole number of arms, the least is rounded up and the largest down. If
+        no whole number is left between them, the whole numbers on either side are the bounds.
 
         Raises
         ------
@@ -102,7 +103,7 @@ class Groups(NamedTuple):
             raise InvalidInput(
                 "shares need the same k at every decision, between 1 and one less than the arms"
             )
-        labels = [] if cohort.groups is None else [str(one) for one in cohort.groups]
+        labels = [] if cohort.groups is None else [str(label) for label in cohort.groups]
         if missing := [name for name, *_ in parts if name not in labels]:
             known = ", ".join(sorted(set(labels))[:20]) or "none"
             raise InvalidInput(
@@ -110,31 +111,31 @@ class Groups(NamedTuple):
             )
         inside = np.array([np.array(labels) == name for name, *_ in parts])
         ends = [(math.ceil(a * k - 1e-9), math.floor(b * k + 1e-9)) for _, a, b in parts]
-        least, most = np.sort(ends, axis=1).T  # exactly a part: the whole numbers around it
+        least, most = np.sort(ends, axis=1).T  # ceil > floor if no whole number lies between
         groups = cls(tuple(name for name, *_ in parts), inside, least, most)
         if nearest := relaxed(cohort.n, k, groups.quotas()):
             raise Infeasible(
                 f"no {k} of {cohort.n} arms keep all shares; the smallest relaxation: "
-                + ", ".join(str(one) for one in nearest)
+                + ", ".join(str(quota) for quota in nearest)
             )
         return groups
 
     def quotas(self) -> list[Quota]:
-        """Bounds on sets of all arms."""
-        given = zip(self.names, self.inside, self.least, self.most, strict=True)
+        """The bounds of each group as a quota."""
+        rows = zip(self.names, self.inside, self.least, self.most, strict=True)
         return [
             Quota(np.flatnonzero(inside), int(least), int(most), name)
-            for name, inside, least, most in given
+            for name, inside, least, most in rows
         ]
 
     @property
     def kinds(self) -> tuple[NDArray[np.bool_], Ints]:
-        """In which groups each cell is [cells, groups], and the cell of each arm [n]."""
+        """The groups that each cell belongs to [cells, groups], and the cell of each arm [n]."""
         kinds, cell = np.unique(self.inside.T, axis=0, return_inverse=True)
         return kinds, np.asarray(cell, np.int64).ravel()
 
     def division(self, left: Ints, k: int, W: int, floor: float) -> Ints | None:
-        """Places of each cell that deadlines may take at W + 1 decisions; None: there are none."""
+        """Places of each cell for deadlines at W + 1 decisions; None if no division exists."""
         kinds, cell = self.kinds
         due = np.zeros((len(kinds), W), np.int64)
         np.add.at(due, (cell, np.clip(left, 1, W) - 1), 1)
@@ -144,7 +145,7 @@ class Groups(NamedTuple):
         return divided(np.full(W + 1, k), draws * self.least, draws * self.most, cells, floor)
 
     def check(self, k: int, W: int, floor: float) -> None:
-        """Refuse what cannot be kept together.
+        """Refuse shares, a wait and a floor that cannot be kept together.
 
         Raises
         ------
@@ -168,7 +169,7 @@ class Groups(NamedTuple):
 
 
 class FittedShares(FittedPromise):
-    """SoftFair with shares of groups, ready to act; see :class:`FittedPromise` for its parts."""
+    """SoftFair with shares of groups, ready to act; parameters as for :class:`FittedPromise`."""
 
     @cached_property
     def _groups(self) -> Groups:

@@ -1,4 +1,4 @@
-"""Policies without planning: nobody, a lottery, everybody in turn, and the gain by one step."""
+"""Policies without planning: help for nobody, a lottery, turns, and the gain by the next step."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NoIntervention(Policy):
     def fit(
         self, cohort: Cohort, k: Budget, horizon: int, gamma: float = 1.0, seed: int = 0
     ) -> Fitted:
-        """See :meth:`Policy.fit`; k is not looked at."""
+        """See :meth:`Policy.fit`; k is ignored."""
         return Fitted(self, cohort, 0, horizon, gamma, Rule.top(), _all_alike(cohort))
 
 
@@ -45,7 +45,8 @@ class Random(Policy):
 
     Notes
     -----
-    If arms have costs, all have nearly the same chance, whatever they cost (:mod:`softfair.costs`).
+    If arms have costs, all arms have nearly the same chance, whatever they cost
+    (:mod:`softfair.costs`).
 
     Examples
     --------
@@ -63,7 +64,7 @@ class Random(Policy):
     ) -> Fitted:
         """See :meth:`Policy.fit`."""
         check_setting(cohort, k, horizon, gamma)
-        # The same law either way, if no arm has a cost.
+        # With c = 0 both designs have the same law; only "joint" takes costs.
         rule = Rule.softmax(0.0, "joint" if cohort.with_costs else "successive")
         return Fitted(self, cohort, k, horizon, gamma, rule, _all_alike(cohort))
 
@@ -75,7 +76,7 @@ class Myopic(Policy):
     Notes
     -----
     The gain of a two-state arm in state s is p[1, s] - p[0, s], times r(1) - r(0). If arms have
-    costs, it is the gain for its cost that counts, and everybody who still fits is helped.
+    costs, arms are ranked by gain for cost, and each arm that still fits is helped.
 
     Examples
     --------
@@ -104,7 +105,7 @@ class FairMyopic(Policy):
     Parameters
     ----------
     c : float
-        Multiplier of the gain; the paper has 1.
+        Multiplier of the gain; 1 in the paper.
 
     Raises
     ------
@@ -141,7 +142,7 @@ class FairMyopic(Policy):
 
 @dataclass(frozen=True)
 class RoundRobin(Policy):
-    """Everybody in turn, in the order of their numbers.
+    """Every arm in turn, in the order of the arms' numbers.
 
     Examples
     --------
@@ -162,7 +163,7 @@ class RoundRobin(Policy):
 
 
 class _FittedRoundRobin(Remembering):
-    """Memory [runs, 1]: the number of the arm whose turn is next."""
+    """RoundRobin ready to act; its memory [runs, 1] is the number of the arm whose turn is next."""
 
     def memory(self, runs: int = 1) -> Ints:
         return np.zeros((runs, 1), np.int64)

@@ -1,8 +1,8 @@
 """SoftFair: k arms are drawn at random, with odds that follow their long-term gains lambda_t(s).
 
-No arm has a lower chance than an arm with a smaller gain, as the policy itself computes gains. The
-multiplier c says how strongly gain counts: 0 is a lottery, inf takes the k arms that gain most.
-If help for some arms costs more than for others, gain is meant for its cost.
+No arm has a lower chance than an arm with a smaller gain, where gains are those that the policy
+computes. The multiplier c says how strongly gain counts: 0 is a lottery, inf helps the k arms that
+gain most. If arms have costs, gain means gain for cost.
 """
 
 from __future__ import annotations
@@ -43,54 +43,57 @@ class SoftFair(Policy):
     Parameters
     ----------
     c : float
-        How strongly gain counts when arms are drawn.
+        Multiplier of the gains when arms are drawn.
     solver : {"priced", "meanfield", "paper"}
         How gains are learnt: by one price a step (the default), by the paper's fixed point without
         sampling, or by Algorithm 1.
     design : {"joint", "successive"}
-        Softmax over sets of k arms, or the paper's: one arm after another.
+        How arms are drawn: by softmax over sets of k arms, or one arm after another as in the
+        paper.
     c_value : float, optional
         Multiplier with which the gains are learnt; None means c, as in the paper's algorithm.
-        Figure 3a of the paper learns with 1 and draws with more. From 2000 over the range of
-        rewards on, "priced" and "meanfield" take c for infinite and learn with 200 over that range,
-        where softness costs next to nothing; ``info.c_value`` tells which was used.
+        Figure 3a of the paper learns with 1 and draws with more. Above 2000 over the range of
+        rewards, "priced" and "meanfield" treat the multiplier as infinite and learn with 200 over
+        that range, where softness costs next to nothing; ``info.c_value`` is the multiplier used.
     episodes : int, optional
-        Episodes of Algorithm 1, for solver "paper" alone. At least one for each decision, because a
+        Episodes of Algorithm 1, only for solver "paper". At least one for each decision, because a
         reward travels back one decision an episode. Default: as many as the gains need to settle,
         up to the cap in `softfair.solvers.paper`, where the criterion is explained.
-        ``info.converged`` tells whether they have settled, ``info.passes`` after how many.
+        ``info.converged`` says whether the gains have settled, ``info.passes`` how many episodes
+        were run.
     max_wait : int, optional
-        W, a promise: every arm is helped within W decisions of its last help, and of the start, for
-        certain. It can be kept if and only if n <= k W.
+        W, a promise: every arm is helped within W decisions of the start, and of each of its helps,
+        for certain. The promise can be kept if and only if n <= k W.
     floor : float, optional
-        A promise: at every decision every arm has at least this chance, for certain. It can be kept
-        if and only if n floor <= k; with ``max_wait`` as well, if the places that it leaves for
-        deadlines are enough (:func:`softfair.policies.deadlines.places_for_deadlines`).
-
+        A promise: at every decision every arm has at least this chance, for certain. The promise
+        can be kept if and only if n floor <= k. With ``max_wait`` as well, the floor must leave
+        enough places for deadlines (:func:`softfair.policies.deadlines.places_for_deadlines`).
     shares : mapping of str to (float, float), optional
-        A promise: of the k arms helped at every decision, at least and at most such parts are of
-        each named group of the cohort, for certain, such as ``{"north": (0.3, 1)}``. A part that is
-        no whole number of arms is rounded so that it is kept; exactly a part is to either side.
-        With ``max_wait`` and ``floor`` all of it holds at once, or it is refused with what can be.
+        A promise: the arms helped at every decision contain at least and at most these parts of k
+        from each named group of the cohort, for certain, such as ``{"north": (0.3, 1)}``. If a
+        bound is not a whole number of arms, the least is rounded up and the largest down; if no
+        whole number is left between them, the whole numbers on either side are the bounds. With
+        ``max_wait`` and ``floor``, :meth:`fit` refuses what cannot be kept together, and says what
+        can.
 
     Notes
     -----
     The gain of arm i in state s at decision t is lambda_t(s) = Q_t(s, 1) - Q_t(s, 0) (Eq. 4 of the
-    paper). Soft fairness is meant with respect to these gains: if lambda_i >= lambda_j then arm i's
-    chance is at least arm j's. They depend on c, because later draws are soft as well. Against the
-    gains of the most effective plan some pairs of arms are in the other order; the column
-    ``unfair`` of :func:`softfair.compare` counts them.
+    paper). Soft fairness is meant with respect to these gains: if lambda_i >= lambda_j, the chance
+    of arm i is at least that of arm j. Gains depend on c, because later draws are soft as well. By
+    the gains of the most effective plan, some pairs of arms are in the opposite order; the column
+    ``unfair`` of :func:`softfair.compare` counts such pairs.
 
     If the arms have costs (``Cohort(cost=)``), scores are the gains for the cost of an average arm,
-    lambda_i mean(cost) / cost_i, and fairness is meant with respect to these: exactly among arms
-    that cost the same, and otherwise up to what it takes to fill a budget with whole lists
-    (:mod:`softfair.costs`). c = 0 gives all nearly the same chance; c = inf goes from the highest
-    score down and takes everybody who still fits. It needs design "joint", solver "priced" or
-    "meanfield", and no promise.
+    lambda_i mean(cost) / cost_i, and fairness is meant with respect to these scores. It is exact
+    among arms of the same cost, and approximate otherwise, because whole arms must fill the budget
+    (:mod:`softfair.costs`). c = 0 gives all arms nearly the same chance; c = inf goes from the
+    highest score down and takes each arm that still fits. Costs need design "joint", solver
+    "priced" or "meanfield", and no promise.
 
-    A promise needs solver "priced" and design "joint". The gains are then those of an arm that
-    carries the promise (:mod:`softfair.solvers.promised`), and :mod:`softfair.policies.promised`
-    tells how arms are drawn and in which sense that is fair.
+    A promise needs solver "priced" and design "joint". The gains are then those of an arm that is
+    helped as the promise demands (:mod:`softfair.solvers.promised`). The module
+    :mod:`softfair.policies.promised` describes how arms are drawn and in which sense that is fair.
 
     References
     ----------
@@ -134,7 +137,7 @@ class SoftFair(Policy):
         self._check_promise()
 
     def _check_promise(self) -> None:
-        """Refuse a promise that means nothing, or that the solver or the design cannot keep."""
+        """Refuse a promise with a wrong value, or that the solver or the design cannot keep."""
         if self.shares is not None:
             object.__setattr__(self, "shares", parts_of(self.shares))
         if self.max_wait is not None:
@@ -153,7 +156,7 @@ class SoftFair(Policy):
 
     @property
     def takes_costs(self) -> bool:
-        """If the design is joint, the solver not "paper", and there is no promise."""
+        """True if the design is joint, the solver is not "paper", and there is no promise."""
         return self.design == "joint" and self.solver != "paper" and not self._promises
 
     @property
@@ -164,10 +167,10 @@ class SoftFair(Policy):
         episodes = "" if self.episodes is None else f", episodes={self.episodes}"
         wait = "" if self.max_wait is None else f", max_wait={self.max_wait}"
         floor = "" if self.floor == 0 else f", floor={plain_number(self.floor)}"
-        given = (f"{name}: {100 * a:.4g}-{100 * b:.4g} %" for name, a, b in self.shares or ())
-        shares = "" if self.shares is None else f", shares={', '.join(given)}"
-        said = f"{learnt}{solver}{design}{episodes}{wait}{floor}{shares}"
-        return f"SoftFair(c={plain_number(self.c)}{said})"
+        parts = (f"{name}: {100 * a:.4g}-{100 * b:.4g} %" for name, a, b in self.shares or ())
+        shares = "" if self.shares is None else f", shares={', '.join(parts)}"
+        settings = f"{learnt}{solver}{design}{episodes}{wait}{floor}{shares}"
+        return f"SoftFair(c={plain_number(self.c)}{settings})"
 
     def fit(
         self,
@@ -184,13 +187,13 @@ class SoftFair(Policy):
         ----------
         cohort, k, horizon, gamma
             See :meth:`Policy.fit`. A cohort of :func:`softfair.open_cohort` is read in shards; if
-            its fit is interrupted, the same call goes on after the last finished pass.
+            its fit is interrupted, the same call continues after the last finished pass.
         seed : int
-            Matters to solver "paper" alone, which samples.
+            Used by solver "paper" only, which samples.
         on : Executor, dask.distributed.Client or str, optional
-            Who works on the shards of the cohort, also when the fitted policy acts: any
+            The workers for the shards of the cohort, also when the fitted policy acts: any
             ``concurrent.futures.Executor``, a Dask client, or the address of a Dask scheduler.
-            Results are the same to the last bit. Not for solver "paper".
+            Results are the same to the last bit. Not for solver "paper", and not with a promise.
 
         Returns
         -------
@@ -209,9 +212,9 @@ class SoftFair(Policy):
             refuse_costs(cohort, f"{self.label}{'' if on is None else ' on a cluster'}")
         c_value, crew = self._learning_multiplier(), crew_of(on)
         if crew is not None and (self._promises or self.solver == "paper"):
-            alone = "a promise is kept" if self._promises else "solver='paper' runs"
+            one_process = "a promise is kept" if self._promises else "solver='paper' runs"
             raise InvalidInput(
-                f"on is given, but {alone} in one process; "
+                f"on is given, but {one_process} in one process; "
                 "leave on out, or take solver='priced' or 'meanfield' without a promise"
             )
         if self._promises:
@@ -240,12 +243,12 @@ class SoftFair(Policy):
     def _fit_shares(self, cohort: Cohort, k: Budget, horizon: int, gamma: float) -> FittedShares:
         """As `fit`, with shares of groups."""
         groups, W = Groups.of(self.shares, cohort, k), self.max_wait or 0
-        assert isinstance(k, int)  # or `Groups.of` has refused it
+        assert isinstance(k, int)  # `Groups.of` refuses any other k
         groups.check(k, W, self.floor)
         bounds = groups.inside, groups.least.astype(float), groups.most.astype(float)
-        c_value, given = self._learning_multiplier(), (cohort, k, horizon, gamma)
-        values = solve_shared(*given, c_value, *bounds, self.floor, W)
-        return FittedShares(self, *given, self.c, values)
+        c_value, setting = self._learning_multiplier(), (cohort, k, horizon, gamma)
+        values = solve_shared(*setting, c_value, *bounds, self.floor, W)
+        return FittedShares(self, *setting, self.c, values)
 
     def _learning_multiplier(self) -> float:
         """The multiplier with which the gains are learnt: c_value, or c if that is None."""

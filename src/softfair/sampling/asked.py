@@ -1,4 +1,4 @@
-"""What callers ask for, checked: the design, the multiplier, weights, a source of luck."""
+"""Checks of what callers pass: the design, the multiplier, weights, a generator."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = [
 
 Design = Literal["successive", "joint"]
 DESIGNS = {"successive": RuleCode.SUCCESSIVE, "joint": RuleCode.JOINT}
-# From this multiplier on, any two scores that differ are decided by rank; a weight of evenness (mu)
-# counts for no more.
+# A larger multiplier counts as infinite: only the order of the scores matters. A weight of evenness
+# (mu) is cut to this value.
 BEYOND_REACH = 1e100
 
 Floats = NDArray[np.float64]
@@ -35,25 +35,25 @@ Floats = NDArray[np.float64]
 def multiplier(
     c: float, name: str = "c", hint: str = " (0: everybody alike, inf: the k who gain most)"
 ) -> float:
-    """Check a multiplier, and return ``math.inf`` if it counts as infinite.
+    """Check a multiplier, and replace one that is very large by inf, or very small by 0.
 
-    This is the only place that decides whether a finite multiplier counts as infinite, or a
-    positive one as 0.
+    No other function decides whether a finite multiplier counts as infinite, or a positive one as
+    0.
 
     Parameters
     ----------
     c : float
         The multiplier as the caller gave it.
     name : str
-        What the error message calls it.
+        The name of the argument, for the error message.
     hint : str
-        What the error message adds after "give a number >= 0".
+        Text that the error message adds after "give a number >= 0".
 
     Returns
     -------
     float
-        c; ``math.inf`` for c > 1e100: scores that differ are then ordered by rank alone, and
-        products with scores could overflow; 0 for c < 1e-100, which makes no weights differ.
+        c; ``math.inf`` for c > 1e100, where only the order of the scores matters and products with
+        scores could overflow; 0 for c < 1e-100, where all weights are equal.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def new_key(rng: np.random.Generator) -> np.uint64:
     Parameters
     ----------
     rng : numpy.random.Generator
-        Where the key is drawn from.
+        The generator from which the key is drawn.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def new_key(rng: np.random.Generator) -> np.uint64:
     >>> sf.sampling.new_key(np.random.default_rng(0)).dtype
     dtype('uint64')
     """
-    if not hasattr(rng, "integers"):  # anything that draws like a generator will do
+    if not hasattr(rng, "integers"):  # any object with this method is accepted
         raise InvalidInput(f"rng is {rng!r}; give a generator, such as np.random.default_rng(seed)")
     return rng.integers(0, 2**64, dtype=np.uint64)
 
@@ -139,19 +139,19 @@ def new_key(rng: np.random.Generator) -> np.uint64:
 def vector(values: ArrayLike) -> Floats:
     """The values as a contiguous array [n], n >= 1."""
     try:
-        given = np.ascontiguousarray(real_numbers(values))
+        floats = np.ascontiguousarray(real_numbers(values))
     except (TypeError, ValueError):
         raise InvalidInput(
             "log-weights are not an array of numbers; give one number an arm"
         ) from None
-    if given.ndim != 1 or not len(given):
-        raise InvalidInput(f"log-weights have shape {given.shape}; give one number an arm, n >= 1")
-    return given
+    if floats.ndim != 1 or not len(floats):
+        raise InvalidInput(f"log-weights have shape {floats.shape}; give one number an arm, n >= 1")
+    return floats
 
 
-def refuse_nan(given: Floats) -> None:
-    """Raise if a value is not a number; infinities are allowed."""
+def refuse_nan(log_weights: Floats) -> None:
+    """Raise if a log-weight is not a number; infinities are allowed."""
     with np.errstate(invalid="ignore", over="ignore"):
-        if np.isfinite(given.sum()):  # one cheap pass in the usual case
+        if np.isfinite(log_weights.sum()):  # one cheap pass in the usual case
             return
-    refuse(np.isnan(given), given, "log_weights", "give a number for each arm")
+    refuse(np.isnan(log_weights), log_weights, "log_weights", "give a number for each arm")

@@ -51,10 +51,11 @@ def draw_by_luck(
 
     Notes
     -----
-    The law is that of :func:`draw`. Who is drawn does not depend on the order of the arms, and an
-    arm that leaves or joins hardly changes the luck of the others. ``successive`` is the race of
-    exponential clocks, each with its arm's own number. ``joint`` decides the arms one after
-    another, in the order of their first numbers, by their second numbers.
+    The law is that of :func:`draw`. The arms that are drawn do not depend on the order of the arms
+    in the arrays, and an arm that leaves or joins hardly changes which others are drawn.
+    ``successive`` is a race of exponential clocks: the second number of an arm sets its clock.
+    ``joint`` decides the arms one after another, in the order of their first numbers, by their
+    second numbers.
 
     Examples
     --------
@@ -70,14 +71,14 @@ def draw_by_luck(
     k = whole("k", k, 0, n, f", the arms are {n}")
     order = _order_of(luck, n)
     clip_decided(z, k, np.empty(n))
-    z, own = z[order], _unit(luck[order, 1])
+    z, uniform = z[order], _unit(luck[order, 1])
     if code is RuleCode.SUCCESSIVE:
         rings = np.empty(n)
-        draws.rings_by_luck(z, own, rings)
+        draws.rings_by_luck(z, uniform, rings)
         chosen = _in_order(rings)[:k]  # ties by the first number
     else:
         in_set = np.empty(n, np.uint8)
-        draw_joint_by_luck(z, k, own, np.empty(n), in_set)
+        draw_joint_by_luck(z, k, uniform, np.empty(n), in_set)
         chosen = np.flatnonzero(in_set)
     return np.sort(order[chosen])
 
@@ -88,7 +89,7 @@ def top_by_luck(scores: ArrayLike, k: int, luck: NDArray[np.uint64]) -> NDArray[
     Parameters
     ----------
     scores : array_like [n]
-        What ranks the arms.
+        The numbers that rank the arms.
     k : int
         Number of arms chosen, 0 <= k <= n.
     luck : ndarray of uint64 [n, 2]
@@ -121,7 +122,7 @@ def top_by_luck(scores: ArrayLike, k: int, luck: NDArray[np.uint64]) -> NDArray[
 
 
 def race_by_luck(log_weights: ArrayLike, luck: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """All arms in the order in which their clocks ring, where each brings its own random numbers.
+    """All arms in the order in which their clocks ring, where each arm brings its random numbers.
 
     Parameters
     ----------
@@ -133,8 +134,8 @@ def race_by_luck(log_weights: ArrayLike, luck: NDArray[np.uint64]) -> NDArray[np
     Returns
     -------
     ndarray [n]
-        Indices of the arms, the first to ring first. The first k of them have the law of the
-        design ``successive``.
+        Indices of the arms, beginning with the arm whose clock rings first. The first k of them
+        have the law of the design ``successive``.
 
     Raises
     ------
@@ -172,7 +173,7 @@ def _order_of(luck: NDArray[np.uint64], n: int) -> NDArray[np.int64]:
 
 
 def _in_order(values: Floats) -> NDArray[np.int64]:
-    """A stable argsort, which takes six times as long only where some values are equal."""
+    """A stable argsort; NumPy's, which takes six times as long, is used only for equal values."""
     order = np.argsort(values)
     return np.argsort(values, kind="stable") if _some_equal(values[order]) else order
 

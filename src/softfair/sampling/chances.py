@@ -1,4 +1,4 @@
-"""Everybody's chance to be drawn."""
+"""The chance of every arm to be drawn."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def inclusion(log_weights: ArrayLike, k: int, design: Design = "successive") -> 
 
     Examples
     --------
-    One draw is the softmax; two draws favour the heavy arm less.
+    With k = 1 the chances are the softmax; with k = 2 they are less uneven.
 
     >>> import numpy as np
     >>> import softfair as sf
@@ -89,8 +89,8 @@ def inclusion_spread(weights: Spread, k: int, code: RuleCode) -> Floats:
 
     Notes
     -----
-    Only where the O(n) evaluation does not serve (see :mod:`softfair.sampling`) and with TOP are
-    the log-weights of all arms brought together.
+    The log-weights of all arms are gathered in one array only with TOP, below 32,768 arms, and if
+    the O(n) evaluation is not accurate enough (see :mod:`softfair.sampling`).
     """
     n = weights.n
     if k in (0, n):
@@ -110,8 +110,8 @@ def inclusion_spread(weights: Spread, k: int, code: RuleCode) -> Floats:
     else:
         _, exact = joint_inclusion(z, top, k, guess, out)
     if exact:
-        # Rounding may have put chances of nearly equal weights out of order: raise each to the
-        # largest chance of the arms that weigh no more.
+        # Rounding may have put chances of nearly equal weights out of order: raise each chance to
+        # the largest chance of an arm whose weight is no larger.
         order = np.argsort(z)
         out[order] = np.maximum.accumulate(out[order])
     return out
@@ -123,14 +123,15 @@ def inclusion_of_top(scores: ArrayLike, k: int) -> Floats:
     Parameters
     ----------
     scores : array_like [n]
-        What ranks the arms.
+        The numbers that rank the arms.
     k : int
         Number of arms chosen, 0 <= k <= n.
 
     Returns
     -------
     ndarray [n]
-        1 above the k-th highest score, 0 below it; arms tied with it share the places left.
+        1 above the k-th highest score, and 0 below it. Arms with exactly that score share the
+        places that are left.
 
     Raises
     ------

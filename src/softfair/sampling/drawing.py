@@ -76,7 +76,7 @@ def draw_spread(weights: Spread, k: int, code: RuleCode, key: np.uint64) -> NDAr
     code : RuleCode
         SUCCESSIVE, JOINT or TOP.
     key : numpy.uint64
-        Luck, see :func:`new_key`.
+        The key of the random numbers, see :func:`new_key`.
 
     Returns
     -------
@@ -90,10 +90,11 @@ def draw_spread(weights: Spread, k: int, code: RuleCode, key: np.uint64) -> NDAr
 
     Notes
     -----
-    One shard is drawn from where it is. Of several, `successive` and TOP take the k smallest keys:
-    a sample brackets the k-th, and shards give the keys inside the bracket. `joint` draws how many
-    of the k fall to each shard from the laws of the shards' counts, and each shard draws its own.
-    Where weights are more than WIDE apart they are brought together first.
+    A single shard is drawn from by its worker. From several shards, `successive` and TOP take the k
+    smallest keys: a sample gives a bracket around the k-th smallest key, and each shard returns its
+    keys inside the bracket. `joint` first draws how many of the k arms each shard gets, from the
+    laws of the shards' counts; then each shard draws that many of its arms. If weights are more
+    than WIDE apart, they are gathered in one array first.
     """
     lows, highs = zip(*weights.map(extent), strict=True)
     if math.isnan(sum(lows) - sum(highs)) and (np.isnan(lows).any() or np.isnan(highs).any()):
@@ -118,22 +119,22 @@ def draw_spread(weights: Spread, k: int, code: RuleCode, key: np.uint64) -> NDAr
 
 
 def _draw_shard(z: Floats, code: int, first: int, k: int, key: np.uint64) -> NDArray[np.int64]:
-    """k of the arms of one shard, as indices of the whole."""
+    """k of the arms of one shard, as indices among all arms."""
     chosen = np.empty(len(z), np.uint8)
     draws.select(z, 1.0, code, k, key, np.empty(3 * len(z)), chosen)
     return first + np.flatnonzero(chosen)
 
 
 def _counts_of_shards(weights: Spread, k: int, top: float, key: np.uint64) -> NDArray[np.int64]:
-    """How many of the k fall to each shard, from the laws of independent arms of the same odds."""
+    """How many of the k arms each shard gets, drawn from the laws of independent arms."""
     n = weights.n
     if k in (0, n):
         return np.array([shard.count if k else 0 for shard in weights.shards])
     sample = sample_of(weights, max(1, n // SAMPLE))
     k_sample = k * len(sample) / n
     u = shift(sample, top, k_sample, int(RuleCode.JOINT), guess_shift(sample, top, k_sample), 1e-3)
-    # Any u leaves the law as it is. But k has to be where the laws are not yet dust: move u from
-    # where the sample expects k to where all arms do.
+    # The law is the same for any u. But the laws of counts are cut off far from their means, so u
+    # must make k a likely count. The sample gives a first u; all arms correct it.
     for _ in range(40):
         count, slope = weights.sum(_expected, top, u)
         if (count - k) ** 2 <= slope or not slope > 0:
@@ -184,19 +185,19 @@ def _smallest(weights: Spread, k: int, code: RuleCode, key: np.uint64) -> NDArra
         between = np.concatenate([keys for _, _, keys in candidates])
         if below < k <= below + len(between):
             break
-        least, most = -math.inf, math.inf  # the sample was unlucky
+        least, most = -math.inf, math.inf  # the bracket missed the k-th key: take all keys
     cut = np.partition(between, k - below - 1)[k - below - 1]
     arms = np.concatenate([arms for _, arms, _ in candidates])
     chosen = [sure for sure, _, _ in candidates] + [arms[between < cut]]
     tied = arms[between == cut]
     places = k - sum(len(part) for part in chosen)
-    if places < len(tied):  # of arms with equal keys, those with the smallest lots
+    if places < len(tied):  # of arms with equal keys, take those with the smallest lots
         tied = tied[np.argpartition(draws.lots(key, tied), places)[:places]]
     return np.sort(np.concatenate([*chosen, tied]))
 
 
 def _keys(z: Floats, code: int, key: np.uint64, n: int, first: int) -> Floats:
-    """What the smallest k are chosen by: times at which clocks ring, or minus the scores."""
+    """The numbers whose k smallest are chosen: times at which clocks ring, or minus the scores."""
     if code == RuleCode.TOP:
         return -z
     out = np.empty(len(z))

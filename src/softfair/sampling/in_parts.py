@@ -17,8 +17,7 @@ from ..kernels.threads import map_parts
 
 __all__ = ["COARSE", "LARGE", "PART", "SAMPLE", "extent", "inclusion_in_parts", "sample_of"]
 
-# Relative error of these chances that is accepted.
-COARSE = 5e-7
+COARSE = 5e-7  # largest relative error of these chances that is accepted
 LARGE = 32768  # arms from which on the work is shared among threads
 PART = 500_000  # arms a task; fewer take less than a millisecond
 SAMPLE = 16384  # arms of the sample that gives the first guess of the shift
@@ -27,14 +26,15 @@ Floats = NDArray[np.float64]
 
 
 def inclusion_in_parts(weights: Spread, k: int, code: RuleCode, out: Floats) -> bool:
-    """`inclusion` by the O(n) evaluation, shard by shard; False where it does not serve.
+    """`inclusion` by the O(n) evaluation, shard by shard; False if that is not accurate enough.
 
-    The first guess of the shift u comes from a sample of the arms. Infinite log-weights, NaN and
-    weights that are too far apart are left to the evaluation on one thread.
+    The first guess of the shift u comes from a sample of the arms. The result is also False for
+    infinite log-weights, NaN and weights that are too far apart; `inclusion_spread` then uses the
+    evaluation on one thread.
     """
     n = weights.n
     sample = sample_of(weights, n // SAMPLE)
-    top = sample.max()  # approximately the maximum, which is enough
+    top = sample.max()  # approximately the maximum of all arms, which is enough
     if not np.isfinite(top):
         return False
     k_sample = k * len(sample) / n
@@ -52,7 +52,7 @@ def inclusion_in_parts(weights: Spread, k: int, code: RuleCode, out: Floats) -> 
 
 
 def sample_of(weights: Spread, stride: int) -> Floats:
-    """The numbers of arms 0, stride, 2 stride, ... of the whole."""
+    """The values of arms 0, stride, 2 stride, ... among all arms."""
     each = [(-shard.first % stride,) for shard in weights.shards]
     return np.concatenate(list(weights.map(_every, stride, each=each)))
 
@@ -62,6 +62,7 @@ def _every(z: Floats, stride: int, first: int) -> Floats:
 
 
 def extent(z: Floats) -> tuple[float, float]:
+    """The smallest and the largest value."""
     return float(z.min()), float(z.max())
 
 
@@ -70,9 +71,9 @@ def _successive_in_parts(
 ) -> tuple[float, float] | None:
     """Fill out by the expansion; (sum p, sum p (1 - p)), or None if its error is too large.
 
-    The pass that gathers the moments also gives three derivatives of the count in u, which correct
-    u to fourth order. A second pass is needed only if the sample's u was off by more than a
-    fiftieth, or if the first order is not accurate enough.
+    The pass that gathers the moments also gives three derivatives of the count by u, which correct
+    u to fourth order. A second pass is needed only if the u of the sample was wrong by more than
+    1/50, or if the first order is not accurate enough.
     """
     order = 1
     bracket = np.array([-np.inf, np.inf, u])
@@ -167,7 +168,7 @@ def _chances(
 
 
 def _error_of_expansion(moments: Floats, weights: Spread, top: float, u: float) -> float:
-    """The estimated error: for weights of any range, and for the range of these if that fails."""
+    """The estimated error for weights of any range; if too large, that for the actual range."""
     error: float = expansion.estimated_error(moments, expansion.SERIES, -np.inf, np.inf)
     if error > COARSE:
         lows, highs = zip(*weights.map(extent), strict=True)
@@ -181,7 +182,7 @@ def _joint_in_parts(
 ) -> tuple[float, float] | None:
     """Fill out by the Fourier integral; (sum p, sum p (1 - p)), or None if V is too small.
 
-    Any u serves whose expected count is within a standard deviation of k.
+    Any u will do if the expected count is within a standard deviation of k.
     """
     n = weights.n
     bracket = np.array([-np.inf, np.inf, u])
@@ -203,7 +204,7 @@ def _joint_in_parts(
             sums = weights.fill(out, _chances, int(RuleCode.JOINT), top, u, coefficients)
             total, spread = np.sum(sums, axis=0)
             return total, spread
-        powers = needed  # the count varies less than the sample's did
+        powers = needed  # the count of all arms varies less than the sample suggested
     return None
 
 

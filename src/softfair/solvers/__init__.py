@@ -1,7 +1,7 @@
 """From a cohort to what each arm would gain from help, lambda_t(s).
 
-Solvers: the priced dual, the same with a bonus for evenness, with promises, with shares of groups;
-the mean field of Algorithm 1, and Algorithm 1 itself.
+Solvers: the priced dual; the same dual with a bonus for evenness, with promises, and with shares of
+groups; the mean field of Algorithm 1; and Algorithm 1 itself.
 """
 
 from .evenhanded import EvenHandedValues, solve_evenhanded

@@ -1,10 +1,11 @@
 """Prices and bonuses that solve the dual of reward plus mu times welfare; see `evenhanded`.
 
 At given prices, the best bonus of an arm (or group) is the root of an equation in one unknown: the
-rate y_i(u_i) rises with u_i, and the rate that belongs to u_i (`welfare`) falls. So a safeguarded
-Newton method removes the bonuses, and Broyden's method finds the prices, as for `priced`. The
-search is only over the steps at which some arms are active and others are not. Below, theta [open]
-belongs to those steps, theta [T] to all steps.
+rate y_i(u_i) rises with u_i, and the rate at which u_i is optimal (`welfare`) falls. A safeguarded
+Newton method solves these equations for the bonuses, and Broyden's method finds the prices, as for
+`priced`. The search is only over the open steps, at which some arms are active and others are not.
+Below, theta [open] has an entry for each open step, theta [T] for all steps. A unit is an arm or,
+with groups, a group.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-NEARLY = 1e-5  # a Newton step from a gap of this size leaves one of about its square
-FORCED = 0.1  # while budgets are off, bonuses need not be nearer than this share of that gap
-GENTLEST = 1.0  # multiplier, times the range of rewards, below which no search has stalled
-FIRST_STEPS, FIRST_EXCESS = 6, 0.02  # of the search for the common level of all prices
-FLAT_STEPS, FLAT_EXCESS = 12, 0.3  # of the same before any bonus has moved
-MOST_STEPS = 100  # of the search for one bonus; halving alone takes about 60
-FEW_STEPS = 10  # of the same while budgets are off, at the first attempt
-# For the welfare min: the least slope of log y by u that counts (an arm that is always helped has
-# none), and the share of the worst misfit below which a move of log y is taken to be linear.
+NEARLY = 1e-5  # a gap: a Newton step reduces it to about its square, so the search may end there
+FORCED = 0.1  # gap of the bonuses that is accepted, as a share of the gap of the budgets
+GENTLEST = 1.0  # multiplier times the range of rewards below which no search has stalled
+FIRST_STEPS, FIRST_EXCESS = 6, 0.02  # steps, and accepted excess, of `Bonuses.start`
+FLAT_STEPS, FLAT_EXCESS = 12, 0.3  # steps, and accepted excess, of `Bonuses.flat`
+MOST_STEPS = 100  # of the search for the bonuses; halving alone takes about 60
+FEW_STEPS = 10  # of that search while budgets do not hold, at the first attempt
+# For the welfare min: the least slope of log y by u (an arm that is always helped has none), and
+# the share of the worst misfit below which log y is treated as linear.
 FLATTEST, LINEAR = 1e-3, 0.03
 
 
@@ -61,7 +62,7 @@ class Problem:
 
     @property
     def discounts(self) -> Floats:
-        """gamma^t [T], what a help at each step counts."""
+        """gamma^t [T], the weight of a help at each step."""
         return np.power(self.gamma, np.arange(len(self.rho), dtype=np.float64))
 
     @property
@@ -71,13 +72,13 @@ class Problem:
 
     @cached_property
     def steps(self) -> Steps:
-        """Which steps leave a choice."""
+        """The steps, with those that leave a choice marked as open."""
         cohort, T = self.cohort, len(self.rho)
         most = most_gain(cohort, T) * float(np.abs(self.rho).max())
         return Steps.of(self.k, T, cohort.n, most)
 
     def sample(self) -> Problem:
-        """The same problem for the arms of `sample_of`; itself if those are all."""
+        """The same problem for the arms of `sample_of`; this one if the sample is the cohort."""
         cohort = sample_of(self.cohort)
         if cohort is self.cohort:
             return self
@@ -89,22 +90,22 @@ class Problem:
 
 
 class Bonuses:
-    """The bonuses that are best at given prices, and what follows from both.
+    """The best bonuses at given prices, and the rates and budgets that follow from both.
 
-    ``u`` [units] holds one bonus for each arm or group, those of the last prices that were asked
-    for; the search at the next prices starts from them.
+    ``u`` [units] holds the bonus of each unit at the last prices. The search at the next prices
+    starts from there.
     """
 
     def __init__(self, problem: Problem, u: Floats | None = None, patient: bool = False) -> None:
         self.problem = problem
-        self._patient = patient  # whether to take every step also while budgets are off
+        self._patient = patient  # whether to allow MOST_STEPS also while budgets do not hold
         n, group = problem.cohort.n, problem.group
         self._everyone = np.arange(n)
         self._size = np.ones(n) if group is None else np.bincount(group).astype(np.float64)
         self.u = np.full(len(self._size), problem.welfare.even) if u is None else u.copy()
         self.x, self._dx = np.zeros(n), np.zeros(n)  # expected helps and their derivatives by b
         self.theta: Floats | None = None
-        self.gap = math.inf  # the largest |log y_i(u_i) - log y that belongs to u_i|
+        self.gap = math.inf  # the largest |`_misfit`|
         self._near = NEARLY  # gap at which the search for bonuses ends
         self.passes = 0.0
 
@@ -120,7 +121,7 @@ class Bonuses:
         return self.x * (self.problem.cohort.n / self.problem.total)
 
     def every(self, theta: Floats) -> Floats:
-        """theta [T] of all steps from theta [open], beyond the gain plus bonus of every arm."""
+        """theta [T] from theta [open]; at other steps it is beyond every gain plus bonus."""
         b = self.b
         return self.problem.steps.every(theta, self.problem.c, float(b.min()), float(b.max()))
 
@@ -132,13 +133,13 @@ class Bonuses:
         return self._sweep(theta, self.problem.c, False, self.x, self._dx)
 
     def _budgets_at(self, theta: Floats) -> Floats:
-        """Expected active arms and their response [2, open], over k, at theta [open]."""
+        """Expected active arms over k, and the response of this ratio to -theta [2, open]."""
         steps = self.problem.steps
         budgets: Floats = self.sweep(self.every(theta))[:, :-1][:, steps.open] / steps.k[steps.open]
         return budgets
 
     def hard_value(self, price: Floats) -> float:
-        """Expected value of all arms alone, each free to buy help at prices [T] less its bonus."""
+        """Expected value of all arms if each alone may buy help at prices [T] less its bonus."""
         unused = np.empty_like(self.x)
         return float(self._sweep(price, 1.0, True, unused, unused)[0, -1])
 
@@ -153,7 +154,7 @@ class Bonuses:
     def residual(self, theta: Floats) -> tuple[Floats, Floats]:
         """F_t = (expected active arms at t) / k_t - 1 at the best bonuses, [open].
 
-        Beside it its response to -theta_t, at fixed bonuses.
+        The second result is the response of F_t to -theta_t, at fixed bonuses [open].
         """
         if self.theta is None or not np.array_equal(self.theta, theta):
             self._settle(theta)
@@ -166,14 +167,14 @@ class Bonuses:
         return self._budgets[0] - 1, self._budgets[1]
 
     def flat(self) -> Floats:
-        """The same theta [open] at every step at which the budgets hold roughly, on average.
+        """One theta for all open steps [open] at which budgets hold roughly, on average.
 
-        Bonuses stay as they are, so that a step of this search is one pass. Other searches do not
-        converge from prices at which everybody is helped, or nobody.
+        Bonuses are not changed, so that a step of this search is one pass. The other searches do
+        not converge from prices at which everybody is helped, or nobody.
         """
         problem, steps = self.problem, self.problem.steps
-        shares, some = self._shares, float(np.mean(steps.k[steps.open]))
-        odds = some / (problem.cohort.n - some)
+        shares, mean_k = self._shares, float(np.mean(steps.k[steps.open]))
+        odds = mean_k / (problem.cohort.n - mean_k)
         level = problem.c * float(np.mean(self.b)) - math.log(odds)
         low, high = -math.inf, math.inf
         for _ in range(FLAT_STEPS):
@@ -190,20 +191,20 @@ class Bonuses:
 
     @property
     def _shares(self) -> Floats:
-        """The part of all helps, discounted, that each open step has [open]."""
+        """The share of each open step in the discounted helps of all open steps [open]."""
         helps = (self.problem.k * self.problem.discounts)[self.problem.steps.open]
         shares: Floats = helps / helps.sum()
         return shares
 
     def start(self, theta: Floats) -> Floats:
-        """These prices, all raised or lowered so far that the budgets hold on average.
+        """theta [open], shifted by one number so that the budgets hold on average.
 
-        The logarithm of the average is nearly linear in that shift, which may be larger than the
-        steps that Broyden's method is allowed.
+        The logarithm of the average is nearly linear in the shift. The shift may be larger than a
+        step of Broyden's method may be.
         """
         best, least = theta, math.inf
         shares = self._shares
-        low, high, shift = (-math.inf, 1.0), (math.inf, -1.0), 0.0  # shift and its excess
+        low, high, shift = (-math.inf, 1.0), (math.inf, -1.0), 0.0  # ends: (shift, its excess)
         for _ in range(FIRST_STEPS):
             F, response = self.residual(theta + shift)
             total = 1 + float(shares @ F)  # expected helps over those allowed
@@ -215,15 +216,15 @@ class Bonuses:
                 break
             low, high = ((shift, excess), high) if excess > 0 else (low, (shift, excess))
             shift += excess / slope
-            if math.isfinite(high[0] - low[0]):  # the root lies between two shifts that were tried
+            if math.isfinite(high[0] - low[0]):  # both ends were tried, and the root is between
                 shift = low[0] + (high[0] - low[0]) * low[1] / (low[1] - high[1])
         return best
 
     def inverse_jacobian(self, theta: Floats) -> Floats:
         """Rough inverse of -dF/dtheta [open, open].
 
-        When every theta rises at once, the best bonuses change too, which undoes a share of the
-        effect on the budgets. The diagonal alone does not include that.
+        If every theta rises at once, the best bonuses change, too, which undoes a share of the
+        effect on the budgets. The second term accounts for that; the diagonal does not.
         """
         response = np.maximum(self.residual(theta)[1], 1e-3)
         kept = self._kept()
@@ -232,11 +233,11 @@ class Bonuses:
         return inverse + (1 - kept) / kept * shares / (shares @ response)
 
     def _kept(self) -> float:
-        """The share of a common rise of all theta that takes effect, once bonuses have changed."""
+        """The share of the effect of a common rise of all theta that changed bonuses leave."""
         log_y, slope = self._log_rates()
         weight, rise = self._size * np.exp(log_y) * slope, self._steepness(slope)
         total = float(np.sum(weight))
-        if total == 0:  # no rate responds to anything
+        if total == 0:  # no rate responds to its bonus
             return 1.0
         return max(float(np.sum(weight * (rise - slope) / rise)) / total, NEARLY)
 
@@ -265,7 +266,7 @@ class Bonuses:
         return np.log(x * (problem.cohort.n / problem.total)), dx / x * (problem.mu / problem.total)
 
     def _misfit(self, log_y: Floats) -> Floats:
-        """log y less what belongs to u, for each unit; it rises with u."""
+        """log y less the log y at which u is optimal, for each unit; it rises with u."""
         assert isinstance(self.problem.welfare, SmoothWelfare)
         return log_y - self.problem.welfare.log_rate(self.u)[0]
 
@@ -281,8 +282,8 @@ class Bonuses:
     def _settle(self, theta: Floats) -> None:
         """Find the root of `_misfit` of every unit by Newton's method inside a bracket.
 
-        A step that leaves the bracket, or that follows one which did not halve the misfit, is
-        replaced by the middle of the bracket.
+        A step is replaced by the middle of the bracket if it leaves the bracket, or if the step
+        before did not halve the misfit.
         """
         welfare = self.problem.welfare
         low, high = np.full_like(self.u, welfare.above), np.full_like(self.u, np.inf)
@@ -306,21 +307,21 @@ class Bonuses:
 
 
 class LevelBonuses(Bonuses):
-    """The bonuses of the welfare min: at least 0, with mean 1, and 0 for arms above the level.
+    """The bonuses of the welfare min: at least 0, with mean 1, and 0 for units above the level.
 
-    The level, log of the least rate, is that at which the mean of u is 1.
+    The level is the logarithm of the least rate; it is such that the mean of u is 1.
     """
 
     level = 0.0
 
     @property
     def _scale(self) -> float:
-        """By how much a unit of u moves the logarithm of a small rate."""
+        """The change of the logarithm of a small rate if u rises by 1."""
         return self.problem.c * self.problem.mu / self.problem.total
 
     def _kept(self) -> float:
-        # Arms with a bonus stay at one level. When all theta rise, their bonuses, whose mean is
-        # fixed, can only be shared anew: the level falls by the harmonic mean of their slopes.
+        # Units with a bonus stay at the common level, and the mean of the bonuses is fixed. So if
+        # all theta rise, the level falls by the harmonic mean of the slopes of these units.
         log_y, slope = self._log_rates()
         slope, weight = np.maximum(slope, TINY), self._size * np.exp(log_y)
         with_bonus = self.u > 0
@@ -334,16 +335,17 @@ class LevelBonuses(Bonuses):
         return np.where((self.u <= 0) & (misfit > 0), 0.0, misfit)
 
     def _settle(self, theta: Floats) -> None:
-        """Newton's method on log y: all bonuses are shared anew as if log y were linear in each.
+        """Newton's method on log y: each step solves for all bonuses as if log y were linear.
 
-        A step that leaves the bracket of a unit, or that follows one which did not halve its
-        misfit, is replaced by the middle of the bracket. What hardly moves is not computed anew.
+        A step of a unit is replaced by the middle of its bracket if it leaves the bracket, or if
+        the step before did not halve the misfit. Units whose bonus would hardly move are left out
+        of a step.
         """
         u, moved, before = self.u, np.ones(len(self.u), np.bool_), np.full_like(self.u, np.inf)
         low, high = (np.full((2, len(u)), end) for end in (-np.inf, np.inf))  # u and log y
         for _ in range(self._steps()):
             self._helps(theta, moved)
-            at, (log_y, slope) = self.u, self._log_rates()  # log y is known at these bonuses
+            at, (log_y, slope) = self.u, self._log_rates()  # log y is that of the bonuses ``at``
             self.level, u = _shared(at, log_y, slope, self._size)
             below = log_y < self.level
             low, high = np.where(below, (at, log_y), low), np.where(below, high, (at, log_y))
@@ -361,16 +363,16 @@ class LevelBonuses(Bonuses):
 
 def _shared(u: Floats, log_y: Floats, slope: Floats, size: Floats) -> tuple[float, Floats]:
     """The level L and bonuses max(0, u + (L - log y) / slope) whose mean by size is 1."""
-    per_level = 1 / np.maximum(slope, FLATTEST)  # by how much a bonus rises with L
-    none = log_y - u / per_level  # L below which an arm has no bonus
-    order = np.argsort(none, kind="stable")
+    per_level = 1 / np.maximum(slope, FLATTEST)  # derivative of a bonus by L
+    lowest = log_y - u / per_level  # the unit has no bonus at an L below this
+    order = np.argsort(lowest, kind="stable")
     weight = (size * per_level)[order]
-    # With the first j arms of this order at the level, size @ u = sum weight (L - none).
-    total, against = np.cumsum(weight), np.cumsum(weight * none[order])
-    levels = (size.sum() + against) / total
-    j = np.flatnonzero(levels <= np.append(none[order][1:], np.inf))[0]
+    # With the first j units of this order at the level, size @ u = sum weight (L - lowest).
+    total, offset = np.cumsum(weight), np.cumsum(weight * lowest[order])
+    levels = (size.sum() + offset) / total
+    j = np.flatnonzero(levels <= np.append(lowest[order][1:], np.inf))[0]
     level = float(levels[j])
-    return level, np.maximum((level - none) * per_level, 0.0)
+    return level, np.maximum((level - lowest) * per_level, 0.0)
 
 
 def over(kernel: Callable[..., Any], arms: Ints, low: int, high: int, *args: Any) -> Any:
@@ -405,7 +407,7 @@ def solve(
     inverse, _ = inverse_jacobian(rough.bonuses.residual, None, at, F)
     if inverse is None:
         inverse = rough.bonuses.inverse_jacobian(at)
-    # The first attempt is the patient one: no second attempt is made over all arms.
+    # Over all arms there is one attempt only, so it is the patient one.
     patient = _bonuses(problem, u, patient=True)
     solution = _search(patient, at, inverse, tolerance)
     return replace(solution, passes=solution.passes + rough.bonuses.passes * share)
@@ -414,7 +416,7 @@ def solve(
 def _solve_directly(
     problem: Problem, tolerance: float, theta: Floats | None, u: Floats | None
 ) -> Solution:
-    """Solve without a sample; if the search stalls, take all steps, then use a gentler multiplier.
+    """Solve without a sample; if the search stalls, be patient, then begin at a smaller multiplier.
 
     ``theta`` [open] is a start.
     """
@@ -430,9 +432,9 @@ def _solve_directly(
         easier = _solve_directly(replace(problem, c=problem.c / GENTLER), 1e-4, None, None)
         patient = _bonuses(problem, easier.bonuses.u, patient=True)
         at = easier.theta[problem.steps.open] * GENTLER
-        again = _search(patient, at, None, tolerance)
-        solution = again if again.residual < solution.residual else solution
-        passes += easier.passes + again.passes
+        from_easier = _search(patient, at, None, tolerance)
+        solution = from_easier if from_easier.residual < solution.residual else solution
+        passes += easier.passes + from_easier.passes
     return replace(solution, passes=passes)
 
 
@@ -446,6 +448,6 @@ def _search(bonuses: Bonuses, theta: Floats, inverse: Floats | None, tolerance: 
         theta = bonuses.start(theta)
         inverse = bonuses.inverse_jacobian(theta)
     solution = broyden(bonuses.residual, None, theta, inverse, tolerance)
-    bonuses.residual(solution.theta)  # the last step that was tried may have been refused
+    bonuses.residual(solution.theta)  # sets the bonuses: the last step tried may not be the best
     theta, residual = bonuses.every(solution.theta), max(solution.residual, bonuses.gap)
     return Solution(bonuses, theta, residual, bonuses.passes)

@@ -1,7 +1,7 @@
-"""Broyden's method for F(theta) = 0, where F_t falls as theta_t rises and all theta move all F.
+"""Broyden's method for F(theta) = 0, where F_t falls as theta_t rises and depends on all of theta.
 
-It starts from the diagonal of the Jacobian, which comes with F, and updates it by the steps taken;
-where it stalls, the Jacobian is computed.
+The method starts from the diagonal of the Jacobian, which is computed with F, and updates it after
+each step. If it stalls, the whole Jacobian is computed.
 
 Passes to 1e-8 (synthetic, T = 50, k = n/10, c = .1, 1, 10, 50, 200; "-" not reached in 600) at
 n = 100: Broyden here 6, 11, 18, 27, 100; scipy hybr 60, 67, 74, 80, 195; krylov 16, 23, 47, 129, -;
@@ -24,11 +24,11 @@ Floats = NDArray[np.float64]
 Residual = Callable[[Floats], tuple[Floats, Floats]]
 # theta [T] -> -dF/dtheta [T, T]
 Responses = Callable[[Floats], Floats]
-LONGEST_STEP = 4.0  # of any theta at once: beyond it sigmoids saturate and the Jacobian is useless
-DIFFERENCE = 1e-5  # for measuring the Jacobian: half the digits of a residual accurate to 1e-14
+LONGEST_STEP = 4.0  # of any theta: further on sigmoids saturate, and the Jacobian no longer holds
+DIFFERENCE = 1e-5  # of theta, to measure the Jacobian; the residual is accurate to 1e-14
 CLOSED_FORM = 8  # passes that a Jacobian in closed form takes, measured: 5 to 10 at T = 50 and 80
 MOST_PASSES = 400  # of one search
-SHORTER = 0.3  # factor by which a step is shortened that did not reduce the residual
+SHORTER = 0.3  # factor of a step that did not reduce the residual
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ def broyden(
 ) -> Root:
     """Broyden's good method with backtracking, from theta.
 
-    Without an inverse Jacobian it starts from the diagonal that f gives. A search that began with
-    the Jacobian itself took as many passes: it changes too much on the way.
+    Without an inverse Jacobian, the search starts from the diagonal that f returns. Starting from
+    the whole Jacobian took as many passes, because the Jacobian changes too much on the way.
     """
     F, response = f(theta)
     passes = 1
     if inverse is None:
         inverse = np.diag(1 / np.maximum(response, 1e-3))
-    measured = False  # whether inverse was measured at this theta
+    measured = False  # whether ``inverse`` is that of the Jacobian at this theta
     while np.abs(F).max() > tolerance and passes < MOST_PASSES:
         step: Floats = inverse @ F
         step = step * min(1.0, LONGEST_STEP / max(float(np.abs(step).max()), 1e-300))
@@ -80,22 +80,22 @@ def broyden(
         if better:
             theta, F, measured = theta + step, F_new, False
             continue
-        if measured:  # no descent even along the step of the true Jacobian
+        if measured:  # the step of the true Jacobian did not reduce the residual either
             break
-        fresh, worth = inverse_jacobian(f, responses, theta, F)
-        passes += worth
-        if fresh is None:
+        true_inverse, its_passes = inverse_jacobian(f, responses, theta, F)
+        passes += its_passes
+        if true_inverse is None:
             break
-        inverse, measured = fresh, True
+        inverse, measured = true_inverse, True
     return Root(theta, F, inverse, passes)
 
 
 def inverse_jacobian(
     f: Residual, responses: Responses | None, theta: Floats, F: Floats
 ) -> tuple[Floats | None, int]:
-    """Inverse of -dF/dtheta, or None if it is singular, and the passes that it took.
+    """Inverse of -dF/dtheta, or None if that is singular, and the passes that were needed.
 
-    Without ``responses`` it is measured by differences from F = f(theta).
+    Without ``responses``, the Jacobian is measured by differences from F = f(theta).
     """
     if responses is None:
         columns = []

@@ -1,12 +1,15 @@
 """Find theta_0, ..., theta_{T-1} such that k arms are expected to be active at every step.
 
 The residual is F_t = (expected active arms at t) / k_t - 1. Steps at which nobody or everybody is
-active have no unknown: their theta is beyond every gain. The others are found by Broyden's method
-(`broyden`); a pass over the arms gives the diagonal of the Jacobian at no extra cost, and the whole
-Jacobian is in closed form for two-state arms, by differences for others. Beyond SAMPLE arms the
-search begins on a sample, and the full cohort needs three to six passes (more where k is tiny).
-`meanfield` has no objective to minimise, and near the solution of `priced` a dual value of 1e5
-cannot resolve a residual of 1e-8. Where arms have costs, k is in arms of average cost (`scale`).
+active have no unknown: their theta is beyond every gain. The theta of all other steps is found by
+Broyden's method (`broyden`). A pass over the arms gives the diagonal of the Jacobian at no extra
+cost; the whole Jacobian has a closed form for two-state arms, and is measured by differences for
+others. From SAMPLED arms on, the search begins on a sample, and the full cohort then needs three to
+six passes (more if k is tiny).
+
+Equations are solved instead of minimising the dual, because `meanfield` has no objective, and
+because near the solution of `priced` a dual value of 1e5 cannot resolve a residual of 1e-8. If arms
+have costs, k counts arms of average cost (`scale`).
 """
 
 from __future__ import annotations
@@ -32,14 +35,14 @@ Floats = NDArray[np.float64]
 # k, the arms helped at a decision: one number, or one for each decision [T].
 Budget = int | Sequence[int] | NDArray[np.int64]
 
-SAMPLED = 4096  # arms from which on there is a sample, at most an eighth of them
+SAMPLED = 4096  # arms from which on the search begins on a sample, of at most an eighth of them
 GENTLER = 1.6  # factor between multipliers when a hard problem is approached through easier ones
-NEVER, ALWAYS = 1e3, -1e3  # c lambda - theta beyond which nobody, and everybody, is active
+NEVER, ALWAYS = 1e3, -1e3  # theta - c lambda at which no arm, and every arm, is active
 
 
 @dataclass(frozen=True)
 class Balance:
-    """A solution of F(theta) = 0, or the best that was found.
+    """A solution of F(theta) = 0, or the theta with the smallest residual that was found.
 
     Parameters
     ----------
@@ -48,7 +51,7 @@ class Balance:
     residual : float
         The largest |F_t|.
     passes : int
-        Passes over all arms; a pass over a sample counts as its share of the arms.
+        Passes over all arms; a pass over a sample counts as the sample's share of the arms.
     """
 
     theta: Floats
@@ -58,7 +61,7 @@ class Balance:
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Which steps leave a choice of who is active; the others have no unknown.
+    """All steps; those that leave a choice of who is active are open, and have an unknown.
 
     Parameters
     ----------
@@ -83,18 +86,18 @@ class Steps:
 
     @classmethod
     def of(cls, k: ArrayLike, horizon: int, n: int, farthest: float) -> Steps:
-        """From k as it was given: one number, or one for each step."""
+        """Steps for k, which is one number or one number for each step."""
         return cls(np.broadcast_to(np.asarray(k, np.float64), (horizon,)), n, farthest)
 
     @property
     def open(self) -> NDArray[np.bool_]:
-        """Whether some arms are active at a step, and others are not [T]."""
+        """Whether some but not all arms are active at each step [T]."""
         return (self.k > 0) & (self.k < self.n)
 
     def every(self, theta: ArrayLike, c: float, low: float = 0.0, high: float = 0.0) -> Floats:
-        """theta of all steps [T] from that of the open ones.
+        """theta of all steps [T] from theta of the open steps.
 
-        The gain of an arm may have a bonus between ``low`` and ``high`` beside it.
+        ``low`` and ``high`` bound a bonus that may be added to the gain of an arm.
         """
         prices = np.where(
             self.k > 0,
@@ -125,7 +128,7 @@ def balance(
     cohort : Cohort
         The arms.
     k : float or array_like [T]
-        Arms to be active at every step, or at each, 0 <= k <= n.
+        Arms to be active at every step, or one number for each step, 0 <= k <= n.
     horizon : int
         Number of steps T.
     gamma, c : float
@@ -135,19 +138,19 @@ def balance(
     tolerance : float
         Residual |F_t| that is accepted at every step.
     one_pass : callable
-        One pass over all arms, if they do more than `sweep` follows; None means `sweep`.
+        One pass over all arms, for arms that `sweep` does not model; None means `sweep`.
     gentler : int
-        How many smaller multipliers may be tried on the way to a hard problem.
+        How many smaller multipliers may be tried first if the search fails.
     crew : Crew, optional
-        The workers that compute on the shards of the cohort; None means this process, in which the
-        sample is always computed.
+        The workers that compute on the shards of the cohort; None means this process. The sample is
+        always computed in this process.
     size : int
-        Arms of the sample at most.
+        The largest number of arms in the sample.
 
     Returns
     -------
     Balance
-        With the smallest residual that was found, which may exceed the tolerance.
+        The theta with the smallest residual that was found; it may exceed the tolerance.
 
     Examples
     --------
@@ -171,36 +174,36 @@ def balance(
         return on_sample(sample, steps.every(theta, c), c, gamma, rule)
 
     def over_all(theta: Floats) -> Floats:
-        given = (cohort, steps.every(theta, c), c, gamma, rule)
-        return sweep(*given, crew) if one_pass is None else one_pass(*given)
+        arguments = (cohort, steps.every(theta, c), c, gamma, rule)
+        return sweep(*arguments, crew) if one_pass is None else one_pass(*arguments)
 
     def jacobian(of: Cohort, crew: Crew | None = None) -> Responses | None:
         if one_pass is not None or of.S > 2:
             return None
         return _closed_form(of, steps, of.n / n, (c, gamma, rule), crew)
 
-    flat = np.array([-math.log(some / (n - some)) for some in allowed])
+    flat = np.array([-math.log(active / (n - active)) for active in allowed])
     rough = tolerance if whole else max(tolerance, 1e-6)
     search = (_residual(over_sample, steps, share), jacobian(sample))
     best = broyden(*search, flat, None, rough)
     passes = best.passes * share
-    if best.residual > rough and c > 0 and gentler:  # approach it through gentler multipliers
+    if best.residual > rough and c > 0 and gentler:  # begin from the solution at a smaller c
         softer = (gamma, c / GENTLER, rule, 1e-4, one_pass, gentler - 1)
         easier = balance(sample, steps.k * share, horizon, *softer)
-        again = broyden(*search, easier.theta[open_] * GENTLER, None, rough)
-        passes += (easier.passes + again.passes) * share
-        if again.residual < best.residual:
-            best = again
+        from_easier = broyden(*search, easier.theta[open_] * GENTLER, None, rough)
+        passes += (easier.passes + from_easier.passes) * share
+        if from_easier.residual < best.residual:
+            best = from_easier
     if not whole:
-        inverse, worth = inverse_jacobian(*search, best.theta, best.F)
-        # A pass that does more than `sweep` has the arms in memory, and keeps nothing on disk.
+        inverse, its_passes = inverse_jacobian(*search, best.theta, best.F)
+        # A pass other than `sweep` has the arms in memory, so that nothing is kept on disk.
         setting = (steps.k.tolist(), horizon, gamma, c, int(rule), tolerance)
         passes_done = Passes.of(cohort, setting) if one_pass is None else Passes(None)
         start = best.inverse if inverse is None else inverse
         F = _residual(lambda theta: passes_done(theta, lambda: over_all(theta)), steps, 1.0)
         best = broyden(F, jacobian(cohort, crew), best.theta, start, tolerance)
         passes_done.forget()
-        passes += worth * share + best.passes
+        passes += its_passes * share + best.passes
     return Balance(steps.every(best.theta, c), best.residual, math.ceil(passes))
 
 
@@ -216,14 +219,21 @@ def _residual(over: Callable[[Floats], Floats], steps: Steps, share: float) -> R
 
 
 def _closed_form(
-    of: Cohort, steps: Steps, share: float, given: tuple[float, float, RuleCode], crew: Crew | None
+    of: Cohort,
+    steps: Steps,
+    share: float,
+    setting: tuple[float, float, RuleCode],
+    crew: Crew | None,
 ) -> Responses:
-    """-dF/dtheta at the open steps of two-state arms, which are this share of all arms."""
+    """-dF/dtheta at the open steps, from two-state arms that are this share of all arms.
+
+    ``setting`` is (c, gamma, rule).
+    """
     open_, allowed = steps.open, steps.k[steps.open] * share
 
     def by_theta(theta: Floats) -> Floats:
-        every = steps.every(theta, given[0])
-        total = responses(of, every, *given, crew)
+        every = steps.every(theta, setting[0])
+        total = responses(of, every, *setting, crew)
         response: Floats = total[np.ix_(open_, open_)] / allowed[:, None]
         return response
 

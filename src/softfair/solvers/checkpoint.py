@@ -1,11 +1,11 @@
 """Finished passes over a cohort in files, kept on disk so that an interrupted fit can go on.
 
-A search is a pure function of what its passes give. The passes that an earlier call has finished
-are kept in one small file, each under its theta. A search that needs the pass of the same theta
-reads it from there, and so comes to the same result as one that was never interrupted. The file is
-written whole after every pass, and removed when the search is over. It lies in
-``$XDG_CACHE_HOME/softfair`` (by default ``~/.cache/softfair``), under a name that belongs to the
-files of the cohort, the setting and the software.
+A search is a pure function of the results of its passes. The results of finished passes are kept in
+one small file, each under its theta. If a search needs a pass at a theta that is in the file, it
+reads the result from there; so it comes to the same result as a search that was never interrupted.
+The file is written whole after every pass, and removed when the search is over. It lies in
+``$XDG_CACHE_HOME/softfair`` (by default ``~/.cache/softfair``); its name depends on the files of
+the cohort, the setting and the software.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Floats = NDArray[np.float64]
 
 
 class Passes:
-    """Passes by their theta.
+    """The results of finished passes, by theta.
 
     Parameters
     ----------
     path : Path, optional
-        The file; None keeps nothing.
+        The file; with None, results are kept in memory only.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Passes:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._done: dict[str, str] = {}  # theta -> what the pass gave, both as hexadecimal bytes
+        self._done: dict[str, str] = {}  # theta -> result of its pass, both as hexadecimal bytes
         if path is None:
             return
         try:
@@ -61,7 +61,10 @@ class Passes:
 
     @classmethod
     def of(cls, cohort: Cohort, setting: tuple[Any, ...]) -> Passes:
-        """Those of this search; a cohort in memory keeps none, because its passes take seconds."""
+        """The finished passes of a search; with a file only if the cohort is in files.
+
+        Passes over a cohort in memory take seconds, so that a file would be of no use.
+        """
         if not isinstance(cohort, ShardedCohort):
             return cls(None)
         about = repr((cohort.shards[0].key[0], cohort.n, setting, software())).encode()
@@ -69,11 +72,11 @@ class Passes:
         return cls(folder / f"fit-{hashlib.sha256(about).hexdigest()[:16]}.json")
 
     def __call__(self, theta: Floats, make: Callable[[], Floats]) -> Floats:
-        """The pass at theta, from the file or made now: [2, T + 1]."""
+        """The result [2, T + 1] of the pass at theta, from the file or from ``make``."""
         key = theta.tobytes().hex()
         if key not in self._done:
-            made = np.ascontiguousarray(make())
-            self._done[key] = made.tobytes().hex()
+            result = np.ascontiguousarray(make())
+            self._done[key] = result.tobytes().hex()
             self._write()
         return np.frombuffer(bytes.fromhex(self._done[key])).reshape(2, -1)
 

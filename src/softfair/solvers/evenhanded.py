@@ -9,9 +9,10 @@ is concave in the occupation measures of the arms. Its dual has a price m_t for 
 bonus b_i for each help of arm i. Let u_i = K b_i / mu be the bonus in units of the welfare, and let
 D_c(m, b) = sum_i E V_{i,0}(s_0) + sum_t gamma^t k_t m_t with the soft Bellman values of
 :mod:`softfair.kernels.bonus`. The dual is to minimise D_c(m, b) + mu W*(u) over m and b, where
-W*(u) is the largest W(y) - mean(u y) over y >= 0 with mean 1 (`welfare` has it for each welfare).
-By groups, y_i is the mean rate of the arm's group. The gradient of the dual by m_t is
-gamma^t (k_t - expected active arms), and by b_i it is zero where u_i belongs to y_i (`bonuses`).
+W*(u) is the largest W(y) - mean(u y) over y >= 0 with mean 1 (`welfare` has W* for each welfare).
+With groups, y_i is the mean rate of the arm's group. The gradient of the dual by m_t is
+gamma^t (k_t - expected active arms); the gradient by b_i is zero if u_i is optimal for y_i
+(`bonuses`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class BonusValues:
-    """Gains plus bonuses, computed when asked for from one price a step and one bonus an arm.
+    """Gains plus bonuses, computed on request from one price a step and one bonus an arm.
 
     Parameters
     ----------
@@ -55,11 +56,11 @@ class BonusValues:
     theta : ndarray [T]
         c times the price of help at each step.
     bonus : ndarray [n]
-        b_i, what a help of arm i is worth for its evenness.
+        b_i, what a help of arm i is worth for evenness.
     c : float
         Multiplier with which values are learnt.
     info : Info
-        How the solver fared.
+        How the solver ended.
 
     Examples
     --------
@@ -91,8 +92,8 @@ class BonusValues:
         """Expected entropy of the counts of one run, and expected share of arms never helped.
 
         Both are exact for arms that are active independently with chances
-        sigmoid(c (lambda_t(s) + b_i) - theta_t). Draws of exactly k arms differ from that by
-        O(1/V), V the variance of the number of active arms.
+        sigmoid(c (lambda_t(s) + b_i) - theta_t). With draws of exactly k arms the figures differ
+        by O(1/V), where V is the variance of the number of active arms.
         """
         cohort = self.cohort
         run = partial(over, kernels.count_figures, np.arange(cohort.n))
@@ -105,7 +106,7 @@ class BonusValues:
 
 @dataclass(frozen=True, eq=False)
 class EvenHandedValues:
-    """What `solve_evenhanded` found.
+    """The solution of `solve_evenhanded`.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ class EvenHandedValues:
     bonus : ndarray [n]
         b_i.
     rates : ndarray [n]
-        y_i, the expected (discounted) helps of each arm over those of the mean arm.
+        y_i, the expected (discounted) helps of each arm over their mean.
     """
 
     values: Values
@@ -122,24 +123,24 @@ class EvenHandedValues:
     rates: Floats
 
     def run_entropy(self, k: Budget, horizon: int) -> float:
-        """Expected entropy of who is helped in one run, see `BonusValues.count_figures`."""
+        """Expected action entropy of one run, see `BonusValues.count_figures`."""
         if isinstance(self.values, BonusValues):
             return self.values.count_figures(k)[0]
         from scipy.special import xlogy
 
         n, helped = len(self.bonus), np.broadcast_to(k, horizon)  # [T]
         law = np.ones(1)  # of the number of helps of one arm
-        for each in helped / n:
-            law = np.convolve(law, [1 - each, each])
+        for chance in helped / n:
+            law = np.convolve(law, [1 - chance, chance])
         share = np.arange(horizon + 1) / max(int(helped.sum()), 1)
         return -n * float(law @ xlogy(share, share))
 
 
 class Near(NamedTuple):
-    """Prices and bonuses of a problem nearby, from which a search begins."""
+    """Prices and bonuses of a similar problem, from which a search begins."""
 
     price: Floats  # [T] m_t, of help at each step
-    u: Floats | None = None  # [n] bonuses in units of the welfare; None: those of even rates
+    u: Floats | None = None  # [n] bonuses in units of the welfare; None: the bonuses of even rates
 
 
 def solve_evenhanded(
@@ -161,11 +162,11 @@ def solve_evenhanded(
     cohort : Cohort
         The arms.
     k : int or array_like [T]
-        Arms helped at every decision, or at each.
+        Arms helped at every decision, or one number for each decision.
     horizon : int
         Number of decisions T.
     gamma : float
-        Discount, of rewards and of helps alike.
+        Discount of rewards and of helps.
     c : float
         Multiplier; values are learnt at `softfair.solvers.priced.learning_multiplier`.
     mu : float
@@ -175,15 +176,15 @@ def solve_evenhanded(
     group : ndarray [n], optional
         Number of each arm's group, from 0 on without gaps; without it each arm counts for itself.
     tolerance : float
-        Relative gap between expected and allowed active arms, and between the rates of help and
-        those that belong to the bonuses, that is accepted.
+        Relative gap that is accepted between expected and allowed active arms, and between the
+        rates of help and those at which the bonuses are optimal.
     near : Near, optional
-        Where the search begins; up to the tolerance it changes nothing of what is found.
+        Where the search begins. Up to the tolerance, the solution does not depend on it.
 
     Returns
     -------
     EvenHandedValues
-        Where the tolerance was not reached, with a NotConverged warning.
+        If the tolerance was not reached, there is a NotConverged warning.
 
     Examples
     --------
@@ -197,7 +198,7 @@ def solve_evenhanded(
     refuse_costs(cohort, "EvenHanded")
     steps = Steps.of(k, horizon, cohort.n, 0.0)
     multiplier, mu = learning_multiplier(cohort, c), min(mu, BEYOND_REACH)
-    if not steps.open.any() or multiplier == 0:  # chances are even whatever the bonuses
+    if not steps.open.any() or multiplier == 0:  # chances are even, whatever the bonuses are
         return EvenHandedValues(
             solve_priced(cohort, k, horizon, gamma, c), np.zeros(cohort.n), np.ones(cohort.n)
         )

@@ -1,14 +1,14 @@
 """The `meanfield` solver: the fixed point of Algorithm 1 without sampling.
 
-Each arm's state distribution is carried forward, the values of all states backward, and one number
-theta_t a step makes k the expected count of active arms:
+The state distribution of each arm is carried forward, the values of all states are carried
+backward, and at each step one number theta_t makes the expected count of active arms equal to k:
 
     V_t(s) = pi Q_t(s, 1) + (1 - pi) Q_t(s, 0)                                          (Eq. 5)
     pi = 1 - exp(-exp(c lambda - theta_t))    (successive)
     pi = sigmoid(c lambda - theta_t)          (joint)
 
-Two or three passes reach what 300 episodes reach. The larger c, the more sharply values depend on
-theta: from c of about 10 on a fixed point may not be found, and a warning gives the gap. Learning
+Two or three passes do the work of 300 episodes. The larger c, the more sharply values depend on
+theta: from c of about 10 on, a fixed point may not be found, and a warning gives the gap. Learning
 with c_value = 1 and drawing with c, as in Figure 3a of the paper, does not have this difficulty.
 """
 
@@ -41,7 +41,7 @@ def solve_meanfield(
     cohort : Cohort
         The arms.
     k : int or array_like [T]
-        Arms helped at every decision, or at each.
+        Arms helped at every decision, or one number for each decision.
     horizon : int
         Number of decisions T.
     gamma : float
@@ -58,7 +58,7 @@ def solve_meanfield(
     Returns
     -------
     PriceValues
-        The gains; where the tolerance was not reached, with a NotConverged warning.
+        The gains. If the tolerance was not reached, there is a NotConverged warning.
 
     Examples
     --------

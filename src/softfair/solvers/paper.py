@@ -1,49 +1,49 @@
 r"""The `paper` solver: Algorithm 1 to the letter, and whether its gains have settled.
 
-Episodes ep = 1..K run forward, t = 0..T-1 (the paper prints 0..T, one decision more than its
-horizon holds), from a random start. Only values of the states visited are overwritten (Eq. 5), by
-pi Q(s, 1) + (1 - pi) Q(s, 0), with V_{t+1} as the previous episode left it. A reward needs an
-episode for each step that it travels back. A state not visited yet holds 0: the gain of leaving or
-avoiding it is far too large, its arm is therefore helped at every decision, and so the state is
-hardly ever visited. Such arms need thousands of episodes, while the sum of all values at t = 0,
-in which they are few, looks settled long before.
+Episodes ep = 1..K run forward, t = 0..T-1, from a random start. (The paper prints 0..T, one
+decision more than its horizon has.) Only values of visited states are overwritten (Eq. 5), by
+pi Q(s, 1) + (1 - pi) Q(s, 0), where V_{t+1} is that of the previous episode. A reward needs an
+episode for each step that it travels back. The value of a state that was not visited yet is 0. So
+the gain of leaving or avoiding the state is far too large; its arm is therefore helped at every
+decision, and the state is hardly ever visited. Such arms need thousands of episodes. They are few,
+so that the sum of all values at t = 0 looks settled long before.
 
 When have the gains settled?
     The gains on which the policy acted over the last third of the episodes are compared with those
-    of a table without this history. That table is made by evaluating, in one sweep backward over
-    all states, the policy of these same episodes: with the mean inclusion probability pi of each
-    (t, arm, state) over its visits, and the mean gain g that was acted on there,
+    of a swept table, which does not depend on the order of visits. The table evaluates the policy
+    of the same episodes in one sweep backward over all states. With the mean inclusion probability
+    pi of each (t, arm, state) over its visits, and the mean gain g on which the policy acted there,
 
         V~_t(s) = Q~_t(s, 0) + pi lambda~_t(s) + cov(pi, g),    lambda~ the gains by V~_{t+1}.
 
     The sweep needs no visits, because the transition probabilities are known; for a state that was
     not visited, pi follows from the step's mean shift (kernels.episodes). The gap at
-    (t, arm, state) is \|g - lambda~\|, or the change of g since the episodes that were looked at
-    before if that is larger, less half the noise of g: values are what one visit left, pi depends
-    on who else was in which state, so g scatters forever. Its noise is the standard deviation by
-    differences between one visit and the next, which a slow drift does not enter.
-    ``Info.residual`` is the mean gap over the policy's selections, divided by the mean lambda~ over
-    them: each (t, arm, state) counts as often as it was visited, times pi or the probability that
-    lambda~ would give it, whichever is larger.
+    (t, arm, state) is \|g - lambda~\|, or the change of g since the previous look if that is
+    larger, less half the noise of g. There is noise because a value is that of the last visit, and
+    pi depends on the states of all other arms; so g never stops varying. The noise is a standard
+    deviation, from differences between one visit and the next, so that a slow drift does not count
+    as noise. ``Info.residual`` is the mean gap over the policy's selections, divided by the mean
+    lambda~ over the selections. The weight of a (t, arm, state) is its number of visits, times the
+    larger of pi and the probability that lambda~ would give.
 
 What the tolerance means.
-    A residual of .02: arms that are selected, or should be, have gains that are wrong by 2 % of the
-    mean gain of a selection, beyond half their noise. Selecting by gains g instead of lambda~ costs
-    at most sum \|pi - pi~\| \|g - lambda~\|: twice the residual times the share of selections that
-    go to other arms. That share was .1 at most (synthetic and CPAP cohorts, c up to 9), which makes
-    .004 of the benefit: less than 1 point. But a policy that changes changes its own gains, and a
-    mean over all selections can hide one arm that is wrong altogether: at a residual of .03 to .07
-    the mean gain still moved by 3 to 27 % over four times the episodes, at less than .02 within the
-    noise (synthetic, n = 20 and 40, T = 15 and 30, c = 5 and 9).
+    A residual of .02 means: arms that are selected, or should be, have gains that are wrong by 2 %
+    of the mean gain of a selection, beyond half the noise. Selecting by gains g instead of lambda~
+    costs at most sum \|pi - pi~\| \|g - lambda~\|: twice the residual times the share of selections
+    that go to other arms. That share was .1 at most (synthetic and CPAP cohorts, c up to 9), which
+    makes .004 of the benefit: less than 1 point. But when the policy changes, its gains change, and
+    a mean over all selections can hide one arm that is completely wrong. At a residual of .03 to
+    .07 the mean gain still moved by 3 to 27 % over four times the episodes; at a residual below .02
+    it moved within the noise (synthetic, n = 20 and 40, T = 15 and 30, c = 5 and 9).
 
-What remains between Algorithm 1 and the mean field after that.
-    pi is computed in the joint state that was visited, so a value scatters with the states of all
-    other arms, and the more the steeper c and the fewer the arms. Gains that came out high by
-    chance raise pi, which raises values (the covariance above); and a value that came out low keeps
-    its state from being visited and stays longer than one that came out high. The mean field has
-    one expected joint state and neither effect. Measured with k = 10 of 100 arms and c = 9, benefit
-    and entropy: 88 / 3.53 after 3200 episodes against 85 / 3.23 (synthetic, T = 50), 95 / 2.88
-    after 8000 against 97 / 2.72 (CPAP, half of them adherent, T = 80).
+Why Algorithm 1 and the mean field still differ after that.
+    pi is computed in the joint state that was visited, so a value varies with the states of all
+    other arms. It varies more if c is larger and if there are fewer arms. Gains that are high by
+    chance raise pi, which raises values (the covariance above). A value that is low by chance makes
+    visits to its state rarer, and so lasts longer than a value that is high by chance. The mean
+    field has one expected joint state, and neither effect. Measured with k = 10 of 100 arms and
+    c = 9, benefit and entropy: 88 / 3.53 after 3200 episodes against 85 / 3.23 (synthetic, T = 50),
+    95 / 2.88 after 8000 against 97 / 2.72 (CPAP, half of them adherent, T = 80).
 """
 
 from __future__ import annotations
@@ -71,25 +71,25 @@ __all__ = ["solve_paper"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Inclusion probabilities are within INCLUSION_TOLERANCE, relative: far below the noise of a visit.
-# The kernel takes its fast way where its own estimate of the error is within ESTIMATED_TOLERANCE;
-# it overestimates: asked for 1e-3, 3e-3 and 1e-2 at n = 100, k = 10, c = 9 it was off by 2e-4,
-# 3e-4 and 1.1e-3 at most. The exact way takes three times as long, and is needed for 1 step in 7
-# instead of 13 in 14.
+# The relative error of inclusion probabilities is at most INCLUSION_TOLERANCE, far below the noise
+# of a visit. The kernel uses its fast evaluation if its estimate of the error is within
+# ESTIMATED_TOLERANCE. The estimate is too large: if at most 1e-3, 3e-3 and 1e-2 are accepted
+# (n = 100, k = 10, c = 9), the true error is at most 2e-4, 3e-4 and 1.1e-3. The exact evaluation
+# takes three times as long; it is needed for 1 step in 7, instead of 13 in 14 with 1e-3.
 INCLUSION_TOLERANCE = 1e-3
 ESTIMATED_TOLERANCE = 8e-3
 GAP_TOLERANCE = 0.02  # of the mean gain of a selection
-GROWTH = 1.5  # factor between two looks at the gap; each looks at the episodes since the one before
-NOISE_ALLOWED = 0.5  # part of a gain's own noise that does not count as a gap
-FIRST_LOOK = 2  # times T: a reward has travelled through all steps, and the policy has followed
-MOST_EPISODES = 100  # times T, unless the caller says how many
-STANDSTILL = 0.9  # a gap above this part of what it was two looks ago does not fall any more
+GROWTH = 1.5  # ratio of the episodes at one look at the gap to those at the look before
+NOISE_ALLOWED = 0.5  # part of a gain's noise that does not count as a gap
+FIRST_LOOK = 2  # times T: by then a reward has travelled through all steps and changed the policy
+MOST_EPISODES = 100  # times T, unless the caller gives a number of episodes
+STANDSTILL = 0.9  # the gap has stopped falling if it is above this part of the gap two looks ago
 PART = 2e6  # arm-steps between two moves of the progress bar
 
 
 @dataclass(eq=False)
 class _Window:
-    """What happened in the episodes since the last look."""
+    """Visits, sums of gains and chances, and shifts of the episodes since the last look."""
 
     episodes: int
     visits: NDArray[np.int32]  # [T, n, S]
@@ -104,10 +104,10 @@ class _Window:
 
 @dataclass(frozen=True)
 class _Gap:
-    """How far the gains acted on are from those of a swept table, over all selections."""
+    """The distance between the gains acted on and those of a swept table, over all selections."""
 
     residual: float  # mean gap, as a part of the mean gain
-    distance: float  # the same with nothing taken off for noise
+    distance: float  # the same without subtracting noise
     noise: float  # mean noise, as a part of the mean gain
     mean_gain: float
     unvisited: float  # chance that a selected arm gets to a state that was never visited
@@ -125,9 +125,10 @@ def solve_paper(
 ) -> TableValues:
     """Values after ``episodes`` episodes; by default after as many as the gains need to settle.
 
-    With the default, the gap is looked at after 2 T episodes and then at every 1.5 times as many.
-    Episodes end when it is within GAP_TOLERANCE; when it has stopped falling and is no more than
-    twice the noise, so that further episodes would not help; or after 100 T of them.
+    With the default, the gap is computed after 2 T episodes and then whenever their number has
+    grown by a factor of 1.5. Episodes end when the gap is within GAP_TOLERANCE; when it has stopped
+    falling and is at most twice the noise, so that further episodes would not help; or after 100 T
+    episodes.
     """
     refuse_costs(cohort, "Algorithm 1 (solver='paper')")
     rule = int(RuleCode.TOP if math.isinf(c) else DESIGNS[design])
@@ -180,7 +181,7 @@ def solve_paper(
 
 
 def _looks(horizon: int, episodes: int | None) -> list[int]:
-    """After how many episodes the gap is looked at, rising."""
+    """The numbers of episodes after which the gap is computed, in rising order."""
     if episodes is not None:
         return sorted({math.ceil(episodes / GROWTH**power) for power in (2, 1, 0)})
     looks = [FIRST_LOOK * horizon]
@@ -196,7 +197,10 @@ def _parts(looks: list[int], most: int) -> Iterator[tuple[int, int]]:
 
 
 def _acted_on(cohort: Cohort, gamma: float, V: Floats, window: _Window) -> Floats:
-    """The mean gain at the visits of each (t, arm, state) [T, n, S]; its present gain if none."""
+    """The mean gain at the visits of each (t, arm, state) [T, n, S].
+
+    If there were no visits, it is the gain by the present values.
+    """
     difference = cohort.P[:, 1] - cohort.P[:, 0]
     present = np.einsum("ist,cit->cis", difference, cohort.reward + gamma * V[1:]) + cohort.at_once
     mean = window.sums[..., kernels.GAIN] / np.maximum(window.visits, 1)
@@ -215,7 +219,7 @@ def _gap(
     window: _Window,
     visited: NDArray[np.bool_],
 ) -> _Gap:
-    """Sweep backward over all states and compare; the module says why."""
+    """Sweep backward over all states and compare gains; see the module's docstring."""
     difference = cohort.P[:, 1] - cohort.P[:, 0]  # [n, S, S]
     reach = np.maximum(cohort.P[:, 0], cohort.P[:, 1])  # [n, S, S]
     at_once = cohort.at_once
@@ -257,7 +261,7 @@ def _gap(
 
 
 def _chance(gain: Floats, k: int, c: float, rule: int, clock: float, n: int) -> Floats:
-    """About how likely an arm of this gain is to be selected, at the step's mean shift."""
+    """The approximate chance that an arm of this gain is selected, by the step's mean shift."""
     if k in (0, n):
         return np.full(gain.shape, float(k > 0))
     if rule == RuleCode.TOP:
@@ -271,7 +275,7 @@ def _chance(gain: Floats, k: int, c: float, rule: int, clock: float, n: int) -> 
 
 
 def _stands_still(gaps: list[_Gap]) -> bool:
-    """Whether further episodes would bring next to nothing, because noise is what is left."""
+    """Whether further episodes would hardly help, because the gap is mostly noise."""
     if len(gaps) < 3:
         return False
     latest, earlier = gaps[-1], gaps[-3]
@@ -295,7 +299,7 @@ def _info(c: float, episodes: int, gap: _Gap, visited: NDArray[np.bool_]) -> Inf
 
 
 def _warn(info: Info, gap: _Gap) -> None:
-    """Say how far the gains are from settled, and what helps."""
+    """Warn that the gains have not settled, with the gap and the remedy."""
     remedy = f"give more episodes (such as {4 * info.passes})"
     if gap.distance <= 2 * gap.noise:
         remedy = (

@@ -7,20 +7,20 @@ The prices minimise the convex dual D_c(m) = sum_i E V_{i,0}(s_0) + sum_t gamma^
 gradient is gamma^t (k_t - expected active arms): they are optimal when k_t arms are expected to be
 active at every step t. The unknowns are theta_t = c m_t.
 
-With max in place of the soft maximum, D(m) is an upper bound on what any policy that helps at most
-k_t arms a step can expect, for every m >= 0: each arm alone, free to buy help at the price m_t,
-does at least as well as under any policy for all arms together.
+With max in place of the soft maximum, D(m) is for every m >= 0 an upper bound on the expected
+reward of any policy that helps at most k_t arms a step: an arm that may buy help at the price m_t
+on its own does at least as well as under any policy for all arms together.
 
-Where help for arm i costs b_i, and b is their mean, it buys b_i / b arms' worth of help:
+If help for arm i costs b_i, and b is the mean cost, help counts as b_i / b arms:
 
     V_t(s) = Q_t(s, 0) + (b_i / (b c)) log(1 + exp(c (lambda_t(s) b / b_i - m_t)))
     pi_t(s) = sigmoid(c (lambda_t(s) b / b_i - m_t))
 
-These maximise reward plus 1/c times the entropy of each arm's choices, weighted by its cost, given
-that what help is expected to cost is the budget. The chance follows the gain for its cost, and at
-c = 0 all chances are the same. Unweighted entropy would give sigmoid(c (lambda - m b_i)), under
-which a lottery (c = 0) all but leaves out those who cost much. Divided by b_i / b, the equations
-are those without costs of an arm whose rewards are b / b_i times as large (`Cohort.per_cost`).
+These maximise reward plus 1/c times the entropy of each arm's choices, weighted by its cost, under
+the condition that the expected cost of help is the budget. The chance follows the gain for cost,
+and at c = 0 all chances are the same. Unweighted entropy would give sigmoid(c (lambda - m b_i));
+a lottery (c = 0) would then nearly leave out expensive arms. Divided by b_i / b, the equations are
+those, without costs, of an arm whose rewards are b / b_i times as large (`Cohort.per_cost`).
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ __all__ = [
 ]
 
 # In units of one over the range of rewards: the multiplier with which values are learnt for
-# c = inf, and the c from which on that is done. A larger one would take more passes, and at 200 a
-# soft maximum already exceeds the maximum by at most log(2) / 200 of the range.
+# c = inf, and the c above which c counts as infinite. A larger multiplier would take more passes,
+# and at 200 a soft maximum exceeds the maximum by at most log(2) / 200 of the range.
 HARD_C, INFINITE_C = 200.0, 2000.0
-# Below this the gains of the lottery are learnt, which differ by some 1e-7 or less: values at c
-# have entropies over c in them, whose rounding would be larger than that.
+# For a smaller c, the gains of the lottery (c = 0) are learnt. They differ by about 1e-7 or less
+# from those at c, whose values contain entropies over c with larger rounding errors.
 LOTTERY_C = 1e-8
 
 
 def hard_multiplier(cohort: Cohort) -> float:
-    """The multiplier that stands for infinity where values are learnt.
+    """The multiplier with which values are learnt if c is infinite.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ def learning_multiplier(cohort: Cohort, c: float) -> float:
     Returns
     -------
     float
-        c, or :func:`hard_multiplier` for c above ten times that; 0 for c below 1e-8 over the range
-        of the rewards.
+        c; :func:`hard_multiplier` if c is above ten times that multiplier; 0 if c is below 1e-8
+        over the range of the rewards.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def solve_priced(
     cohort : Cohort
         The arms.
     k : int or array_like [T]
-        Arms helped at every decision, or at each.
+        Arms helped at every decision, or one number for each decision.
     horizon : int
         Number of decisions T.
     gamma : float
@@ -135,13 +135,13 @@ def solve_priced(
     tolerance : float
         Relative gap between expected and allowed active arms that is accepted at every step.
     crew : Crew, optional
-        Who works on the shards of the cohort; None means this process.
+        The workers that compute on the shards of the cohort; None means this process.
 
     Returns
     -------
     PriceValues
-        The gains, for the cost of an average arm if there are costs; where the tolerance was not
-        reached, with a NotConverged warning.
+        The gains; if there are costs, gains for the cost of an average arm. If the tolerance was
+        not reached, there is a NotConverged warning.
 
     Examples
     --------
@@ -152,8 +152,8 @@ def solve_priced(
     (True, (10,))
     """
     multiplier = learning_multiplier(cohort, c)
-    # As c -> 0 the price and the softness grow without bound, but pi = k/n and the value of that
-    # policy are finite.
+    # As c -> 0 the price and the entropy over c grow without bound. The rule JOINT at c = 0 has
+    # pi = k/n and the values of that lottery, which are finite.
     rule = RuleCode.PRICED if multiplier > 0 else RuleCode.JOINT
     return balanced_values(cohort, k, horizon, gamma, multiplier, rule, tolerance, "priced", crew)
 
@@ -185,7 +185,7 @@ def balanced_values(
     Returns
     -------
     PriceValues
-        With a NotConverged warning where the tolerance was not reached.
+        The gains. If the tolerance was not reached, there is a NotConverged warning.
     """
     arms, allowed = cohort.per_cost, in_arms(cohort, k)
     steps = Steps.of(allowed, horizon, cohort.n, 0.0)
@@ -209,26 +209,27 @@ def balanced_values(
 def upper_bound(
     cohort: Cohort, k: Budget, horizon: int, gamma: float, crew: Crew | None = None
 ) -> float:
-    """A total reward that no policy that spends at most k a step can expect to exceed.
+    """An upper bound on the expected total reward of every policy that spends at most k a step.
 
     Parameters
     ----------
     cohort : Cohort
         The arms, with their start.
     k : int or array_like [T]
-        Arms helped at every decision, or at each; or what their help may cost.
+        Arms helped at every decision, or one number for each decision; with costs, what may be
+        spent.
     horizon : int
         Number of decisions T.
     gamma : float
         Discount.
     crew : Crew, optional
-        Who works on the shards of the cohort; None means this process.
+        The workers that compute on the shards of the cohort; None means this process.
 
     Returns
     -------
     float
-        The hard dual at the prices of a sample of the arms, at :func:`hard_multiplier`. It is an
-        upper bound at any prices m >= 0; these make it tight.
+        The hard dual, which is an upper bound at any prices m >= 0. The prices are found on a
+        sample of the arms, at :func:`hard_multiplier`, so that the bound is nearly tight.
 
     Examples
     --------
@@ -242,7 +243,7 @@ def upper_bound(
     """
     sample, c = sample_of(cohort, crew), hard_multiplier(cohort)
     steps = Steps.of(in_arms(cohort, k), horizon, cohort.n, most_gain(cohort, horizon))
-    # Where nobody may be helped, a price above every gain; where everybody may, none.
+    # If nobody may be helped, the price is above every gain; if everybody may, the price is 0.
     price = np.where(steps.k > 0, 0.0, 1 + steps.farthest)
     if steps.open.any():
         k_sample = steps.k * sample.n / cohort.n

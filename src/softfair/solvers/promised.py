@@ -1,9 +1,9 @@
-"""Gains of arms with a promise, and what no plan that keeps it can exceed.
+"""Gains of arms with a promise, and an upper bound on every policy that keeps the promise.
 
-The promise is about each arm alone: it is helped within W decisions of its last help (or of the
-start), and its chance at any decision is at least a floor. So the dual of `priced` stays as it is,
-with the arm of :mod:`softfair.kernels.waiting` in place of the plain one: one price a step, the
-waiting time as part of the state, and help that is forced at the deadline. Gains take coming
+The promise is about each arm separately: the arm is helped within W decisions of its last help (or
+of the start), and its chance at any decision is at least a floor. So the dual of `priced` applies,
+with the arm of :mod:`softfair.kernels.waiting` in place of the plain arm: there is one price a
+step, the waiting time is part of the state, and help is forced at the deadline. Gains take coming
 deadlines into account: an arm that is not helped now may have to be helped later at a higher price.
 """
 
@@ -31,15 +31,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 TOLERANCE = 1e-4  # relative gap between expected and allowed active arms; see `solve_promised`
-# Arms of the sample on which prices are found first. Its Jacobian takes a pass a step: at n = 1e5,
-# T = 26 and W = 12, 16384 arms took 5.0 s of processor time in all, 4096 2.5, 2048 1.7, 1024 1.8.
+# Arms of the sample on which prices are found first. The Jacobian takes a pass over the sample for
+# each step. At n = 1e5, T = 26 and W = 12 a solution took 5.0 s of processor time with 16384 arms,
+# 2.5 s with 4096, 1.7 s with 2048 and 1.8 s with 1024.
 SAMPLE = 2048
-SURE, TINY = 700.0, 1e-300  # log-odds of what is certain; the least chance that has log-odds
+SURE, TINY = 700.0, 1e-300  # log-odds of a chance of 1; the least chance that has log-odds
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass over arms that carry the promise, see :func:`softfair.solvers.sweeps.sweep`."""
+    """One pass over arms with the promise, see :func:`softfair.solvers.sweeps.sweep`."""
 
     W: int  # 0: no deadline
     floor: float
@@ -48,7 +49,7 @@ class Pass:
     def __call__(
         self, cohort: Cohort, theta: Floats, c: float, gamma: float, rule: RuleCode
     ) -> Floats:
-        # A sample has its arms spread evenly over the cohort (`sweeps.sample_of`).
+        # The arms of a sample are spread evenly over the cohort (`sweeps.sample_of`).
         many = len(self.left)
         left = self.left if many == 1 else self.left[np.arange(cohort.n) * many // cohort.n]
         arms = (cohort.P, cohort.reward_rows, cohort.start_rows, left)
@@ -78,7 +79,7 @@ class PromisedValues:
     floor : float
         The least chance.
     info : Info
-        How the solver fared.
+        How the solver ended.
     """
 
     cohort: Cohort
@@ -93,7 +94,7 @@ class PromisedValues:
     def rows(self, first: int, count: int) -> Floats:
         """lambda_t(d, s) [count, n, W S] for t = first, ..., first + count - 1.
 
-        Column (d - 1) S + s is that of state s with d decisions left, this one included.
+        Column (d - 1) S + s is for state s with d decisions left, this one included.
         """
         cohort = self.cohort
         out = np.empty((count, cohort.n, max(self.W, 1), cohort.S))
@@ -120,7 +121,8 @@ def solve_promised(
     cohort : Cohort
         The arms.
     k : int or array_like [T]
-        Arms helped at every decision, or at each; n <= k W if W > 0, and n floor <= k.
+        Arms helped at every decision, or one number for each decision; n <= k W if W > 0, and
+        n floor <= k.
     horizon : int
         Number of decisions T.
     gamma : float
@@ -137,9 +139,9 @@ def solve_promised(
     Returns
     -------
     PromisedValues
-        With a NotConverged warning where expected and allowed active arms differ by more than one
-        part in 10,000. Where n = k W prices without bound would be needed to come ever closer:
-        nobody may then be helped twice before everybody has been helped once.
+        The gains. There is a NotConverged warning if expected and allowed active arms differ by
+        more than one part in 10,000. A smaller tolerance would need ever larger prices if n = k W:
+        then nobody may be helped twice before everybody has been helped once.
 
     Examples
     --------
@@ -175,7 +177,7 @@ def solve_promised(
 
 
 def lottery(left: Ints, k: Floats, W: int) -> Floats:
-    """theta_t [T] at which k_t arms are active: those that are due, and others drawn by lottery.
+    """theta_t [T] at which k_t arms are active: the arms that are due, and others by lottery.
 
     Which arms are due does not depend on states, so the number of arms with each deadline is
     computed directly.
@@ -195,7 +197,7 @@ def lottery(left: Ints, k: Floats, W: int) -> Floats:
 def promised_bound(
     cohort: Cohort, k: Budget, horizon: int, gamma: float, W: int, floor: float
 ) -> float:
-    """Bound the total reward of every policy that helps k arms a step and keeps the promise.
+    """An upper bound on the expected reward of every policy that helps k arms and keeps a promise.
 
     Parameters
     ----------
@@ -209,7 +211,7 @@ def promised_bound(
 
     Examples
     --------
-    A promise never raises the bound. Here it lowers it.
+    A promise never raises the bound. In this example it lowers the bound.
 
     >>> import softfair as sf
     >>> from softfair.solvers import promised_bound, upper_bound

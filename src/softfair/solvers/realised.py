@@ -1,9 +1,9 @@
-"""The weight mu at which one run, with all its chance, is as even as was asked for.
+"""The weight mu at which the counts of one run are as even as a goal demands.
 
 Counts of one run are less even than their expectations: an arm that is expected to be helped once
-is often not helped at all. What sampling costs is therefore measured, on simulated runs that draw
-exactly k arms as the policy does, and mu is chosen by that. All weights meet the same luck, so that
-the figure hardly jumps from one to the next.
+is often not helped at all. Therefore the figures are measured on simulated runs, which draw exactly
+k arms as the policy does, and mu is chosen by these figures. All weights use the same random
+numbers, so that a figure changes smoothly with mu.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int32]
 
 RUNS, FEWEST_RUNS = 200, 8  # simulated for each weight
-ARM_STEPS = 2_000_000  # that they may take together, beyond the fewest: many arms need few runs
-CLOSE = 1e-3  # of a figure, well below the error of one run
+ARM_STEPS = 2_000_000  # most arm-steps of all runs, if there are more than FEWEST_RUNS
+CLOSE = 1e-3  # tolerance of a figure, well below the error of one run
 HIGHEST = 4.0**6  # largest weight that is tried, over the smallest
 
-GOALS = {  # what can be asked for, and whether more of it is more even
+GOALS = {  # names of the figures, and whether a larger figure is more even
     "entropy": True,
     "never": False,
     "wait": False,
@@ -50,15 +50,15 @@ GOALS = {  # what can be asked for, and whether more of it is more even
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure of one run that is asked for.
+    """A figure of one run, and the value that it should have on average.
 
     Parameters
     ----------
     name : {"entropy", "never", "wait"}
-        The entropy of who was helped; the share of arms never helped; the longest wait of any arm,
-        in decisions.
+        The action entropy; the share of arms never helped; the longest wait of any arm, in
+        decisions.
     value : float
-        What its expectation should be.
+        The value that the expected figure should have.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Goal:
     value: float
 
     def excess(self, figure: float) -> float:
-        """By how much a figure is more even than what is asked for."""
+        """By how much a figure is more even than the goal."""
         return figure - self.value if GOALS[self.name] else self.value - figure
 
     def figure(self, counts: Counts, waits: Counts, n: int, draws: int) -> float:
@@ -85,8 +85,9 @@ class Goal:
             return float(np.sum(surprise) / len(counts)) * n / m
         if m == n:
             return float(np.mean(waits.max(axis=1)))
-        # longer[w]: how many of the m arms wait more than w. That none of n arms does has about the
-        # chance exp(-longer n / m), so the sum below is the mean of the longest wait.
+        # longer[w] is how many of the m arms wait more than w. With about the chance
+        # exp(-longer n / m) none of n arms waits more than w, so the sum below is the mean of the
+        # longest wait.
         waited = np.bincount(waits.ravel(), minlength=waits.max() + 1)
         longer = (waits.size - np.cumsum(waited)) / len(waits)
         return -float(np.sum(np.expm1(-longer * n / m)))
@@ -102,34 +103,34 @@ def solve_for(
     welfare: str = "entropy",
     seed: int = 0,
 ) -> tuple[float, EvenHandedValues]:
-    """Find the weight mu at which runs are expected to be as even as was asked for.
+    """Find the weight mu at which runs are on average as even as the goal.
 
     Parameters
     ----------
     cohort, k, horizon, gamma, c, welfare
         See :func:`solve_evenhanded`.
     goal : Goal
-        An entropy is met exactly; a share never helped or a wait is not exceeded.
+        An entropy is met exactly; a share of arms never helped or a wait is not exceeded.
     seed : int
-        Of the simulated runs.
+        Seed of the simulated runs.
 
     Returns
     -------
     mu : float
-        The weight; 0 if nothing more is needed.
+        The weight; 0 if the goal is met without a bonus.
     solution : EvenHandedValues
-        The solution for it.
+        The solution at mu.
 
     Raises
     ------
     Infeasible
-        No weight leads there; the message has the nearest value that can be reached.
+        No weight reaches the goal; the message has the nearest value that can be reached.
 
     Notes
     -----
-    The figure is that of 200 simulated runs (fewer, but at least 8, where n T is above 10,000), so
-    that it is met up to their standard error. Beyond 16,384 arms the runs are those of a sample of
-    that many.
+    The figure is the mean of 200 simulated runs (fewer, but at least 8, if n T is above 10,000), so
+    that the goal is met up to the standard error of that mean. Beyond 16,384 arms, the runs are
+    those of a sample of that many arms.
 
     Examples
     --------
@@ -154,13 +155,13 @@ def solve_for(
             )
         return 0.0, solve_evenhanded(cohort, k, horizon, gamma, c, 0.0, welfare)
     search = _Search(cohort, steps.k, gamma, c, goal, welfare, seed)
-    alone = search.figure(0.0)
-    if goal.excess(alone) >= -CLOSE:
-        if goal.name == "entropy" and goal.excess(alone) > CLOSE:
+    without = search.figure(0.0)  # without a bonus
+    if goal.excess(without) >= -CLOSE:
+        if goal.name == "entropy" and goal.excess(without) > CLOSE:
             raise Infeasible(
                 f"entropy is {goal.value:g}, but c = {c:g} alone spreads help that far; the "
-                f"nearest value that can be reached is {math.ceil(1e4 * alone) / 1e4:g} (mu = 0), "
-                "or less with a larger c"
+                f"nearest value that can be reached is {math.ceil(1e4 * without) / 1e4:g} "
+                "(mu = 0), or less with a larger c"
             )
         return 0.0, solve_evenhanded(cohort, k, horizon, gamma, c, 0.0, welfare)
     unit = 2.0**-6 * float(steps.k.sum()) * (reward_range(cohort) or 1.0)
@@ -178,7 +179,7 @@ def solve_for(
 
 
 class _Search:
-    """A figure of simulated runs as a function of mu, each solved from the one before."""
+    """A figure of simulated runs as a function of mu; each solution starts from the one before."""
 
     def __init__(
         self,
@@ -205,7 +206,7 @@ class _Search:
         self._known: dict[float, float] = {}
 
     def figure(self, mu: float) -> float:
-        """For the whole cohort, of which the problem may be a sample."""
+        """The figure of the whole cohort at mu, estimated from a sample if there is one."""
         if mu not in self._known:
             counts, waits = _runs(self._values(mu), self._problem.k, self._c, self._keys)
             self._known[mu] = self._goal.figure(counts, waits, self._n, self._draws)
@@ -219,8 +220,8 @@ class _Search:
             theta, b = solution.theta, solution.bonuses.b
         else:
             T, rule = len(problem.rho), RuleCode.PRICED
-            given = (problem.cohort, problem.k, T, problem.gamma, problem.c, rule)
-            theta, b = balance(*given, CLOSE**2).theta, np.zeros(problem.cohort.n)
+            setting = (problem.cohort, problem.k, T, problem.gamma, problem.c, rule)
+            theta, b = balance(*setting, CLOSE**2).theta, np.zeros(problem.cohort.n)
         info = Info("evenhanded", problem.c, 0.0, 0.0, 0)
         return BonusValues(problem.cohort, problem.gamma, theta, b, problem.c, info)
 
@@ -228,30 +229,30 @@ class _Search:
 def run_figures(
     values: BonusValues | PriceValues, k: int, c: float, arm_steps: int = ARM_STEPS
 ) -> dict[str, float]:
-    """The figure of each of `GOALS`, its mean over simulated runs that draw exactly k arms.
+    """The mean of each figure in `GOALS` over simulated runs that draw exactly k arms.
 
     Parameters
     ----------
     values : BonusValues or PriceValues
-        Of a solution.
+        The values of a solution.
     k : int
         Arms helped at every decision.
     c : float
         Multiplier of the draws.
     arm_steps : int
-        That the runs may take together, beyond the fewest runs.
+        The most arm-steps of all runs together, unless that is fewer than 8 runs.
 
     Returns
     -------
     dict
-        By name of the goal. Beyond 16,384 arms the runs are those of a sample of that many.
+        The figures by name. Beyond 16,384 arms, the runs are those of a sample of that many arms.
     """
     n, T = values.cohort.n, len(values.theta)
     if n > SAMPLE:
-        which = np.arange(SAMPLE) * n // SAMPLE
-        arms = values.cohort.subset(which)
+        sample = np.arange(SAMPLE) * n // SAMPLE
+        arms = values.cohort.subset(sample)
         if isinstance(values, BonusValues):
-            values = replace(values, cohort=arms, bonus=values.bonus[which])
+            values = replace(values, cohort=arms, bonus=values.bonus[sample])
         else:
             values = replace(values, cohort=arms)
     m = values.cohort.n
@@ -262,13 +263,13 @@ def run_figures(
 
 def _keys(n: int, horizon: int, seed: int, arm_steps: int = ARM_STEPS) -> NDArray[Any]:
     """The key of each simulated run of n arms."""
-    seeds = np.random.SeedSequence([seed, RUNS])  # apart from those of `simulate`
+    seeds = np.random.SeedSequence([seed, RUNS])  # differ from the seeds of `simulate`
     runs = max(FEWEST_RUNS, min(RUNS, arm_steps // (n * horizon)))
     return seeds.generate_state(runs, np.uint64)
 
 
 def _lottery(cohort: Cohort, k: Floats, goal: Goal, seed: int) -> float:
-    """The figure where everybody has the same chance, with k [T] arms helped."""
+    """The figure if every arm has the same chance, with k [T] arms helped."""
     rng, n = np.random.default_rng([seed, RUNS]), min(cohort.n, SAMPLE)
     runs = len(_keys(n, len(k), seed))
     counts, waiting, longest = np.zeros((3, runs, n), np.int32)
@@ -290,13 +291,13 @@ def _rounded(goal: Goal, figure: float) -> float:
 def _runs(
     values: BonusValues | PriceValues, k: Floats, c: float, keys: NDArray[Any]
 ) -> tuple[Counts, Counts]:
-    """Counts and longest waits [runs, n] of one run for each key, with k [T] arms helped."""
+    """Counts and longest waits [runs, n], one run for each key, with k [T] arms helped."""
     cohort, T, runs = values.cohort, len(values.theta), len(keys)
     states, chosen = np.empty((runs, cohort.n), np.int32), np.empty((runs, cohort.n), np.uint8)
     counts, waiting, longest = np.zeros((3, runs, cohort.n), np.int32)
     map_parts(start_runs, runs, 1, cohort.start_rows, keys, states)
     code = RuleCode.TOP if math.isinf(c) else RuleCode.JOINT
-    # On a sample k is rounded to a whole number, but to at least 1 where anybody is helped.
+    # On a sample k is rounded to a whole number, and to at least 1 unless nobody is helped.
     budget = np.where(k > 0, np.maximum(1, np.rint(k)), 0).astype(np.int64)
     steps = max(1, min(T, ARM_STEPS // cohort.n))
     for first in range(0, T, steps):

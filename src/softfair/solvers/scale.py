@@ -25,9 +25,9 @@ def most_gain(cohort: Cohort, horizon: int) -> float:
     Returns
     -------
     float
-        T times the range of the rewards, and what help is worth at once: an arm in a bad state can
-        be helped as if it were in a good one, at the same prices. Where arms have costs, it is
-        meant for the cost of an average arm, here and in :func:`reward_range`.
+        T times the range of the rewards, plus the largest worth of help at once: an arm in a bad
+        state can be helped as if it were in a good state, at the same prices. If arms have costs,
+        the bound is for the cost of an average arm, here and in :func:`reward_range`.
 
     Examples
     --------
@@ -49,13 +49,14 @@ def in_arms(cohort: Cohort, k: ArrayLike) -> ArrayLike:
     cohort : Cohort
         The arms.
     k : int or array_like [T]
-        Arms helped at every decision, or at each; or the most that help may cost.
+        Arms helped at every decision, or one number for each decision; with costs, the most that
+        help may cost.
 
     Returns
     -------
     float or ndarray [T]
-        k; with costs, the number of arms of average cost. What no sum of costs can use up, because
-        it is less than their greatest common divisor, is left out.
+        k; with costs, the number of arms of average cost that k pays for. First, k is rounded down
+        to a multiple of the greatest common divisor of the costs, because no arm can use the rest.
 
     Examples
     --------
@@ -73,7 +74,7 @@ def in_arms(cohort: Cohort, k: ArrayLike) -> ArrayLike:
 
 
 def reward_range(cohort: Cohort) -> float:
-    """By how much rewards differ.
+    """The range of the rewards.
 
     Parameters
     ----------
@@ -83,8 +84,9 @@ def reward_range(cohort: Cohort) -> float:
     Returns
     -------
     float
-        The largest range of the worth of an arm's states, plus the range of what help is worth at
-        once. The former is by arm, because a constant of an arm changes nobody's gain.
+        The largest range of the worth of one arm's states, plus the range of what help is worth at
+        once. The first range is by arm, because adding a constant to an arm's rewards changes no
+        gain.
 
     Examples
     --------

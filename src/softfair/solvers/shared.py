@@ -1,15 +1,15 @@
-"""Gains of arms where groups have shares of the places, and prices at which these are kept.
+"""Gains of arms if groups have shares of the places, and the prices at which the shares are kept.
 
-A bound on how many arms of a group are active adds to the dual of `priced` one price a step for
-each of its ends, zero where it is slack:
+A lower and an upper bound on the number of active arms of a group add two prices a step to the dual
+of `priced`, one for each end; the price of an end that does not bind is zero:
 
     D(m, a, b) = sum_i V_i(m + sum over its groups g of (a_g - b_g))
                  + sum_t gamma^t (k m_t + sum_g (most_g a_gt - least_g b_gt)),    a, b >= 0.
 
-It is convex; its gradient is what is allowed less what is expected. With a longest wait the arms
-are those of `promised`. Arms in the same groups pay the same prices, so that a pass goes over one
-cell of such arms after another. There are T prices for k and T for each end of a bound: L-BFGS-B
-finds them, with the bounds a, b >= 0.
+The dual is convex; its gradient is the allowed number of active arms less the expected one. With a
+longest wait the arms are those of `promised`. Arms in the same groups form a cell and pay the same
+prices, so that a pass goes over one cell after another. There are T prices for k and T for each end
+of a bound. L-BFGS-B finds them, under the bounds a, b >= 0.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = ["SharedValues", "solve_shared"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-TOLERANCE = 1e-3  # of expected active arms, all and of each group, as a part of k
-PASSES = 400
+TOLERANCE = 1e-3  # accepted gap of the expected active arms (all, and of each group) as part of k
+PASSES = 400  # most passes of a search
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class SharedValues:
     gamma : float
         Discount.
     cell : ndarray [n]
-        The cell of each arm: those in the same groups.
+        The cell of each arm. Arms in the same groups form a cell.
     prices : ndarray [cells, T]
         theta of each cell and step, see :mod:`softfair.kernels.waiting`.
     c : float
@@ -56,7 +56,7 @@ class SharedValues:
     floor : float
         The least chance.
     info : Info
-        How the solver fared.
+        How the solver ended.
     W : int
         The longest wait; 0 if none is promised.
     """
@@ -77,17 +77,17 @@ class SharedValues:
         return self.prices.T[:, self.cell, None]
 
     def rows(self, first: int, count: int) -> Floats:
-        """lambda_t(s) [count, n, S], or lambda_t(d, s) [count, n, W S] as `PromisedValues`.
+        """lambda_t(s) [count, n, S] for t = first, ..., first + count - 1.
 
-        They are of t = first, ..., first + count - 1.
+        With a longest wait, lambda_t(d, s) [count, n, W S] as in `PromisedValues`.
         """
         out = np.empty((count, self.cohort.n, max(self.W, 1) * self.cohort.S))
         for j, theta in enumerate(self.prices):
             arms = np.flatnonzero(self.cell == j)
             if len(arms):
-                some, rule = self.cohort.subset(arms), (theta, self.c, self.rule)
-                given = PromisedValues(some, self.gamma, *rule, self.W, self.floor, self.info)
-                out[:, arms] = given.rows(first, count)
+                cohort, rule = self.cohort.subset(arms), (theta, self.c, self.rule)
+                values = PromisedValues(cohort, self.gamma, *rule, self.W, self.floor, self.info)
+                out[:, arms] = values.rows(first, count)
         return out
 
 
@@ -104,7 +104,7 @@ def solve_shared(
     W: int = 0,
     left: Ints | None = None,
 ) -> SharedValues:
-    """Gains at the prices for which k arms, and of each group so many, are expected to be active.
+    """Gains at the prices at which the expected active arms, all and of each group, are as allowed.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def solve_shared(
     inside : ndarray [groups, n] of bool
         Whether each arm is in each group.
     least, most : ndarray [groups]
-        Between which the active arms of each group are, in expectation.
+        The least and the largest expected number of active arms of each group.
     floor : float
         The least chance, 0 if none is promised.
     W : int
@@ -152,8 +152,8 @@ def solve_shared(
     begin = np.full(cohort.n, max(W, 1)) if left is None or not W else np.asarray(left, np.int64)
     arms = [np.flatnonzero(cell == j) for j in range(len(kinds))]
     problem = _Problem(
-        [cohort.subset(some) for some in arms],
-        [begin[some] for some in arms],
+        [cohort.subset(of_cell) for of_cell in arms],
+        [begin[of_cell] for of_cell in arms],
         kinds.astype(np.float64),
         float(k),
         np.asarray(least, np.float64),
@@ -174,7 +174,7 @@ def solve_shared(
 
 
 def _entropy(chance: float) -> float:
-    """Of a coin."""
+    """The entropy of a coin that shows heads with this chance."""
     if chance in (0, 1):
         return 0.0
     return -chance * math.log(chance) - (1 - chance) * math.log1p(-chance)
@@ -182,7 +182,7 @@ def _entropy(chance: float) -> float:
 
 @dataclass(eq=False)
 class _Problem:
-    """The dual; its unknowns [T, 1 + 2 groups] are m, the a of each group, the b, times c."""
+    """The dual. Its unknowns [T, 1 + 2 groups] are c m, then c a and c b of each group."""
 
     cells: list[Cohort]
     left: list[Ints]  # of each cell, decisions within which each arm must be helped
@@ -197,11 +197,11 @@ class _Problem:
 
     @property
     def unknowns(self) -> int:
-        """For each step."""
+        """The number of unknowns for each step."""
         return 1 + 2 * len(self.least)
 
     def theta(self, x: Floats) -> Floats:
-        """[cells, T]"""
+        """theta of each cell and step [cells, T], from the unknowns."""
         G = len(self.least)
         return x[:, 0] + self.kinds @ (x[:, 1 : 1 + G] - x[:, 1 + G :]).T
 
@@ -210,13 +210,13 @@ class _Problem:
         if c > 0:
             active, value = self.followed(self.theta(x), c, RuleCode.PRICED)
             return active, c * value
-        # A lottery without deadlines: chances follow theta alone.
+        # A lottery without deadlines: chances depend on theta alone.
         self.passes += 1
-        theta, many = self.theta(x), np.array([cohort.n for cohort in self.cells])
+        theta, sizes = self.theta(x), np.array([cohort.n for cohort in self.cells])
         chance = np.maximum(1 / (1 + np.exp(theta)), self.floor)
         spread = _entropy(self.floor) - self.floor * theta
         worth = np.where(chance > self.floor, np.logaddexp(0, -theta), spread)
-        return many[:, None] * chance, float(many @ worth.sum(axis=1))
+        return sizes[:, None] * chance, float(sizes @ worth.sum(axis=1))
 
     def followed(self, theta: Floats, c: float, rule: RuleCode) -> tuple[Floats, float]:
         """Active arms of each cell at each step [cells, T], and the sum of values."""
@@ -228,15 +228,15 @@ class _Problem:
         return active, value
 
     def lottery(self, x: Floats) -> Floats:
-        """theta [cells, T] of a lottery in which each cell has the places that it has without W."""
+        """theta [cells, T] of a lottery; with a wait, each cell has the places it has without."""
         if not self.W:
             return self.theta(x)
         active, _ = self.expected(x, 0.0)
-        given = zip(self.left, active, strict=True)
-        return np.array([lottery(left, places, self.W) for left, places in given])
+        cells = zip(self.left, active, strict=True)
+        return np.array([lottery(left, places, self.W) for left, places in cells])
 
-    def allowed(self, active: Floats) -> Floats:
-        """Gradient [T, unknowns]: k, most, least against what is expected."""
+    def slack(self, active: Floats) -> Floats:
+        """Gradient [T, unknowns]: by how much expected active arms keep k and each bound."""
         of_groups = active.T @ self.kinds  # [T, groups]
         return np.hstack(
             [self.k - active.sum(axis=0)[:, None], self.most - of_groups, of_groups - self.least]
@@ -244,24 +244,24 @@ class _Problem:
 
     def residual(self, theta: Floats, c: float, rule: RuleCode) -> float:
         """The largest gap, as a part of k."""
-        gaps = self.allowed(self.followed(theta, c, rule)[0])
+        gaps = self.slack(self.followed(theta, c, rule)[0])
         return float(max(np.abs(gaps[:, 0]).max(), -gaps[:, 1:].min(initial=0.0)) / self.k)
 
     def solved(self, start: Floats, c: float) -> Floats:
-        """The unknowns with the least dual, from a start."""
+        """The unknowns that minimise the dual; the search begins at ``start``."""
         from scipy.optimize import minimize
 
-        T, many = start.shape
+        T, unknowns = start.shape
         later = (self.gamma if c else 1.0) ** np.arange(T)[:, None]
         linear = np.hstack([[self.k], self.most, -self.least])
 
         def dual(flat: Floats) -> tuple[float, Floats]:
-            x = flat.reshape(T, many)
+            x = flat.reshape(T, unknowns)
             active, value = self.expected(x, c)
-            slope = later * self.allowed(active) / self.k
+            slope = later * self.slack(active) / self.k
             return (value + float((later * (x @ linear)[:, None]).sum())) / self.k, slope.ravel()
 
-        bounds = ([(None, None)] + [(0.0, None)] * (many - 1)) * T
+        bounds = ([(None, None)] + [(0.0, None)] * (unknowns - 1)) * T
         settings = {"maxiter": PASSES, "maxfun": PASSES, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-5}
         optimum = minimize(dual, start.ravel(), jac=True, bounds=bounds, options=settings)
-        return np.asarray(optimum.x).reshape(T, many)
+        return np.asarray(optimum.x).reshape(T, unknowns)

@@ -1,6 +1,6 @@
-"""Passes over all arms at one number theta_t a step, and the sample on which rough ones are found.
+"""Passes over all arms at one number theta_t a step, and the sample for a rough theta.
 
-Where arms have costs, an arm counts as cost_i / mean(cost) arms.
+If arms have costs, arm i counts as cost_i / mean(cost) arms.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def sweep(
     -------
     ndarray [2, T + 1]
         Row 0: expected active arms at each step, and the expected value from the start. Row 1: the
-        response of row 0 to -theta_t. Where arms have costs, gains are those for the cost of an
-        average arm, and an active arm counts as cost_i / mean(cost).
+        response of row 0 to -theta_t. If arms have costs, gains are those for the cost of an
+        average arm, and active arm i counts as cost_i / mean(cost).
 
     Examples
     --------
@@ -78,7 +78,7 @@ def responses(
     rule: RuleCode,
     crew: Crew | None = None,
 ) -> Floats:
-    """How the expected active arms of each step respond to minus every theta, in closed form.
+    """The responses of the expected active arms at each step to every -theta_t, in closed form.
 
     Parameters
     ----------
@@ -90,26 +90,26 @@ def responses(
     Returns
     -------
     ndarray [T, T]
-        Entry t, t2: of the active arms at t to -theta_t2.
+        Entry (t, t2) is the response of the expected active arms at t to -theta_t2.
     """
     return _over_arms(_responses_shard, cohort, (theta, c, gamma, int(rule)), crew)
 
 
 def _over_arms(
-    of_shard: Callable[..., Floats], cohort: Cohort, given: tuple[Any, ...], crew: Crew | None
+    of_shard: Callable[..., Floats], cohort: Cohort, arguments: tuple[Any, ...], crew: Crew | None
 ) -> Floats:
-    """The sum over all arms of what ``of_shard`` gives of a shard."""
+    """The sum of ``of_shard`` over all shards of the cohort."""
     if cohort.with_costs:
-        # In units of its cost a class of arms is one without costs: worth, activity and response
-        # count cost_i / mean(cost) times.
+        # Arms of the same cost are arms without costs whose worth, activity and response count
+        # cost / mean(cost) times.
         mean = cohort.cost.mean()
         passes = [
-            (cost / mean) * _over_arms(of_shard, arms, given, crew)
+            (cost / mean) * _over_arms(of_shard, arms, arguments, crew)
             for cost, arms in cohort.cost_classes
         ]
         return np.asarray(np.sum(passes, axis=0), np.float64)
     total: Floats = Spread(shards_of(cohort), crew).sum(
-        of_shard, *given, what=f"a pass over {cohort.n:,} arms"
+        of_shard, *arguments, what=f"a pass over {cohort.n:,} arms"
     )
     return total
 
@@ -125,9 +125,9 @@ def _responses_shard(arms: Arms, theta: Floats, c: float, gamma: float, rule: in
     return _sum_of_parts(recursion.responses_two, arms, theta, c, gamma, rule)
 
 
-def _sum_of_parts(kernel: Callable[..., Any], arms: Arms, *given: Any) -> Floats:
-    """The sum of what a kernel gives of a shard's parts, which are of a fixed size."""
-    args = (arms.P, arms.reward, arms.start, *given)
+def _sum_of_parts(kernel: Callable[..., Any], arms: Arms, *arguments: Any) -> Floats:
+    """The sum of a kernel's results over parts of fixed size of a shard."""
+    args = (arms.P, arms.reward, arms.start, *arguments)
     total: Floats = np.sum(map_parts(kernel, len(arms), recursion.PART, *args), axis=0)
     return total
 
@@ -142,12 +142,13 @@ def sample_of(cohort: Cohort, crew: Crew | None = None, size: int = SAMPLE) -> C
     crew : Crew, optional
         The workers that read files; None means this process.
     size : int
-        How many arms to take.
+        The most arms that the sample may have.
 
     Returns
     -------
     Cohort
-        The cohort itself if it has no more arms. Ids and groups of others are left out.
+        The cohort itself if it has at most ``size`` arms. Otherwise the sample has no ids and
+        groups, unless arms have costs.
 
     Examples
     --------
@@ -173,9 +174,9 @@ def sample_of(cohort: Cohort, crew: Crew | None = None, size: int = SAMPLE) -> C
 
 def _pick(arms: Arms, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
     """P, reward and start of some arms."""
-    every = np.zeros(len(rows), np.int64)
+    zeros = np.zeros(len(rows), np.int64)  # if one row serves all arms
     return (
         arms.P[rows],
-        arms.reward[rows if len(arms.reward) > 1 else every],
-        arms.start[rows if len(arms.start) > 1 else every],
+        arms.reward[rows if len(arms.reward) > 1 else zeros],
+        arms.start[rows if len(arms.start) > 1 else zeros],
     )

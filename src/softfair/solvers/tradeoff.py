@@ -1,6 +1,7 @@
-"""A bound on the whole trade-off between reward and evenness, which no policy can exceed.
+"""An upper bound on the reward of every policy as a function of how evenly the policy helps.
 
-It is the least of many lines; each follows from the dual of `evenhanded` with hard maxima.
+The bound is the minimum of many lines; each line follows from the dual of `evenhanded` with hard
+maxima.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ __all__ = ["TradeoffBound", "tradeoff_bound"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-ROUGH = 1e-3  # residual of the prices of a bound: any prices are valid, and these nearly the best
-ROUNDING = 1e-9  # by which an entropy that was computed may exceed log n
-# Weights mu at which a bound is solved, times what help can add to the reward, and the weights
-# about each at which its prices and bonuses are used.
+ROUGH = 1e-3  # residual of the prices of a bound: all prices are valid, and these are nearly best
+ROUNDING = 1e-9  # largest excess of a computed entropy over log n
+# The weights mu at which prices and bonuses are solved for, divided by what help can add to the
+# reward; and the factors of each mu for which its prices and bonuses are used.
 MUS = 2.0 ** np.arange(-8, 4)
 FACTORS = 2.0 ** np.linspace(-0.5, 0.5, 9)
 LAST_FACTORS = 2.0 ** np.linspace(-0.5, 20, 83)
@@ -36,17 +37,17 @@ LAST_FACTORS = 2.0 ** np.linspace(-0.5, 20, 83)
 
 @dataclass(frozen=True, eq=False)
 class TradeoffBound:
-    """The most reward that any policy can expect at each degree of evenness.
+    """An upper bound on the expected reward of every policy at each degree of evenness.
 
-    Call it with the entropy of who was helped (or the value of another welfare); see
+    Call the bound with an action entropy (or the value of another welfare); see
     :func:`tradeoff_bound`.
 
     Parameters
     ----------
     slope : ndarray [lines]
-        What one unit of welfare costs at most, along each line.
+        By how much each line falls if the welfare rises by one unit.
     intercept : ndarray [lines]
-        The reward at which each line meets perfect evenness.
+        The value of each line at perfect evenness.
     even : float
         The welfare of perfect evenness: log n for the entropy.
     """
@@ -66,20 +67,20 @@ class TradeoffBound:
         Returns
         -------
         float or ndarray
-            No policy that helps exactly k arms a step can expect more reward and be as even.
+            No policy that helps exactly k arms a step and is at least as even can expect more.
 
         Raises
         ------
         InvalidInput
-            Nothing is as even as that.
+            ``evenness`` is above perfect evenness.
         """
-        given = np.asarray(evenness, dtype=np.float64)
-        if not np.all(given <= self.even + ROUNDING):
+        welfare = np.asarray(evenness, dtype=np.float64)
+        if not np.all(welfare <= self.even + ROUNDING):
             raise InvalidInput(
-                f"evenness is {np.max(given):g}; no shares of help are more even than "
+                f"evenness is {np.max(welfare):g}; no shares of help are more even than "
                 f"{self.even:g}, give at most that"
             )
-        lack = self.even - given
+        lack = self.even - welfare
         return np.min(self.intercept + self.slope * lack[..., None], axis=-1)
 
 
@@ -98,13 +99,13 @@ def tradeoff_bound(
     cohort : Cohort
         The arms.
     k : int or array_like [T]
-        Arms helped at every decision, or at each.
+        Arms helped at every decision, or one number for each decision.
     horizon : int
         Number of decisions T.
     gamma : float
-        Discount of the rewards; helps count in full whenever they come.
+        Discount of the rewards; helps are not discounted.
     welfare : {"entropy", "log", "min"}
-        In what evenness is measured.
+        The measure of evenness.
     group : ndarray [n], optional
         Number of each arm's group, from 0 on without gaps.
 
@@ -118,14 +119,14 @@ def tradeoff_bound(
     Let N_i count the helps of arm i under some policy, K = sum_t k_t, y_i = n E N_i / K. For any
     prices m and bonuses b = mu u / K, with D the dual of hard maxima,
 
-        E reward <= D(m, b) - sum_i b_i E N_i                    each arm alone does no worse
+        E reward <= D(m, b) - sum_i b_i E N_i                    an arm on its own does no worse
                  = D(m, b) - mu mean(u y)
                  <= D(m, b) + mu W*(u) - mu W(y)                 by the definition of W*
                  <= D(m, b) + mu W*(u) - mu E W(n N / K)         W is concave (Jensen)
 
     So a policy whose counts have an expected welfare of at least w cannot expect more than
-    D(m, b) + mu W*(u) - mu w, a line in w. The lines here are those of soft prices and bonuses at
-    several mu, each used with weights around its own: any numbers are valid, good ones are tight.
+    D(m, b) + mu W*(u) - mu w, a line in w. Any prices and bonuses give a valid line. The prices and
+    bonuses of the soft problem at several mu, used with weights around mu, give nearly tight lines.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a solver returns: gains lambda_t(s) on request, and how well they were solved for."""
+"""The results of solvers: gains lambda_t(s) on request, and how accurate they are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Info:
-    """How a solver fared.
+    """How a solver ended: its accuracy and its work.
 
     Parameters
     ----------
@@ -34,10 +34,10 @@ class Info:
         Multiplier with which the values were learnt.
     residual : float
         For `priced` and `meanfield`, the largest relative gap between expected and allowed active
-        arms over the steps; for `evenhanded`, that or the largest relative gap of a rate of help
-        from the one that belongs to its bonus; for `paper`, how far the gains acted on in the last
-        third of the episodes are from settled, beyond their noise, as a part of the mean gain of a
-        selection (`softfair.solvers.paper`).
+        arms over the steps. For `evenhanded`, the larger of that gap and the largest relative gap
+        between a rate of help and the rate at which its bonus is optimal. For `paper`, the distance
+        of the gains in the last third of the episodes from settled gains, beyond their noise, as a
+        part of the mean gain of a selection (`softfair.solvers.paper`).
     tolerance : float
         Residual up to which the solver counts as converged.
     passes : int
@@ -71,7 +71,7 @@ class Values(Protocol):
 
     @property
     def info(self) -> Info:
-        """How the solver fared."""
+        """How the solver ended."""
         ...
 
     def rows(self, first: int, count: int) -> Floats:
@@ -83,7 +83,7 @@ class Values(Protocol):
 class PriceValues:
     """Gains that follow from one number theta_t a step.
 
-    Nothing is stored per arm: rows are computed when they are asked for.
+    Nothing is stored for each arm: rows are computed on request.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class PriceValues:
     rule : RuleCode
         PRICED, JOINT or SUCCESSIVE.
     info : Info
-        How the solver fared.
+        How the solver ended.
     crew : Crew, optional
         The workers that compute on the shards of the cohort; None means this process.
 
@@ -120,10 +120,10 @@ class PriceValues:
     crew: Crew | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "crew": None}  # a crew belongs to its process
+        return {**self.__dict__, "crew": None}  # a crew works for one process only
 
     def saved_fields(self) -> dict[str, Any]:
-        """What a file keeps."""
+        """The fields that a file keeps: all but the crew."""
         return {name: value for name, value in self.__dict__.items() if name != "crew"}
 
     def rows(self, first: int, count: int) -> Floats:
@@ -137,7 +137,7 @@ class PriceValues:
         return out
 
     def spread(self, t: int, states: NDArray[Any], multiplier: float = 1.0) -> Spread:
-        """multiplier times lambda_t(states[i]) of every arm, computed where the arm's shard is."""
+        """multiplier times lambda_t(states[i]) of every arm, computed by the workers of shards."""
         shards = shards_of(self.cohort)
         extras = [states[shard.first : shard.first + shard.count] for shard in shards]
         recipe = Gains(
@@ -161,11 +161,11 @@ class Gains:
     token : str
         Name of this computation.
     theta, c, gamma, rule
-        As of :class:`PriceValues`.
+        See :class:`PriceValues`.
     t : int
         The decision.
     multiplier : float
-        What the gains are multiplied by.
+        The factor of the gains.
     """
 
     token: str
@@ -199,11 +199,11 @@ class TableValues:
     V : ndarray [T + 1, n, S]
         Value of each state at each step; V[T] = 0.
     info : Info
-        How the solver fared.
+        How the solver ended.
 
     Examples
     --------
-    Without values to come, the gain is that of the next step.
+    If all values are 0, the gain is that of the next step.
 
     >>> import numpy as np
     >>> import softfair as sf

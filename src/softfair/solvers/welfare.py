@@ -1,7 +1,7 @@
-"""Concave welfares of the rates of help, and the bonuses that belong to rates.
+"""Concave welfares of the rates of help, and the bonuses at which given rates are optimal.
 
-y_i is the rate of help of arm i over the mean rate, so that mean(y) = 1 and y = 1 is even. A bonus
-is u_i, in units that make W(y) - mean(u y) largest at the rates that belong to it:
+y_i is the rate of help of arm i over the mean rate, so that mean(y) = 1 and y = 1 is even. u_i is
+the bonus of arm i, in units in which the optimal rates maximise W(y) - mean(u y):
 
     welfare   W(y)                u at the optimum      W*(u) = max W(y) - mean(u y)
     entropy   -mean(y log y)      -log y                log mean exp(-u)
@@ -32,8 +32,8 @@ class Welfare(abc.ABC):
 
     name: ClassVar[str]
     above: ClassVar[float] = -math.inf  # every bonus u is greater than this
-    least: ClassVar[float] = -math.inf  # and at least this
-    even: ClassVar[float] = 0.0  # the bonus of every arm where all rates are 1
+    least: ClassVar[float] = -math.inf  # every bonus u is at least this
+    even: ClassVar[float] = 0.0  # the bonus of every arm if all rates are 1
 
     @abc.abstractmethod
     def value(self, y: Floats) -> float:
@@ -41,15 +41,15 @@ class Welfare(abc.ABC):
 
     @abc.abstractmethod
     def conjugate(self, u: Floats) -> float:
-        """A number that W(y) - mean(u y) does not exceed for any y >= 0 with mean 1."""
+        """An upper bound on W(y) - mean(u y) over all y >= 0 with mean 1."""
 
 
 class SmoothWelfare(Welfare):
-    """A welfare that gives each bonus a rate, whatever the other arms receive."""
+    """A welfare whose optimal rate of an arm depends on the arm's bonus alone."""
 
     @abc.abstractmethod
     def log_rate(self, u: Floats) -> tuple[Floats, Floats]:
-        """log y that belongs to u at the optimum, and its derivative by -u."""
+        """log y of the optimal rate at bonus u, and its derivative by -u."""
 
 
 class Entropy(SmoothWelfare):
@@ -77,7 +77,7 @@ class Log(SmoothWelfare):
         return float(np.mean(np.log(np.maximum(y, TINY))))
 
     def conjugate(self, u: Floats) -> float:
-        # y = 1 / (u + nu), with nu such that its mean is 1; nu = 1 at the optimum of the problem.
+        # y = 1 / (u + nu), with nu such that mean(y) = 1; nu = 1 at the optimum of the problem.
         from scipy.optimize import brentq
 
         low = -float(u.min())
@@ -89,7 +89,7 @@ class Log(SmoothWelfare):
 
 
 class Min(Welfare):
-    """W(y) = min(y): all arms with a bonus are helped at the same rate, and no arm below it."""
+    """W(y) = min(y): all arms with a bonus are helped at the same rate, all others at least so."""
 
     name, least, even = "min", 0.0, 1.0
 
