@@ -46,6 +46,21 @@ def test_deadlines_move_forward(left, due, freed):
     assert [one.tolist() for one in found] == [due, freed]
 
 
+def test_deadlines_of_those_without_a_household_stay():
+    """Arms 1 and 3 are a household; the others, with the same deadline, are none together."""
+    left, house = np.array([3, 3, 3, 3, 3]), np.array([-1, 4, -1, 4, -1])
+    due, freed = moved_forward(left, house, 9)
+    assert due.tolist() == [3, 2, 3, 3, 3]
+    assert freed.tolist() == [3, 2, 3, 2, 3]
+
+
+def test_the_one_of_a_household_who_is_due_is_helped_and_the_other_stands_back():
+    """Arm 0 has one decision left, arm 1 of its household nine: no choice is left."""
+    now, more = deadline_quotas(np.array([1, 9, 9]), 1, house=np.array([0, 0, -1]))
+    assert now.tolist() == [True, False, False]
+    assert [(one.name, one.arms.tolist(), one.most) for one in more] == [(STANDING_BACK, [0], 0)]
+
+
 def test_deadlines_after_the_last_list_move_nobody():
     due, _ = moved_forward(np.array([4, 4, 2]), np.zeros(3, int), 3)
     assert due[2] == 2
