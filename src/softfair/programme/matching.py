@@ -60,23 +60,67 @@ def spelling(name: str) -> str:
     return (plain.lstrip("0") or "0") if plain.isdecimal() else plain
 
 
-class _Spelt:
-    """People by the spelling of their identifiers; the index is made when it is first needed."""
+class _Finder:
+    """Finds people by identifiers, one after another; who is new gets the next number."""
 
-    def __init__(self, names: list[str], unnamed: set[int]) -> None:
-        self._names, self._unnamed = names, unnamed
+    def __init__(self, people: People, add: bool) -> None:
+        self._add, self._names = add, people.names
+        self._number = {name: i for i, name in enumerate(people.names)}
+        self._unnamed = set(people.unnamed.tolist())
+        self._new: dict[str, str] = {}  # appearance -> identifier of a person who is new
+        self.added: dict[str, int] = {}
+        self.again: set[int] = set()
+        self.respelt = 0
 
     @cached_property
     def _by_spelling(self) -> dict[str, list[str]]:
+        """Known identifiers by their spelling; the index is made when it is first needed."""
         alike: dict[str, list[str]] = {}
         for i, name in enumerate(self._names):
             if i not in self._unnamed:
                 alike.setdefault(spelling(name), []).append(name)
         return alike
 
-    def alike(self, name: str) -> list[str]:
-        """The known identifiers that an identifier may mean."""
-        return self._by_spelling.get(spelling(name), [])
+    def find(self, entry: str) -> int:
+        """The number of the person whom an entry names; UNKNOWN if the entry is empty.
+
+        Raises
+        ------
+        ValueError
+            If it names nobody, or may name several; the message says what to do.
+        """
+        # An exported file has an apostrophe before what a spreadsheet would run as a formula.
+        name = entry[1:] if entry not in self._number and entry[:1] == "'" else entry
+        person = self._number.get(name, UNKNOWN)
+        if person != UNKNOWN and person not in self._unnamed:
+            return person
+        others = self._by_spelling.get(spelling(name), [])
+        if len(others) > 1:
+            raise ValueError(
+                f"may be any of {len(others)} persons; write it in full, with its zeros"
+            )
+        if others:
+            self.respelt += 1
+            return self._number[others[0]]
+        if person != UNKNOWN and self._add:
+            self.again.add(person)
+            return person
+        return self._find_new(entry) if entry else UNKNOWN
+
+    def _find_new(self, entry: str) -> int:
+        """The number of a person who is not known; each new person gets the next one."""
+        if not self._add:
+            raise ValueError(
+                "is not a person of this programme; "
+                "import people first, or add --add-people to history"
+            )
+        if self._new.setdefault(appearance(entry), entry) != entry:
+            raise ValueError(
+                "looks the same as another identifier of this file and is not (invisible or wide "
+                "letters); write both alike, or so that one can tell them apart"
+            )
+        self.added[entry] = self._number[entry] = len(self._number)
+        return self.added[entry]
 
 
 def match_people(people: People, table: Table, add: bool) -> Matches:
@@ -96,46 +140,18 @@ def match_people(people: People, table: Table, add: bool) -> Matches:
     add
         Whether people who are not known get the next numbers.
     """
-    number = {name: i for i, name in enumerate(people.names)}
-    unnamed = set(people.unnamed.tolist())
-    spelt = _Spelt(people.names, unnamed)
     names, codes = table.columns["id"]
-    added: dict[str, int] = {}
-    again: set[int] = set()
+    finder, numbers = _Finder(people, add), np.full(len(names), UNKNOWN, np.int32)
     problems: dict[int, str] = {}
-    numbers = np.full(len(names), UNKNOWN, np.int32)
-    seen: dict[str, str] = {}  # appearance -> identifier of a person who is new
-    respelt = 0
     for i, entry in enumerate(names):
-        # An exported file has an apostrophe before what a spreadsheet would run as a formula.
-        name = entry[1:] if entry not in number and entry[:1] == "'" else entry
-        person = number.get(name, UNKNOWN)
-        others = spelt.alike(name) if person == UNKNOWN or person in unnamed else []
-        if person in unnamed and add and not others:
-            again.add(person)
-        elif person in unnamed:
-            person = UNKNOWN
-        if person == UNKNOWN and len(others) == 1:
-            person, respelt = number[others[0]], respelt + 1
-        elif person == UNKNOWN and others:
-            problems[i] = f"may be any of {len(others)} persons; write it in full, with its zeros"
-        elif person == UNKNOWN and add and seen.setdefault(appearance(entry), entry) != entry:
-            problems[i] = (
-                "looks the same as another identifier of this file and is not (invisible or wide "
-                "letters); write both alike, or so that one can tell them apart"
-            )
-        elif person == UNKNOWN and add and entry:
-            name = entry
-            person = added[name] = number[name] = len(number)
-        elif person == UNKNOWN and entry:
-            problems[i] = (
-                "is not a person of this programme; "
-                "import people first, or add --add-people to history"
-            )
-        numbers[i] = person
+        try:
+            numbers[i] = finder.find(entry)
+        except ValueError as problem:
+            problems[i] = str(problem)
     for row in np.flatnonzero(np.isin(codes, list(problems))):
         table.fault(int(row), "id", problems[int(codes[row])])
-    return Matches(taken(numbers, codes), added, np.array(sorted(again), dtype=np.int64), respelt)
+    again = np.array(sorted(finder.again), dtype=np.int64)
+    return Matches(taken(numbers, codes), finder.added, again, finder.respelt)
 
 
 def reading_notes(table: Table, matches: Matches) -> tuple[str, ...]:
