@@ -12,6 +12,7 @@ import sqlalchemy as sa
 import softfair as sf
 from softfair.errors import Infeasible, InvalidInput
 from softfair.programme import schema, store
+from softfair.programme.aims import Evenness, Target
 from softfair.programme.audit import audit
 from softfair.programme.audit.evidence import read
 from softfair.programme.audit.off_policy import AS_DRAWN, MOST_EFFECTIVE
@@ -21,7 +22,7 @@ from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import load_model
 from softfair.programme.outlook import Outlook
 from softfair.programme.plans import PlanWish, explain, make_plan, plan_of, verify
-from softfair.programme.settings import Evenness, Settings, Target, initialise
+from softfair.programme.settings import Settings, initialise
 from softfair.programme.snapshot import take_snapshot
 
 NAME = "softfair test"

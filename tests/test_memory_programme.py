@@ -15,6 +15,7 @@ from worlds import cpap_people, recorded
 from softfair.errors import InvalidInput
 from softfair.estimate import Contexts, Memory
 from softfair.programme import imports, plans
+from softfair.programme.aims import Evenness
 from softfair.programme.audit import audit, sections
 from softfair.programme.audit.findings import memory as memory_findings
 from softfair.programme.audit.memory import AFTER_CONTACT, STATE_BEFORE
@@ -28,13 +29,7 @@ from softfair.programme.models import Model, fit, latest_model
 from softfair.programme.plans.counterfactual import list_without
 from softfair.programme.promises import Promise
 from softfair.programme.records import record
-from softfair.programme.settings import (
-    NOT_TRIED,
-    Evenness,
-    Settings,
-    Tried,
-    initialise,
-)
+from softfair.programme.settings import NOT_TRIED, Settings, Tried, initialise
 from softfair.programme.snapshot import People, Snapshot, load_history
 from softfair.programme.standing import standing
 from softfair.programme.store import Store

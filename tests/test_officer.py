@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from softfair.errors import BadRows, Infeasible, InvalidInput, Unsure
 from softfair.programme import sample, schema
+from softfair.programme.aims import Target
 from softfair.programme.audit import audit
 from softfair.programme.backup import backup, restore
 from softfair.programme.biography import biography
@@ -31,7 +32,7 @@ from softfair.programme.ordering import ordering_of
 from softfair.programme.plans import PlanWish, make_plan, plan_of, verify
 from softfair.programme.records import close_round, record
 from softfair.programme.retractions import retract
-from softfair.programme.settings import Target, current_settings, initialise
+from softfair.programme.settings import current_settings, initialise
 from softfair.programme.snapshot import load_details, load_people, take_snapshot
 from softfair.programme.standing import standing
 from softfair.programme.store import Store

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from softfair.errors import InvalidInput
 from softfair.programme import schema
+from softfair.programme.aims import Target
 from softfair.programme.eligibility import Eligibility, Site, Status, beliefs, eligibility_of
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import Model, fit, is_intact, load_model
@@ -33,7 +34,7 @@ from softfair.programme.plans.drawing import (
 from softfair.programme.plans.preparing import cohorts_of
 from softfair.programme.plans.stored import digest_of
 from softfair.programme.records import record
-from softfair.programme.settings import Settings, Target, initialise
+from softfair.programme.settings import Settings, initialise
 from softfair.programme.snapshot import People, Snapshot
 from softfair.programme.store import Store
 from softfair.programme.tracks import History

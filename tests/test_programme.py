@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from softfair.errors import Infeasible, InvalidInput, StoreError, Unsure
 from softfair.programme import sample, schema
+from softfair.programme.aims import Target
 from softfair.programme.batches import Recorded
 from softfair.programme.eligibility import Status, beliefs
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import fit, fit_in, latest_model, load_model
 from softfair.programme.plans import PlanWish, explain, make_plan, plan_of, verify
 from softfair.programme.records import close_round, record
-from softfair.programme.settings import Settings, Target, current_settings, initialise
+from softfair.programme.settings import Settings, current_settings, initialise
 from softfair.programme.snapshot import load_details, load_people, take_snapshot
 from softfair.programme.store import Store
 from softfair.programme.tables import model_table, plan_table, write_table

@@ -20,6 +20,7 @@ from softfair import Cohort, quotas
 from softfair.errors import Infeasible, InvalidInput
 from softfair.kernels.worth import plan_worth
 from softfair.programme import schema, store, trials
+from softfair.programme.aims import Evenness, Target
 from softfair.programme.audit import audit
 from softfair.programme.checks import check
 from softfair.programme.eligibility import Site, Status
@@ -41,7 +42,7 @@ from softfair.programme.plans.drawing import Terms, chances, drawn_by_luck
 from softfair.programme.plans.keeping import _Case
 from softfair.programme.promises import NO_PROMISE, Promise, rounded_down
 from softfair.programme.records import record
-from softfair.programme.settings import Evenness, Settings, Target, initialise
+from softfair.programme.settings import Settings, initialise
 from softfair.quotas import Quota
 from softfair.solvers import solve_promised
 

@@ -14,6 +14,7 @@ import shell
 from softfair import Cohort
 from softfair.errors import Infeasible, InvalidInput
 from softfair.programme import schema, store
+from softfair.programme.aims import Target
 from softfair.programme.audit import audit
 from softfair.programme.checks import check
 from softfair.programme.imports import import_history, import_people
@@ -23,7 +24,7 @@ from softfair.programme.plans import PlanWish, commit_plan, draw_plan, drawing, 
 from softfair.programme.plans.drawing import Terms, chances
 from softfair.programme.promises import Promise, Share
 from softfair.programme.records import record
-from softfair.programme.settings import Settings, Target, initialise
+from softfair.programme.settings import Settings, initialise
 from softfair.quotas import Quota
 from softfair.solvers import solve_priced, solve_shared
 from softfair.web.tradeoff import Place, Tradeoff

@@ -16,12 +16,13 @@ from test_web import AT, Browser
 
 import softfair as sf
 from softfair.errors import Infeasible
+from softfair.programme.aims import Evenness, Target
 from softfair.programme.checks import check
 from softfair.programme.outlook import ROUGH, SiteCohort
 from softfair.programme.plans import PlanWish, make_plan, open_commitment, plan_of, verify
 from softfair.programme.promises import Promise
 from softfair.programme.records import close_round
-from softfair.programme.settings import Evenness, Target, initialise
+from softfair.programme.settings import initialise
 from softfair.programme.store import Store
 from softfair.progress import heard_by
 from softfair.web.anchors import Anchors

@@ -16,7 +16,8 @@ The modules from bottom to top; each imports only those above it in this list:
     luck          where the random numbers of a draw come from
     commitments   what is fixed before the luck of a draw is known, and luck that comes later
     promises      what holds in every draw for certain
-    settings      what a programme is, and the targets that c may be chosen for
+    aims          the target that c is chosen for, and what makes help more even
+    settings      what a programme is
     columns       which column of a file is which one here
     formats       CSV, Excel and Parquet: from bytes to columns of text
     reading       a file: from bytes to a checked table

@@ -157,9 +157,9 @@ def _wish(
     sure: bool,
 ) -> PlanWish:
     """What the options ask of the plan."""
+    from ..aims import Evenness, Target
     from ..plans import PlanWish
     from ..promises import Promise
-    from ..settings import Evenness, Target
 
     return PlanWish(
         at,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...errors import InvalidInput, Unsure
+from ..aims import SOFTFAIR, Evenness, Target
 from ..promises import Promise
-from ..settings import SOFTFAIR, Evenness, Target
 from ..snapshot import Snapshot, take_snapshot
 from ..store import Connection, plan_in_force
 from .commitments import open_commitment_in, waiting_trial_in

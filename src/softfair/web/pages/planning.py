@@ -15,6 +15,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ...errors import InvalidInput, Unsure
+from ...programme.aims import Evenness, Target
 from ...programme.commands.planning import commitment_json, outlook_lines
 from ...programme.commands.shared import settings_of, software
 from ...programme.luck import Chain, Source, read_beacon
@@ -28,7 +29,6 @@ from ...programme.plans import (
     open_commitment,
 )
 from ...programme.promises import Promise
-from ...programme.settings import Evenness, Target
 from ...programme.store import Store
 from ..access import Changes, Form
 from ..work import Finished
