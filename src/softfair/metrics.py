@@ -1,7 +1,7 @@
 """From counts, rewards and probabilities to figures: how much good was done, and how evenly.
 
-``counts [..., n]`` says how often each arm was selected. The last axis is always the arms: a single
-run [n] gives one number, many runs [runs, n] give an array [runs].
+``counts [..., n]`` is the number of times that each arm was selected. The last axis is always the
+arms: a single run [n] gives one number, many runs [runs, n] give an array [runs].
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Figure = Any
 
 
 def action_entropy(counts: ArrayLike) -> Figure:
-    """Entropy of who is selected: the larger, the more evenly help is spread.
+    """Entropy of the shares of selections: the larger, the more evenly help is spread.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def action_entropy(counts: ArrayLike) -> Figure:
     Returns
     -------
     float or ndarray, [...]
-        log n if all arms are selected equally often, 0 if one arm takes all selections or nobody
+        log n if all arms are selected equally often; 0 if one arm gets all selections, or if no arm
         is selected.
 
     Raises
@@ -55,9 +55,9 @@ def action_entropy(counts: ArrayLike) -> Figure:
     Notes
     -----
     The entropy is -sum_i P(i) log P(i), where P(i) is the arm's share of all selections. The paper
-    divides counts by ``k n``. That is a slip for ``k T``, the number of selections: only then do
-    the shares sum to 1, and only then is its own Table 2 possible (Random 4.56 at n = 100, where
-    log n = 4.605).
+    divides counts by ``k n``. This is a slip for ``k T``, the number of selections: only with
+    ``k T`` do the shares sum to 1, and only then is Table 2 of the paper possible (Random has 4.56
+    at n = 100, where log n = 4.605).
 
     Examples
     --------
@@ -85,8 +85,7 @@ def intervention_benefit(reward: ArrayLike, none: ArrayLike, oracle: ArrayLike) 
     Returns
     -------
     float or ndarray
-        100 (reward - none) / (oracle - none), or nan where oracle equals none, since nothing can
-        then be compared.
+        100 (reward - none) / (oracle - none), or nan where oracle equals none.
 
     Raises
     ------
@@ -99,15 +98,15 @@ def intervention_benefit(reward: ArrayLike, none: ArrayLike, oracle: ArrayLike) 
     >>> float(sf.metrics.intervention_benefit(reward=75.0, none=50.0, oracle=100.0))
     50.0
     """
-    got, base, best = (
+    of_policy, of_none, of_oracle = (
         _numbers(*pair) for pair in (("reward", reward), ("none", none), ("oracle", oracle))
     )
-    room = np.asarray(best - base)
-    return 100 * (got - base) / np.where(room == 0, np.nan, room)
+    oracle_gain = np.asarray(of_oracle - of_none)
+    return 100 * (of_policy - of_none) / np.where(oracle_gain == 0, np.nan, oracle_gain)
 
 
 def never_selected(counts: ArrayLike) -> Figure:
-    """Share of arms that were not selected once.
+    """Share of arms that were never selected.
 
     Parameters
     ----------
@@ -134,7 +133,7 @@ def never_selected(counts: ArrayLike) -> Figure:
 
 
 def gini(counts: ArrayLike) -> Figure:
-    """Gini coefficient of the selections: 0 if all arms have equally many.
+    """Gini coefficient of the selections: 0 if all arms are selected equally often.
 
     Parameters
     ----------
@@ -144,7 +143,7 @@ def gini(counts: ArrayLike) -> Figure:
     Returns
     -------
     float or ndarray, [...]
-        At least 0 and below 1; 0 also if nobody is selected.
+        At least 0 and below 1; 0 also if no arm is selected.
 
     Raises
     ------
@@ -164,9 +163,9 @@ def gini(counts: ArrayLike) -> Figure:
     """
     ordered = np.sort(_per_arm("counts", counts), axis=-1)
     n = ordered.shape[-1]
-    rank_weight = 2.0 * np.arange(1, n + 1) - n - 1  # [n]: how many lie below, less how many above
+    rank_weight = 2.0 * np.arange(1, n + 1) - n - 1  # [n]: number of counts below, less those above
     coefficient = (rank_weight * _shares(ordered)).sum(axis=-1) / n
-    return np.maximum(coefficient, 0.0)  # rounding alone can go below 0
+    return np.maximum(coefficient, 0.0)  # because rounding can make it negative
 
 
 def longest_wait(waits: ArrayLike) -> Figure:
@@ -180,7 +179,7 @@ def longest_wait(waits: ArrayLike) -> Figure:
     Returns
     -------
     float or ndarray, [...]
-        The largest of them.
+        The largest wait.
 
     Raises
     ------
@@ -199,25 +198,25 @@ def longest_wait(waits: ArrayLike) -> Figure:
 def group_rates(
     counts: ArrayLike, groups: Sequence[Any] | NDArray[Any] | None, rounds: int
 ) -> pd.DataFrame:
-    """How often each group of arms was selected.
+    """Selections of each group of arms.
 
     Parameters
     ----------
     counts : array_like, [n] or [runs, n]
         Selections of each arm.
     groups : sequence, [n]
-        Label of each arm, such as ``cohort.groups``. Arms without a label are a group too.
+        Label of each arm, such as ``cohort.groups``. Arms without a label form a group, too.
     rounds : int
         Number of decisions that the counts are about.
 
     Returns
     -------
     pandas.DataFrame
-        One row a group, in order of label. ``arms`` is the size of the group, ``rate`` its
+        One row for each group, in order of label. ``arms`` is the size of the group, ``rate`` its
         selections per arm and round, ``share`` its part of all selections, ``never_selected`` the
-        share of its arms without a selection, ``relative_rate`` its rate over that of all arms.
-        Each is a mean over runs; ``..._sd`` is the standard deviation over runs (of a sample; nan
-        for a single run). Where nobody is selected, ``share`` and ``relative_rate`` are nan.
+        share of its arms without a selection, and ``relative_rate`` its rate over the rate of all
+        arms. Each is a mean over runs; ``..._sd`` is the standard deviation over runs (of a sample;
+        nan for a single run). If no arm is selected, ``share`` and ``relative_rate`` are nan.
 
     Raises
     ------
@@ -231,7 +230,7 @@ def group_rates(
     >>> table["rate"].to_dict()
     {'a': 0.6, 'b': 0.1}
     """
-    import pandas as pd  # here, because nothing else in this module needs it
+    import pandas as pd  # here, because no other function of this module needs it
 
     runs, labels = _runs_and_labels(counts, groups)  # [runs, n], [n]
     if not rounds > 0:
@@ -239,10 +238,10 @@ def group_rates(
     code, names = pd.factorize(labels, sort=True, use_na_sentinel=False)
     order = np.argsort(code, kind="stable")
     arms = np.bincount(code)  # [groups]
-    first = np.concatenate([[0], np.cumsum(arms)[:-1]])  # where each group begins in that order
+    begin = np.concatenate([[0], np.cumsum(arms)[:-1]])  # the first arm of each group in that order
 
     def per_group(values: NDArray[Any]) -> Floats:  # [runs, n] -> [runs, groups]
-        return np.add.reduceat(values[:, order], first, axis=1)
+        return np.add.reduceat(values[:, order], begin, axis=1)
 
     selections = per_group(runs)
     total = selections.sum(axis=1, keepdims=True)  # [runs, 1]
@@ -263,7 +262,7 @@ def group_rates(
 
 
 def unfair_pairs(inclusion: ArrayLike, gains: ArrayLike, tolerance: float = 1e-12) -> Figure:
-    """Number of pairs in which an arm is favoured over one that would gain more.
+    """Number of pairs in which an arm is favoured over an arm that would gain more.
 
     These are the violations of soft fairness, arm by arm.
 
@@ -272,9 +271,10 @@ def unfair_pairs(inclusion: ArrayLike, gains: ArrayLike, tolerance: float = 1e-1
     inclusion : array_like, [..., n]
         Probability that each arm is selected.
     gains : array_like, [..., n]
-        What each arm gains from being selected. Runs are broadcast.
+        The gain of each arm from being selected. Runs are broadcast.
     tolerance : float
-        Differences up to this share of the largest magnitude of their kind are taken for rounding.
+        Differences up to this share of the largest magnitude, of inclusion or of gains, count as
+        rounding.
 
     Returns
     -------
@@ -285,8 +285,8 @@ def unfair_pairs(inclusion: ArrayLike, gains: ArrayLike, tolerance: float = 1e-1
     Raises
     ------
     InvalidInput
-        If the two are about different arms or runs, an entry is not finite, or the tolerance is
-        negative.
+        ``inclusion`` and ``gains`` are about different arms or runs, an entry is not finite, or the
+        tolerance is negative.
 
     Notes
     -----
@@ -339,11 +339,11 @@ def unfair_share(inclusion: ArrayLike, gains: ArrayLike, tolerance: float = 1e-1
 def _count_unfair(chance: Floats, gain: Floats, tolerance: float) -> int:
     """Number of pairs with gain_i < gain_j - slack and chance_i > chance_j + slack.
 
-    For each j the arms i with a smaller gain are a prefix of the arms in order of gain, of length
-    ``upto``. The arms i with a larger chance are those whose rank of chance is at least ``bound``.
-    So for each j we count the ranks >= bound among the first ``upto``. A wavelet matrix does this
-    for all j together: ranks are split by their highest bit in a stable way, then by the next bit,
-    and the prefix of each j is followed down the bits of its bound.
+    For each j, the arms i with a smaller gain are a prefix of the arms in order of gain, of length
+    ``upto``. The arms i with a larger chance are the arms whose rank by chance is at least
+    ``bound``. So for each j we count the ranks >= bound among the first ``upto``. A wavelet matrix
+    does this for all j together: ranks are split by their highest bit in a stable way, then by the
+    next bit, and so on; the prefix of each j is followed along the bits of its bound.
     """
     n = len(gain)
     by_gain = np.argsort(gain, kind="stable")
@@ -364,8 +364,9 @@ def _count_unfair(chance: Floats, gain: Floats, tolerance: float) -> int:
         zeros = n - int(ones_before[-1])
         begin_ones, end_ones = ones_before[begin], ones_before[end]
         bound_has_bit = (bound >> bit & 1).astype(bool)
-        # If the bound lacks this bit, every value that has it is larger and counts, and the search
-        # goes on among the others. If the bound has it, only values that have it are left.
+        # If the bound lacks this bit, every value with the bit is larger and counts, and the search
+        # continues among the other values. If the bound has the bit, it continues among the values
+        # with the bit.
         pairs += int((end_ones - begin_ones)[~bound_has_bit].sum())
         begin = np.where(bound_has_bit, zeros + begin_ones, begin - begin_ones)
         end = np.where(bound_has_bit, zeros + end_ones, end - end_ones)
@@ -402,7 +403,7 @@ def _numbers(name: str, values: ArrayLike) -> Floats:
 
 
 def _finite_per_arm(name: str, values: ArrayLike) -> Floats:
-    """[..., n] with n >= 1 and every entry finite."""
+    """The values as an array [..., n], n >= 1, of finite numbers."""
     checked = _numbers(name, values)
     if checked.ndim < 1 or checked.shape[-1] < 1:
         raise InvalidInput(
@@ -413,7 +414,7 @@ def _finite_per_arm(name: str, values: ArrayLike) -> Floats:
 
 
 def _per_arm(name: str, values: ArrayLike) -> Floats:
-    """[..., n] of finite numbers, none below 0."""
+    """The values as an array [..., n], n >= 1, of finite numbers of at least 0."""
     checked = _finite_per_arm(name, values)
     refuse(checked < 0, checked, name, "give numbers of at least 0")
     return checked
@@ -422,22 +423,21 @@ def _per_arm(name: str, values: ArrayLike) -> Floats:
 def _pairs_of(
     first: str, a: ArrayLike, second: str, b: ArrayLike, tolerance: float
 ) -> tuple[Floats, Floats]:
-    """Both as [..., n], broadcast against each other over runs."""
-    one, other = _finite_per_arm(first, a), _finite_per_arm(second, b)
-    if one.shape[-1] != other.shape[-1]:
+    """The two arrays [..., n], broadcast against each other over runs."""
+    x, y = _finite_per_arm(first, a), _finite_per_arm(second, b)
+    if x.shape[-1] != y.shape[-1]:
         raise InvalidInput(
-            f"{first} is about {one.shape[-1]} arms, {second} about {other.shape[-1]}; "
-            "give the same arms"
+            f"{first} is about {x.shape[-1]} arms, {second} about {y.shape[-1]}; give the same arms"
         )
     if not tolerance >= 0:
         raise InvalidInput(f"tolerance is {tolerance}; give a number of at least 0")
     try:
-        one, other = np.broadcast_arrays(one, other)
+        x, y = np.broadcast_arrays(x, y)
     except ValueError:
         raise InvalidInput(
-            f"{first} has shape {one.shape}, {second} {other.shape}; give as many runs of each"
+            f"{first} has shape {x.shape}, {second} {y.shape}; give as many runs of each"
         ) from None
-    return one, other
+    return x, y
 
 
 def _shares(counts: Floats) -> Floats:

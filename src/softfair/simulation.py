@@ -1,8 +1,8 @@
 """Many runs of one policy, side by side.
 
-Random numbers are a function of (seed, run, step, arm): every policy meets the same start and the
-same random numbers, which makes differences between policies precise, and results do not depend on
-the number of threads.
+Random numbers are a function of (seed, run, step, arm). So every policy meets the same start and
+the same random numbers, which makes differences between policies precise, and results do not depend
+on the number of threads.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 TASK = 200_000  # arm-steps a task: long enough to hide the hand-over to a thread
-STRETCH = 20_000_000  # arm-steps between two updates of a progress bar, a fraction of a second
+STRETCH = 20_000_000  # arm-steps between two updates of a progress bar: a fraction of a second
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """Every state and every action of simulated runs, and the luck that they met.
+    """Every state and every action of simulated runs, and the keys of their random numbers.
 
     Parameters
     ----------
@@ -75,9 +75,10 @@ class Trajectories:
         Returns
         -------
         ndarray [runs, T + 1, n]
-            Uniform on (0, 1). An arm's state at decision 0 is the first state up to which its start
-            distribution adds up to more than luck[run, 0, i]; the state after decision t likewise
-            with the row of P for its state and action, and luck[run, t + 1, i].
+            Uniform on (0, 1). The state of arm i at decision 0 is the first state s for which the
+            start distribution, summed over states 0 to s, exceeds luck[run, 0, i]. The state after
+            decision t follows in the same way from the row of P for the state and the action, and
+            luck[run, t + 1, i].
         """
         out = np.empty(self.states.shape)
         map_parts(luck_of_runs, len(out), 1, self.keys, out)
@@ -89,13 +90,13 @@ class Trajectories:
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}
-            Whose data frame.
+            The library whose data frame is made.
 
         Returns
         -------
         data frame
-            ``run``, ``t``, ``id``, ``state``, ``action``, ``next_state`` and ``reward``, of the
-            state reached and of help at once.
+            ``run``, ``t``, ``id``, ``state``, ``action``, ``next_state`` and ``reward``, which is
+            that of the state reached plus what help is worth at once.
         """
         runs, T, n = self.actions.shape
         run, t, arm = np.indices((runs, T, n)).reshape(3, -1)
@@ -116,22 +117,22 @@ class Trajectories:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What happened in each run of a simulation.
+    """Rewards, counts and waits of each run of a simulation.
 
     Parameters
     ----------
     fitted : Fitted
         The policy.
     rewards : ndarray [runs, T]
-        Sum over arms of the reward of the state reached, and of what help is worth at once, not
-        discounted.
+        Sum over arms of the reward of the state reached and of what help is worth at once, without
+        discount.
     counts : ndarray [runs, n]
-        How often each arm was helped.
+        Number of times that each arm was helped.
     waits : ndarray [runs, n]
         The longest time that each arm waited, in decisions, including the time before its first
         help and after its last.
     trajectories : Trajectories, optional
-        Every state and action, if they were asked for.
+        Every state and action, if `simulate` was called with ``trajectories=True``.
 
     Examples
     --------
@@ -165,7 +166,7 @@ class Result:
         return as_html(self.fitted.policy.label, facts)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw how many arms were helped how often, on average over runs.
+        """Draw the number of arms by how often they were helped, on average over runs.
 
         Parameters
         ----------
@@ -176,13 +177,13 @@ class Result:
         -------
         matplotlib.axes.Axes
         """
-        on = axes_for(ax)
+        axes = axes_for(ax)
         arms = np.bincount(self.counts.reshape(-1)) / len(self.counts)
-        on.step(np.arange(len(arms)), arms, where="mid", label=self.fitted.policy.label)
-        on.set_xlabel(f"times helped in {self.fitted.horizon} decisions")
-        on.set_ylabel("arms")
-        on.legend(frameon=False)
-        return on
+        axes.step(np.arange(len(arms)), arms, where="mid", label=self.fitted.policy.label)
+        axes.set_xlabel(f"times helped in {self.fitted.horizon} decisions")
+        axes.set_ylabel("arms")
+        axes.legend(frameon=False)
+        return axes
 
     def to_frame(self, by: Literal["arm", "decision"] = "arm", backend: str = "pandas") -> Any:
         """The result in long form.
@@ -192,7 +193,7 @@ class Result:
         by : {"arm", "decision"}
             One row for each run and arm, or for each run and decision.
         backend : {"pandas", "polars", "pyarrow"}
-            Whose data frame.
+            The library whose data frame is made.
 
         Returns
         -------
@@ -203,7 +204,7 @@ class Result:
         Raises
         ------
         InvalidInput
-            ``by`` or ``backend`` is not one of these.
+            ``by`` or ``backend`` is not one of the names above.
         """
         if by not in ("arm", "decision"):
             raise InvalidInput(f"by is {by!r}; choose 'arm' or 'decision'")
@@ -232,7 +233,7 @@ class Result:
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """The chances of all arms at one decision of one run, given all that the policy remembered.
+    """The chances of all arms at one decision of one run, given the policy's memory.
 
     Parameters
     ----------
@@ -241,7 +242,7 @@ class Look:
     states : ndarray [n]
         States at that decision.
     inclusion : ndarray [n]
-        Pr(a_i = 1 | states, memory); nan if the policy draws and states no chances.
+        Pr(a_i = 1 | states, memory); nan if the policy only draws and states no chances.
     """
 
     t: int
@@ -250,7 +251,7 @@ class Look:
 
 
 def simulate(fitted: Fitted, runs: int = 50, seed: int = 0, trajectories: bool = False) -> Result:
-    """Let a fitted policy act for its whole horizon, many times.
+    """Simulate a fitted policy over its whole horizon, many times.
 
     Parameters
     ----------
@@ -292,7 +293,7 @@ def simulate_and_look(
     fitted, runs, seed
         See :func:`simulate`.
     decisions : sequence of int
-        Where to look, rising; the j-th look is at run j modulo ``runs``.
+        The decisions to record, in rising order; the j-th record is of run j modulo ``runs``.
     trajectories : bool
         See :func:`simulate`.
 
@@ -300,7 +301,7 @@ def simulate_and_look(
     -------
     Result
     list of Look
-        One for each of the decisions.
+        One record for each of the decisions.
 
     Examples
     --------
@@ -365,12 +366,12 @@ class _Runs:
         chosen = self.acting.choose_by_run(t, self.states, self.memory, self.keys)
         if chosen is None:
             scores, covered = self.acting.window(t, self.states, self.memory)
-        else:  # the arms chosen score 1, all others 0; with costs they may be more or less than k
+        else:  # arms that are chosen score 1, all others 0; with costs their number is not k
             rule = Rule.rounding() if cohort.with_costs else Rule.top()
             scores, covered = chosen[:, None, :, None].astype(np.float64), 1
         steps = min(covered, until - t, max(1, STRETCH // (n * self.runs)))
         if self.paths is not None:
-            steps = 1  # after which all runs can be looked at
+            steps = 1  # so that the states after every decision can be recorded
         before = self.states if self.memory is None else self.states.copy()
         map_parts(
             run_window,
@@ -399,5 +400,5 @@ class _Runs:
         return steps
 
     def result(self) -> Result:
-        """What happened in each run."""
+        """The result of all runs."""
         return Result(self.fitted, self.rewards, self.counts, self.longest, self.paths)

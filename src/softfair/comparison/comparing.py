@@ -37,12 +37,12 @@ def compare(
     against: Policy | str | None = None,
     on: Any = None,
 ) -> pd.DataFrame:
-    """Simulate policies with the same luck and put their figures side by side.
+    """Simulate policies with the same random numbers and put their figures side by side.
 
     Parameters
     ----------
     policies : iterable of Policy
-        Made but not fitted; one row each.
+        The policies, not yet fitted; one row for each.
     cohort, k, horizon, gamma
         The problem: k arms are helped, or k is spent on arms that have costs, at each of
         ``horizon`` decisions. k may be a number for each decision.
@@ -51,51 +51,51 @@ def compare(
     seed : int
         The same seed gives the same table.
     against : Policy or str, optional
-        A reference, or the label of one of the policies. Each figure then has the paired
-        difference "this policy minus the reference" as well.
+        A reference policy, or the label of one of the policies. Each figure then also has the
+        paired difference "this policy minus the reference".
     on : Executor, dask.distributed.Client or str, optional
-        The workers that simulate the policies, see :meth:`softfair.SoftFair.fit`; the table is the
-        same.
+        The workers that simulate the policies, see :meth:`softfair.SoftFair.fit`. The table does
+        not depend on the workers.
 
     Returns
     -------
     pandas.DataFrame
-        ``policy`` and, for each figure, its mean over runs, ``..._sd`` its standard deviation over
-        runs, and ``..._low`` and ``..._high``, the 95 % interval of the mean
+        ``policy`` and, for each figure, its mean over runs, its standard deviation over runs
+        ``..._sd``, and the 95 % interval of the mean ``..._low`` and ``..._high``
         (:func:`mean_interval`). The figures are ``benefit`` (% of the Oracle's), ``of_bound`` (% of
-        the most that help can add), ``reward``, ``entropy`` of who was helped, ``never_selected``
-        (share of arms), ``longest_wait`` (of any arm) and ``gini`` of selections. ``unfair`` is the
-        mean alone: % of pairs of arms where the one that would gain less (for its cost, if there
-        are costs) has the better chance, over some decisions of the runs. ``converged`` tells
-        whether the values that the policy follows have settled. ``problem`` is empty, or says why a
-        policy cannot act on this cohort; its figures are then nan. With ``against``, also
-        ``..._diff``, ``..._diff_low`` and ``..._diff_high`` of each figure. With a single run,
-        standard deviations and intervals are nan.
+        the most that help can add), ``reward``, action ``entropy``, ``never_selected`` (share of
+        arms), ``longest_wait`` (of any arm) and ``gini`` of selections. ``unfair`` has a mean only:
+        the % of pairs of arms in which the arm that would gain less (for its cost, if there are
+        costs) has the better chance, over some decisions of the runs. ``converged`` says whether
+        the values that the policy follows have converged. ``problem`` is empty, or says why a
+        policy cannot act on this cohort; its figures are then nan. With ``against``, each figure
+        also has ``..._diff``, ``..._diff_low`` and ``..._diff_high``. With a single run, standard
+        deviations and intervals are nan.
 
     Raises
     ------
     InvalidInput
-        If there is nothing to compare, an entry is not a policy, the problem is ill posed or
+        There is no policy to compare, an entry is not a policy, the problem is ill posed, or
         ``against`` is the label of none of the policies.
     Exception
-        What the first policy raised, if none of them can act on this cohort.
+        The exception of the first policy, if no policy can act on this cohort.
 
     Warns
     -----
     UserWarning
-        Where the Oracle cannot be fitted (arms of three or more states without an index):
-        ``benefit`` is then nan. Where a policy cannot act on this cohort.
+        The Oracle cannot be fitted (arms of three or more states without an index), so that
+        ``benefit`` is nan; or a policy cannot act on this cohort.
 
     Notes
     -----
-    Intervals are about chance in the runs, on this cohort, with the policies as they were fitted;
-    they say nothing about other cohorts. The interval of ``benefit`` includes the error of the
-    Oracle's mean gain, which is its denominator; the denominator of ``of_bound`` is computed, not
+    Intervals are about the randomness of the runs, on this cohort, with the policies as they were
+    fitted; they say nothing about other cohorts. The interval of ``benefit`` includes the error of
+    its denominator, the Oracle's mean gain; the denominator of ``of_bound`` is computed, not
     estimated. An ``of_bound`` above 100 is chance: its interval reaches down to 100 (in 97.5 % of
     cases at least).
 
-    Two policies whose intervals overlap may still differ clearly, because luck is common to both:
-    judge by the interval of the difference.
+    Two policies whose intervals overlap may still differ clearly, because both meet the same random
+    numbers: judge by the interval of the difference.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def compare(
     problem = Problem(_in_memory(cohort), k, horizon, gamma, runs, seed)
     crew = crew_of(on)
     if reference is not None and crew is None:
-        problem.referee.run(reference)  # without it there is nothing to compare with
+        problem.referee.run(reference)  # raises now if the reference cannot act
     failures: list[Exception] = []
     rows: list[Row] = []
     outcomes = rows_of(problem, chosen, reference, crew)
@@ -136,7 +136,7 @@ def compare(
         rows.append(row)
     if len(failures) == len(chosen):
         raise failures[0]
-    columns = max((list(row) for row in rows), key=len)  # a problem is a short row
+    columns = max((list(row) for row in rows), key=len)  # the row of a problem is shorter
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -153,19 +153,19 @@ def frontier(
     bound: bool = False,
     on: Any = None,
 ) -> pd.DataFrame:
-    """Trace the benefit-fairness curve of SoftFair, or of a policy like it, over a multiplier c.
+    """Trace the benefit-fairness curve of SoftFair, or of another policy, over a multiplier c.
 
     Parameters
     ----------
     cohort, k, horizon
         As in :func:`compare`.
     cs : sequence of float, optional
-        Multipliers; default from 0 (a lottery) to inf (the k who gain most).
+        Multipliers; by default from 0 (a lottery) to inf (the k arms that gain most).
     gamma, runs, seed
         As in :func:`compare`.
     policy : Policy or callable, optional
-        A policy with a parameter c, which is varied, such as a SoftFair of another solver or
-        design; or a function from the multiplier to a policy. Default a SoftFair.
+        A policy with a parameter c, which is varied, such as a SoftFair with another solver or
+        design; or a function from the multiplier to a policy. By default SoftFair().
     against : Policy or str, optional
         As in :func:`compare`.
     bound : bool
@@ -176,15 +176,15 @@ def frontier(
     Returns
     -------
     pandas.DataFrame
-        ``c`` and the columns of :func:`compare`; one row for each multiplier. ``bound`` is the most
-        benefit that any policy can expect whose expected entropy is that of the row
-        (:func:`softfair.solvers.tradeoff_bound`), in % of the Oracle's expected gain, which is
+        ``c`` and the columns of :func:`compare`; one row for each multiplier. ``bound`` is an upper
+        bound on the benefit of every policy with the expected entropy of the row
+        (:func:`softfair.solvers.tradeoff_bound`), in % of the Oracle's expected gain. That gain is
         estimated from up to 10,000 runs (5 million decisions about an arm).
 
     Raises
     ------
     InvalidInput
-        If ``cs`` is empty or not a list of multipliers, or ``policy`` has no c; and as in
+        ``cs`` is empty or not a list of multipliers, or ``policy`` has no c; or as in
         :func:`compare`.
 
     Examples
@@ -222,7 +222,7 @@ def frontier(
 
 
 def _in_memory(cohort: Cohort) -> Cohort:
-    """The cohort with all its arms: simulations need them together."""
+    """The cohort with all arms in memory, as simulations need it."""
     return cohort.loaded if isinstance(cohort, ShardedCohort) else cohort
 
 
@@ -235,21 +235,21 @@ def limit(
     seed: int = 0,
     entropies: Sequence[float] | None = None,
 ) -> pd.DataFrame:
-    """The most benefit that any policy can have, by how evenly it helps.
+    """An upper bound on the benefit of every policy, by how evenly the policy helps.
 
     Parameters
     ----------
     cohort, k, horizon, gamma, runs, seed
-        As in :func:`compare`; the Oracle's gain, of which benefit is a share, is that of these
-        runs.
+        As in :func:`compare`. The Oracle's gain, of which benefit is a share, is estimated from
+        these runs.
     entropies : sequence of float, optional
-        Where; default 200 values from 0 to log n.
+        Values of the entropy; by default 200 values from 0 to log n.
 
     Returns
     -------
     pandas.DataFrame
-        ``entropy`` and ``bound``: no policy whose expected entropy of who is helped is at least
-        that can expect more benefit (:func:`softfair.solvers.tradeoff_bound`).
+        ``entropy`` and ``bound``: no policy with at least that expected action entropy can expect
+        more benefit (:func:`softfair.solvers.tradeoff_bound`).
 
     Examples
     --------
@@ -268,7 +268,7 @@ def limit(
 
 
 def _at_multiplier(policy: Policy | Callable[[float], Policy]) -> Callable[[float], Policy]:
-    """The function from a multiplier to a policy that ``policy`` of a frontier means."""
+    """The function from a multiplier to a policy, for the argument ``policy`` of a frontier."""
     if isinstance(policy, Policy):
         if not dataclasses.is_dataclass(policy) or "c" not in {
             field.name for field in dataclasses.fields(policy)
@@ -287,7 +287,7 @@ def _at_multiplier(policy: Policy | Callable[[float], Policy]) -> Callable[[floa
 
 
 def _reference(against: Policy | str | None, policies: Sequence[Policy]) -> Policy | None:
-    """The policy that ``against`` means."""
+    """The reference policy, for the argument ``against``."""
     if against is None or isinstance(against, Policy):
         return against
     for policy in policies:

@@ -20,17 +20,18 @@ CONFIDENCE = 0.95  # of every interval
 
 @dataclass(frozen=True, eq=False)
 class Yardsticks:
-    """What a policy's rewards are measured against.
+    """The rewards and the bound against which the rewards of a policy are measured.
 
     Parameters
     ----------
     none : array [runs]
-        Total reward of each run without intervention, with the luck of the policy's runs.
+        Total reward of each run without intervention, with the random numbers of the policy's runs.
     oracle : array [runs]
-        Total reward of each run of the Oracle, with the same luck; nan where it cannot be fitted.
+        Total reward of each run of the Oracle, with the same random numbers; nan if the Oracle
+        cannot be fitted.
     headroom : float
         The most that help can add to the expected total reward: `softfair.solvers.upper_bound`
-        with k less the same with 0, which is exact.
+        with k, less the same with 0, which is exact.
     """
 
     none: Floats  # [runs]
@@ -45,12 +46,12 @@ class Yardsticks:
 
 @dataclass(frozen=True, eq=False)
 class Figures:
-    """One policy's figures, run by run, each an array [runs]."""
+    """The figures of one policy for each run, each an array [runs]."""
 
     benefit: Floats  # % of what the Oracle adds on average
     of_bound: Floats  # % of the most that help can add
     reward: Floats  # discounted total
-    entropy: Floats  # of who was helped
+    entropy: Floats  # action entropy
     never_selected: Floats  # share of arms
     longest_wait: Floats  # of any arm, in decisions
     gini: Floats  # of selections
@@ -71,15 +72,15 @@ def figures_of(result: Result, yardsticks: Yardsticks) -> Figures:
     Parameters
     ----------
     result : Result
-        What :func:`softfair.simulate` returned.
+        The result of :func:`softfair.simulate`.
     yardsticks : Yardsticks
-        Measured on the same cohort with the same number of runs and the same seed.
+        Yardsticks of the same cohort with the same number of runs and the same seed.
 
     Returns
     -------
     Figures
         Each figure as an array [runs]. ``benefit`` divides by the mean gain of the Oracle over all
-        runs, because a run in which the Oracle happens to gain nothing has no ratio of its own.
+        runs, because the Oracle may gain nothing in a single run.
     """
     gained = result.totals - yardsticks.none
     oracle_gain = float(yardsticks.oracle_gain.mean())
@@ -100,10 +101,10 @@ def mean_interval(values: Floats, denominator: Floats | None = None) -> Interval
     Parameters
     ----------
     values : array [runs]
-        A figure, run by run, or the difference of a figure between two policies.
+        A figure of each run, or the difference of a figure between two policies.
     denominator : array [runs], optional
-        Where ``values`` were divided by the mean of an estimated denominator: that denominator, run
-        by run. The interval then includes its error.
+        The denominator of each run, if ``values`` were divided by its mean. The interval then
+        includes the error of that mean.
 
     Returns
     -------
@@ -113,17 +114,18 @@ def mean_interval(values: Floats, denominator: Floats | None = None) -> Interval
 
     Notes
     -----
-    Student's t with runs - 1 degrees of freedom, on the sample standard deviation of the values. A
-    ratio of means b = mean(x) / mean(y), with values x / mean(y), has by the delta method the
-    standard deviation of x - b y over mean(y): x and y of one run share their luck, and their
-    covariance is thereby included. The interval of the Oracle's own benefit is a point, 100.
+    The interval is Student's t with runs - 1 degrees of freedom, on the sample standard deviation
+    of the values. For a ratio of means b = mean(x) / mean(y), the values are x / mean(y), and the
+    delta method gives the standard deviation of x - b y over mean(y). This includes the covariance
+    of x and y, which share the random numbers of a run. The interval of the benefit of the Oracle
+    itself is the point 100.
 
     Examples
     --------
     >>> import numpy as np
     >>> from softfair.comparison import mean_interval
-    >>> found = mean_interval(np.array([1.0, 2.0, 3.0]))
-    >>> round(found.mean, 3), round(found.low, 3), round(found.high, 3)
+    >>> interval = mean_interval(np.array([1.0, 2.0, 3.0]))
+    >>> round(interval.mean, 3), round(interval.low, 3), round(interval.high, 3)
     (2.0, -0.484, 4.484)
     """
     runs, mean = len(values), float(np.mean(values))
@@ -133,7 +135,7 @@ def mean_interval(values: Floats, denominator: Floats | None = None) -> Interval
 
     residuals = values - mean
     if denominator is not None:
-        residuals = values - mean * denominator / denominator.mean()  # sums to 0 as well
+        residuals = values - mean * denominator / denominator.mean()  # these sum to 0, too
     error = math.sqrt(float(residuals @ residuals) / (runs - 1) / runs)
     half = float(stdtrit(runs - 1, (1 + CONFIDENCE) / 2)) * error
     return Interval(mean, mean - half, mean + half)

@@ -1,4 +1,4 @@
-"""What all policies of a comparison are measured against, here and on workers."""
+"""The runs and bounds against which the policies of a comparison are measured."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ __all__ = ["Problem", "Referee", "Row", "problem_row", "rows_of"]
 
 Floats = NDArray[np.float64]
 
-# Decisions at which pairs of arms are counted: fewer where arms are many.
+# Decisions at which unfair pairs of arms are counted: fewer if there are many arms.
 FEWEST_LOOKS, MOST_LOOKS, ARMS_LOOKED_AT = 8, 32, 100_000
-# Size of the Oracle's runs that turn a bound into a benefit; they leave an error of some .2 %.
+# Size of the runs of the Oracle that turn a bound into a benefit; the error left is about .2 %.
 BOUND_ARM_STEPS, MOST_BOUND_RUNS = 5_000_000, 10_000
 Row = dict[str, float | str | bool]
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The setting of a comparison; its referee is made when it is first needed."""
+    """The setting of a comparison. Its referee is made on first use."""
 
     cohort: Cohort
     k: Budget
@@ -54,9 +54,10 @@ class Problem:
 
     @property
     def referee(self) -> Referee:
-        """Made once in each process.
+        """The referee of this problem, made once in each process.
 
-        Not a cached_property: a warning would point into functools, not at the caller's line.
+        This is no cached_property, because a warning would then point into functools instead of the
+        caller's line.
         """
         kept = self.__dict__
         if "_referee" not in kept:
@@ -73,7 +74,7 @@ _problems: dict[str, Problem] = {}  # in a worker process: the last problem and 
 def rows_of(
     problem: Problem, policies: Sequence[Policy], reference: Policy | None, crew: Crew | None
 ) -> Iterator[Row | Exception]:
-    """The rows of all policies, in order; where a policy fails, its error."""
+    """The rows of all policies, in order; if a policy fails, its error in place of the row."""
     if crew is None:
         return (problem.referee.row_or_error(policy, reference) for policy in policies)
     stamp = software()
@@ -83,7 +84,7 @@ def rows_of(
 def _row_on_worker(
     stamp: str, problem: Problem, policy: Policy, reference: Policy | None
 ) -> Row | Exception:
-    """One row, by a worker that keeps the referee for the rows to come."""
+    """One row, computed by a worker, which keeps the referee for later rows."""
     refuse_other_software(stamp)
     if problem.token not in _problems:
         _problems.clear()
@@ -92,7 +93,7 @@ def _row_on_worker(
 
 
 def problem_row(policy: Policy, error: Exception) -> Row:
-    """The row of a policy that cannot act here: the reason alone, which is warned of."""
+    """The row of a policy that cannot act on the cohort: the reason, which is also warned of."""
     kind = "" if isinstance(error, SoftFairError) else f"{type(error).__name__}: "
     problem = " ".join(f"{kind}{error}".split())
     warn(f"{policy.label} cannot be compared: {problem}")
@@ -100,14 +101,14 @@ def problem_row(policy: Policy, error: Exception) -> Row:
 
 
 class Referee:
-    """What all policies of a comparison are measured against, computed once."""
+    """The runs and bounds against which all policies of a comparison are measured."""
 
     def __init__(
         self, cohort: Cohort, k: Budget, horizon: int, gamma: float, runs: int, seed: int
     ) -> None:
         self.setting = {"cohort": cohort, "k": k, "horizon": horizon, "gamma": gamma, "seed": seed}
         self.runs, self.seed = runs, seed
-        # Decisions are chosen at random, because a fixed stride could match a policy's own period.
+        # Decisions are chosen at random, because a fixed stride could match a period of a policy.
         most = max(FEWEST_LOOKS, min(MOST_LOOKS, ARMS_LOOKED_AT // cohort.n))
         self.decisions = sorted(np.random.default_rng(seed).permutation(horizon)[:most].tolist())
         self.results: dict[Hashable, tuple[Result, list[Look]]] = {}
@@ -118,7 +119,7 @@ class Referee:
             upper_bound(cohort, k, horizon, gamma) - upper_bound(cohort, 0, horizon, gamma),
         )
         with warnings.catch_warnings():
-            # Rough prices are good enough to judge by, and the caller has not asked for this fit.
+            # Rough prices are good enough here, and the caller did not call for this fit.
             warnings.simplefilter("ignore", NotConverged)
             self.judge = SoftFair(c=math.inf).fit(**self.setting)  # type: ignore[arg-type]
 
@@ -134,6 +135,7 @@ class Referee:
             return np.full_like(none, np.nan)
 
     def run(self, policy: Policy) -> tuple[Result, list[Look]]:
+        """The simulated runs of a policy, and its chances at ``decisions``; simulated once."""
         key = identity(policy)
         if key not in self.results:
             fitted = policy.fit(**self.setting)  # type: ignore[arg-type]
@@ -161,22 +163,22 @@ class Referee:
         row["converged"] = info is None or info.converged
         row["problem"] = ""
         if reference is not None:
-            others = figures_of(self.run(reference)[0], self.yardsticks)
+            of_reference = figures_of(self.run(reference)[0], self.yardsticks)
             for name, values, denominator in self._columns(figures):
-                interval = mean_interval(values - getattr(others, name), denominator)
+                interval = mean_interval(values - getattr(of_reference, name), denominator)
                 row[f"{name}_diff"] = interval.mean
                 row[f"{name}_diff_low"], row[f"{name}_diff_high"] = interval.low, interval.high
         return row
 
     def row_or_error(self, policy: Policy, reference: Policy | None) -> Row | Exception:
-        """The columns of one policy, or what it raised."""
+        """The columns of one policy, or the exception that it raised."""
         try:
             return self.row(policy, reference)
         except Exception as error:  # a user's own policy may raise anything
             return error
 
     def most_benefit(self, entropies: Floats) -> Floats:
-        """The most benefit that any policy can expect at each expected entropy."""
+        """An upper bound on the benefit of every policy at each expected entropy."""
         fitted = self.judge
         cohort, horizon, gamma = fitted.cohort, fitted.horizon, fitted.gamma
         limit = tradeoff_bound(cohort, fitted.k, horizon, gamma)
@@ -186,11 +188,11 @@ class Referee:
         return benefit
 
     def _expected_oracle_gain(self) -> float:
-        """What the Oracle adds, from more runs than a table has.
+        """The expected gain of the Oracle, estimated from more runs than a table has.
 
-        A benefit of 100 is the Oracle's in the runs of the table, and most of their luck is in both
-        rewards. A bound is computed, without luck: with the gain of a few lucky runs as its
-        denominator it would lie below the Oracle.
+        In a table, benefit 100 is the Oracle's gain in the same runs, and most of the chance in
+        these runs is common to numerator and denominator. A bound is computed, without chance; with
+        the gain of a few lucky runs as its denominator, it could lie below the Oracle.
         """
         gain, cohort = self.yardsticks.oracle_gain, self.judge.cohort
         runs = min(BOUND_ARM_STEPS // (cohort.n * self.judge.horizon), MOST_BOUND_RUNS)
@@ -203,7 +205,7 @@ class Referee:
         return float(gain.mean())
 
     def _columns(self, figures: Figures) -> list[tuple[str, Floats, Floats | None]]:
-        """Each figure's name, values [runs] and estimated denominator [runs], if it has one."""
+        """The name, the values [runs] and any estimated denominator [runs] of each figure."""
         return [
             (
                 field.name,

@@ -1,4 +1,4 @@
-"""Checks of what a caller gives to the estimate. Nothing behind this border checks again."""
+"""Checks of the arguments of the estimate; code that these functions call does not check again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The group of each person, and how many groups there are (some may have no person)."""
+    """The group of each person, and the number of groups (some groups may have no person)."""
 
     code: Ints  # [n], from 0 to G - 1
     G: int
@@ -45,20 +45,20 @@ def whole_column(name: str, values: ArrayLike) -> Ints:
 
 def check_counts(counts: ArrayLike) -> Ints:
     """The counts [n, 2, S, S] as whole numbers of at least 0."""
-    given = np.asarray(counts)
-    shape = given.shape
-    if given.ndim != 4 or shape[1] != 2 or shape[2] != shape[3] or shape[2] < 2 or not shape[0]:
+    moves = np.asarray(counts)
+    shape = moves.shape
+    if moves.ndim != 4 or shape[1] != 2 or shape[2] != shape[3] or shape[2] < 2 or not shape[0]:
         raise InvalidInput(
             f"counts has shape {shape}, expected (n, 2, S, S) with n >= 1 and S >= 2: "
             "what count_transitions gives"
         )
-    if given.dtype.kind not in "iu":
+    if moves.dtype.kind not in "iu":
         raise InvalidInput(
-            f"counts has type {given.dtype}; "
+            f"counts has type {moves.dtype}; "
             "give whole numbers of moves: what count_transitions gives"
         )
-    refuse(given < 0, given, "counts", "give numbers of moves, at least 0")
-    return given.astype(np.int64, copy=False)
+    refuse(moves < 0, moves, "counts", "give numbers of moves, at least 0")
+    return moves.astype(np.int64, copy=False)
 
 
 def check_groups(groups: ArrayLike | None, n: int) -> Groups:
@@ -90,7 +90,7 @@ def check_level(level: float) -> float:
 
 
 def check_classes(classes: int | None, n: int) -> int | None:
-    """The number of classes asked for, from 1 to n, or None."""
+    """The number of classes, from 1 to n, or None."""
     if classes is not None and (
         not isinstance(classes, (int, np.integer)) or not 1 <= classes <= n
     ):

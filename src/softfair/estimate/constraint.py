@@ -13,25 +13,25 @@ from .border import Floats
 __all__ = ["CONSTRAINTS", "Projection", "project"]
 
 #: The paper's constraints on p[a, s], the probability of the good state, as pairs
-#: ((a, s), (a2, s2)) with p[a, s] <= p[a2, s2]. A contact does not harm, in either state; the good
-#: state persists, under either action.
+#: ((a, s), (a2, s2)) with p[a, s] <= p[a2, s2]. In either state a contact does no harm. Under
+#: either action the good state is at least as likely after the good state as after the bad.
 CONSTRAINTS = (((0, 0), (1, 0)), ((0, 1), (1, 1)), ((0, 0), (0, 1)), ((1, 0), (1, 1)))
 
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """The nearest p that meets CONSTRAINTS, and which of them bind."""
+    """The nearest p that meets CONSTRAINTS, and the constraints that bind."""
 
     p: Floats  # [n, 2, 2]
-    binding: NDArray[np.bool_]  # [n, 4], False for a person whose p met all of them before
+    binding: NDArray[np.bool_]  # [n, 4], all False for a person whose p met all constraints before
 
 
 def project(p: Floats, weight: Floats) -> Projection:
     """Project p [n, 2, 2] on CONSTRAINTS by least squares with these weights [n, 2, 2].
 
     The result is exact. At the optimum some constraints hold with equality, and the entries that
-    they connect have a common value, their weighted mean. Every way to connect entries is tried;
-    of those that meet all constraints, the nearest is the optimum.
+    these constraints connect have a common value, their weighted mean. Every way to connect entries
+    is tried; of the results that meet all constraints, the nearest is the optimum.
     """
     nearest, binding = p.copy(), np.zeros((len(p), len(CONSTRAINTS)), np.bool_)
     broken = np.flatnonzero(~_meets(p))
@@ -61,7 +61,7 @@ def _meets(p: Floats) -> NDArray[np.bool_]:
 def _partitions() -> list[list[list[int]]]:
     """The partitions of the entries 2 a + s into blocks that constraints connect.
 
-    Blocks of a single entry are left out, and so is the partition that has no other.
+    Blocks of a single entry are left out, and so is the partition into single entries.
     """
     edges = [(2 * a + s, 2 * a2 + s2) for (a, s), (a2, s2) in CONSTRAINTS]
     partitions = set()
@@ -75,4 +75,4 @@ def _partitions() -> list[list[list[int]]]:
     return [[list(block) for block in partition] for partition in sorted(partitions) if partition]
 
 
-PARTITIONS = _partitions()  # 11 of them
+PARTITIONS = _partitions()  # 11 partitions

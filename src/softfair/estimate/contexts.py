@@ -1,4 +1,4 @@
-"""What a person's chances go by: the state, and perhaps something about the round before it."""
+"""Contexts, on which transition probabilities depend: the state, and possibly the round before."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ __all__ = ["Contexts", "Memory"]
 
 
 class Memory(StrEnum):
-    """What chances go by beside the state now.
+    """What transition probabilities depend on, besides the state.
 
-    Nothing; the state before it; or whether there was a contact in the round before.
+    NONE: nothing; STATE: the state before; CONTACT: whether there was a contact in the round
+    before.
     """
 
     NONE = "none"
@@ -27,7 +28,7 @@ class Memory(StrEnum):
 
     @classmethod
     def given(cls, value: object) -> Memory:
-        """What a caller asks for, checked."""
+        """The memory that a caller names, checked."""
         if str(value) not in list(cls):
             raise InvalidInput(
                 f"memory is {str(value)!r}; give 2 (the state before the last counts too), contact "
@@ -38,17 +39,18 @@ class Memory(StrEnum):
 
 @dataclass(frozen=True)
 class Contexts:
-    """The contexts that people are in, and how one follows another.
+    """The contexts that people can be in, and which context follows which.
 
-    Context ``c = b S + s`` is the state s with b before it: nothing (b = 0), the state before, or
-    1 after a round with a contact. Without memory it is the state itself.
+    Context ``c = b S + s`` combines the state s with b, which stands for the round before: the
+    state before, or 1 if there was a contact and 0 if not. Without memory b is 0, and the context
+    is the state.
 
     Parameters
     ----------
     S : int
         Number of states.
     memory : Memory
-        What counts beside the state.
+        What counts besides the state.
     """
 
     S: int
@@ -56,27 +58,27 @@ class Contexts:
 
     @property
     def B(self) -> int:
-        """How many things there can be before a state."""
+        """The number of values of b."""
         return {Memory.NONE: 1, Memory.STATE: self.S, Memory.CONTACT: 2}[self.memory]
 
     @property
     def C(self) -> int:
-        """How many contexts there are."""
+        """The number of contexts."""
         return self.B * self.S
 
     @property
     def reward(self) -> Floats:
-        """What a round in each context is worth [C]: that of its state, from 0 to 1."""
+        """The worth of a round in each context [C]: that of its state, from 0 to 1."""
         return np.arange(self.C) % self.S / (self.S - 1)
 
     @cached_property
     def after(self) -> Ints:
-        """The context [2, C, S] after action a in context c, if the state is s2 then."""
+        """The context [2, C, S] after action a in context c, if the next state is s2."""
         a, c, s2 = np.indices((2, self.C, self.S))
         return np.asarray(self.before(c % self.S, a) * self.S + s2)
 
     def before(self, state: Ints, contacted: Ints) -> Ints:
-        """What a round leaves behind, from its state and contact; below 0: not known."""
+        """b of the next round, from the state and contact of this round; below 0: not known."""
         if self.memory is Memory.STATE:
             return state
         return contacted if self.memory is Memory.CONTACT else np.zeros_like(state)
@@ -85,41 +87,41 @@ class Contexts:
         """The context of each entry of sorted columns [m]; -1 where it is not known."""
         follows = np.zeros(len(i), bool)
         follows[1:] = (i[1:] == i[:-1]) & (r[1:] == r[:-1] + 1)
-        left = self.before(s, a)
-        b = np.where(follows, np.roll(left, 1), 0 if self.memory is Memory.NONE else -1)
+        next_b = self.before(s, a)
+        b = np.where(follows, np.roll(next_b, 1), 0 if self.memory is Memory.NONE else -1)
         return np.where((s >= 0) & (b >= 0), b * self.S + s, -1)
 
     def chain(self, P: Floats) -> Floats:
         """Chances [..., 2, C, C] from context to context, from those of states [..., 2, C, S]."""
         if self.memory is Memory.NONE:
             return P
-        made = np.zeros((*P.shape[:-1], self.C))
+        between_contexts = np.zeros((*P.shape[:-1], self.C))
         a, c, _ = np.indices((2, self.C, self.S))
-        made[..., a, c, self.after] = P
-        return made
+        between_contexts[..., a, c, self.after] = P
+        return between_contexts
 
     def step(self, belief: Floats, P: Floats, contacted: Ints) -> Floats:
-        """The law of the context [m, C] a round later, from that now and chances [m, C, S].
+        """The law of the context [m, C] a round later, from its law now and chances [m, C, S].
 
-        ``contacted`` [m] is 1 for who was contacted, else 0.
+        ``contacted`` [m] is 1 for people who were contacted, else 0.
         """
         if self.memory is Memory.NONE:
             return np.asarray(np.einsum("is,ist->it", belief, P))
-        then, everybody = np.zeros_like(belief), np.arange(len(belief))
+        later, everybody = np.zeros_like(belief), np.arange(len(belief))
         for c in range(self.C):
             for s2 in range(self.S):
-                then[everybody, self.after[contacted, c, s2]] += belief[:, c] * P[:, c, s2]
-        return then
+                later[everybody, self.after[contacted, c, s2]] += belief[:, c] * P[:, c, s2]
+        return later
 
     def weights(self, P: Floats) -> Floats:
-        """The law [n, S, B] of what was before each state, for people long left alone.
+        """The law [n, S, B] of b given the state, in the stationary law without contacts.
 
         Parameters
         ----------
         P : ndarray, [n, 2, C, S]
-            Everybody's chances.
+            The transition probabilities of each person.
         """
-        if self.memory is not Memory.STATE:  # who is left alone has not been contacted
+        if self.memory is not Memory.STATE:  # without contacts b is 0
             law = np.zeros((len(P), self.S, self.B))
             law[..., 0] = 1.0
             return law
@@ -134,10 +136,10 @@ class Contexts:
         return np.asarray(np.einsum("nabst,nsb->nast", rows, self.weights(P)))
 
     def names(self, states: Sequence[str]) -> list[str]:
-        """What each context is called [C], from the names of the states."""
-        said = {
+        """The name of each context [C], from the names of the states."""
+        suffixes = {
             Memory.NONE: [""],
             Memory.STATE: [f" after {before}" for before in states],
             Memory.CONTACT: [" after a round without a contact", " after a round with a contact"],
         }[self.memory]
-        return [f"{state}{before}" for before in said for state in states]
+        return [f"{state}{suffix}" for suffix in suffixes for state in states]

@@ -1,4 +1,4 @@
-"""The estimate itself: the population, then each person's rows, then constraints if asked for."""
+"""The estimate: first the population, then the rows of each person, then optional constraints."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .result import COHORT, GROUP, OWN, PRIOR, ColumnEffect, Estimate, Interval
 
 __all__ = ["estimate"]
 
-# A constraint is contradicted by a person if it is broken with this probability, and by a history
-# if more than this share of the people contradict it.
+# A person contradicts a constraint if it is broken with more than this probability, and a history
+# contradicts a constraint if more than this share of the people do.
 SURELY, MANY = 0.95, 0.05
 BROKEN = (
     "a contact from the worse state harms",
@@ -43,17 +43,18 @@ def estimate(
     Parameters
     ----------
     history : Histories or array_like of int, [n, 2, S, S]
-        What :func:`read_histories` gives; or the moves of each person alone, as
-        :func:`count_transitions` gives them, which say less: nothing of first states and gaps.
-        With memory (see :func:`read_histories`), chances go by contexts.
+        The result of :func:`read_histories`; or the moves of each person, as
+        :func:`count_transitions` returns them, which have no first states and no gaps. With memory
+        (see :func:`read_histories`), probabilities depend on contexts.
     groups : array_like of int, [n], optional
-        Group of each person as codes 0, 1, ...: one more column. By default all are one group.
+        Group of each person as codes 0, 1, ..., used as one more column. By default all people are
+        in one group.
     columns : mapping of str to array_like, [n], optional
         Numbers (nan where missing) or categories (None or "" where missing) known of each person.
     level : float
         Level of the credible intervals, between 0 and 1.
     monotone : bool
-        Hold every person to :data:`CONSTRAINTS` (two states only).
+        Whether to make every person meet :data:`CONSTRAINTS` (two states only).
     classes : int, optional
         Number of classes of persons. By default it is averaged over.
 
@@ -65,17 +66,17 @@ def estimate(
     Raises
     ------
     InvalidInput
-        If an argument has the wrong shape, type or range, or if ``monotone`` is asked for with
-        more than two states or where the history contradicts it.
+        An argument has the wrong shape, type or range; or ``monotone`` is true with more than two
+        states or with memory, or the history contradicts the constraints.
 
     Notes
     -----
-    The model heads :mod:`softfair.estimate`.
+    The docstring of :mod:`softfair.estimate` describes the model.
 
-    With ``monotone``, posterior means are projected on the constraints by weighted least squares,
-    the weights being the posterior precisions, and so are both ends of the intervals. The
-    projection keeps the order of its arguments. Hence the estimate stays between the ends, and a
-    true value that meets the constraints and lies between the ends before lies between them after.
+    With ``monotone``, posterior means and both ends of the intervals are projected on the
+    constraints by least squares, weighted by the posterior precisions. The projection keeps the
+    order of its arguments. Hence the estimate stays between the ends. A true value that meets the
+    constraints and lies between the ends before the projection also lies between them after it.
 
     Examples
     --------
@@ -88,7 +89,7 @@ def estimate(
         history = Histories.of_moves(check_counts(history))
     n, S = history.n, history.S
     of_groups, share_covered = check_groups(groups, n), check_level(level)
-    wanted = check_classes(classes, n)
+    number_of_classes = check_classes(classes, n)
     if monotone and S != 2:
         raise InvalidInput(
             f"monotone is about a bad and a good state, the history has {S} states; "
@@ -98,46 +99,46 @@ def estimate(
         raise InvalidInput(
             "monotone is about chances that go by the state alone; leave it or the memory out"
         )
-    given = dict(columns or {})
+    all_columns = dict(columns or {})
     if of_groups.G > 1:
-        given["group"] = of_groups.code.astype(str)
-    design = design_of(given, n)
+        all_columns["group"] = of_groups.code.astype(str)
+    design = design_of(all_columns, n)
     example, kind = history.distinct(design.X)
     kinds, people = history.take(example), np.bincount(kind).astype(np.float64)
-    population = fit_population(kinds, people, design.of(example), wanted)
+    population = fit_population(kinds, people, design.of(example), number_of_classes)
     X = population.design.X if design.X.shape[1] else design.X[example]
     persons = persons_of(kinds, kind, X, population, share_covered)
     binding = np.zeros((n, len(CONSTRAINTS)), np.bool_)
     if monotone:
         _refuse_contradicted(persons.draws)
         persons, binding = _constrained(persons)
-    told: Floats = population.by_column() @ population.design.contrasts(people).T  # [L, 2, c]
-    return _result(history, of_groups, population, persons, binding, share_covered, told)
+    by_column: Floats = population.by_column() @ population.design.contrasts(people).T  # [L, 2, c]
+    return _result(history, of_groups, population, persons, binding, share_covered, by_column)
 
 
 def _refuse_contradicted(draws: NDArray[np.float32]) -> None:
-    """Refuse to hold people to constraints that many of them surely break."""
+    """Refuse constraints that many people surely break."""
     p = draws[..., 0]  # [L, n, 2, 2]
-    for ((a, s), (a2, s2)), said in zip(CONSTRAINTS, BROKEN, strict=True):
+    for ((a, s), (a2, s2)), broken in zip(CONSTRAINTS, BROKEN, strict=True):
         surely = (p[:, :, a, s] > p[:, :, a2, s2]).mean(axis=0) > SURELY  # [n]
         if surely.mean() > MANY:
             raise InvalidInput(
                 f"the history contradicts monotone: for {int(surely.sum())} of {len(surely)} "
-                f"people {said} (with more than {SURELY:.0%} probability each); leave it out"
+                f"people {broken} (with more than {SURELY:.0%} probability each); leave it out"
             )
 
 
 def _constrained(persons: Persons) -> tuple[Persons, NDArray[np.bool_]]:
-    """The persons projected on CONSTRAINTS, and which of these bind [n, 4]."""
+    """The persons projected on CONSTRAINTS, and whether each constraint binds [n, 4]."""
     variance = persons.draws[..., 0].var(axis=0, dtype=np.float64)
     precision = 1 / np.maximum(variance, 1e-12)
     good = project(persons.P[..., 1], precision)
-    # The projection keeps order; minimum and maximum only undo its rounding.
+    # The projection keeps the order of its arguments; minimum and maximum only undo its rounding.
     low = np.minimum(project(persons.low[..., 1], precision).p, good.p)
     high = np.maximum(project(persons.high[..., 1], precision).p, good.p)
     draws = np.empty_like(persons.draws)
-    for number, one in enumerate(persons.draws):
-        draws[number, ..., 0] = project(one[..., 0].astype(np.float64), precision).p
+    for number, draw in enumerate(persons.draws):
+        draws[number, ..., 0] = project(draw[..., 0].astype(np.float64), precision).p
     projected = Persons(
         P=np.stack([1 - good.p, good.p], axis=-1),
         low=np.stack([1 - high, low], axis=-1),
@@ -148,7 +149,7 @@ def _constrained(persons: Persons) -> tuple[Persons, NDArray[np.bool_]]:
 
 
 def _sources(seen: Ints, groups: Groups) -> NDArray[np.int8]:
-    """Where each row [n, 2, C] comes from, given the moves seen [n, 2, C]."""
+    """The source of each row [n, 2, C], given the number of moves seen [n, 2, C]."""
     by_group = np.zeros((groups.G, *seen.shape[1:]), np.int64)
     np.add.at(by_group, groups.code, seen)
     otherwise = np.where(seen.any(axis=0), COHORT, PRIOR)  # [2, C]
@@ -163,9 +164,9 @@ def _result(
     persons: Persons,
     binding: NDArray[np.bool_],
     level: float,
-    told: Floats,
+    by_column: Floats,
 ) -> Estimate:
-    """All that was learnt, in one object; ``told`` [L, 2, c] is what columns go together with."""
+    """The estimate; ``by_column`` [L, 2, c] are draws of the effects of columns."""
     seen = history.moves.sum(axis=3)
     best = persons.draws[..., -1].mean(axis=1, dtype=np.float64)  # [L, 2, C]
     effect = best[:, 1] - best[:, 0]  # [L, C]
@@ -184,12 +185,15 @@ def _result(
         binding=binding,
         classes=population.classes,
         no_effect=population.no_effect,
-        effect=tuple(Interval.of(one, level) for one in effect.T),
-        seen_chance=tuple(Interval.of(one, level) for one in chances.T) if gaps else (),
+        effect=tuple(Interval.of(values, level) for values in effect.T),
+        seen_chance=tuple(Interval.of(values, level) for values in chances.T) if gaps else (),
         hides=Interval.of(chances[:, -1] - chances[:, 0], level) if gaps else None,
         columns=tuple(
             ColumnEffect(
-                column, value, Interval.of(told[:, 0, j], level), Interval.of(told[:, 1, j], level)
+                column,
+                value,
+                Interval.of(by_column[:, 0, j], level),
+                Interval.of(by_column[:, 1, j], level),
             )
             for j, (column, value) in enumerate(zip(design.column, design.value, strict=True))
         ),

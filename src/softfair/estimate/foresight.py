@@ -1,12 +1,12 @@
-"""Whether a longer memory foretells better: tried on rounds that were held out.
+"""A test on held-out rounds of whether a longer memory predicts better.
 
-The history without its last rounds is fitted twice, with and without the memory. Each fit gives
-every move of the rounds that were left out a chance. The memory gains by the mean over moves of
+The history without its last rounds is fitted twice, with and without the memory. Each fit gives a
+chance to every move in the held-out rounds. The gain of the memory is the mean over these moves of
 
-    log(chance with memory) - log(chance without),
+    log(chance with memory) - log(chance without).
 
-summed person by person. Given the two fits people are independent, so that the differences between
-people tell how sure the mean is: with D_i the sum of person i's m_i moves and g = sum D / sum m,
+Given the two fits, people are independent, so that the differences between people give the standard
+error of the mean. With D_i the sum over the m_i moves of person i, and g = sum D / sum m,
 
     Var g = n / (n - 1) sum_i (D_i - g m_i)^2 / (sum_i m_i)^2,
 
@@ -32,26 +32,26 @@ from .transitions import checked_columns
 
 __all__ = ["Foresight", "foresight_of"]
 
-HELD_OUT = 0.2  # share of the rounds that are left out, at least one
-MOST_COMPARED = 3000  # people of whom the two fits are compared, drawn at random from more
+HELD_OUT = 0.2  # share of the rounds that are held out; at least one round
+MOST_COMPARED = 3000  # people for whom the two fits are compared; a random sample if there are more
 LEVEL = 0.95  # of the interval
 
 
 @dataclass(frozen=True)
 class Foresight:
-    """How much better the rounds that were held out are foretold with a memory.
+    """How much better held-out rounds are predicted with a memory than without.
 
     Parameters
     ----------
     memory : Memory
-        Which was tried.
+        The memory that was tested.
     gain : Interval
-        Mean over moves of the log of the chance given to what came, more than without memory; with
-        its 95 % interval.
+        Mean over the held-out moves of log(chance with memory) - log(chance without), and its 95 %
+        interval.
     moves, people : int
-        Moves held out, and people who made them.
+        Number of held-out moves, and of people who made them.
     first : int
-        The first round that was held out.
+        The round from which the first held-out moves are made.
     """
 
     memory: Memory
@@ -62,7 +62,7 @@ class Foresight:
 
     @property
     def better(self) -> bool:
-        """Whether the interval says that the memory gains."""
+        """Whether the whole interval of the gain is above 0."""
         return self.gain.low > 0
 
 
@@ -76,14 +76,14 @@ def foresight_of(
     memory: str,
     columns: Mapping[str, ArrayLike] | None = None,
 ) -> Foresight:
-    """Try a memory on the last rounds of a history, which are held out.
+    """Test a memory on the last rounds of a history, which are held out.
 
     Parameters
     ----------
     person, rounds, state, contacted, n, S
         As for :func:`count_transitions`.
     memory : {"2", "contact"}
-        Which memory, see :func:`read_histories`.
+        The memory, see :func:`read_histories`.
     columns : mapping of str to array_like, [n], optional
         As for :func:`estimate`.
 
@@ -99,11 +99,11 @@ def foresight_of(
     """
     i, r, s, a = checked_columns(person, rounds, state, contacted, n, S)
     contexts = Contexts(S, Memory.given(memory))
-    different = np.unique(r)
-    held_out = max(1, int(HELD_OUT * len(different)))
-    if len(different) <= held_out + 1:
+    distinct = np.unique(r)
+    held_out = max(1, int(HELD_OUT * len(distinct)))
+    if len(distinct) <= held_out + 1:
         raise _too_short(contexts.memory)
-    first = int(different[-held_out - 1])
+    first = int(distinct[-held_out - 1])
     context = contexts.of_rows(i, r, s, a)
     at = moves_at(i, r, s, a, context)
     at = at[r[at] >= first]  # the entries from which held-out moves are made
@@ -113,20 +113,20 @@ def foresight_of(
         at = at[np.isin(i[at], who)]
     earlier = np.flatnonzero((r <= first) & np.isin(i, who))
     before = np.searchsorted(who, i[earlier]), r[earlier], s[earlier], a[earlier]
-    read = [Histories.of_rounds(*before, len(who), one) for one in (contexts, Contexts(S))]
-    if len(who) < 2 or not read[0].moves.any():
+    histories = [Histories.of_rounds(*before, len(who), kept) for kept in (contexts, Contexts(S))]
+    if len(who) < 2 or not histories[0].moves.any():
         raise _too_short(contexts.memory)
     known = {name: np.asarray(values)[who] for name, values in (columns or {}).items()}
-    longer, plain = (estimate(one, columns=known).P for one in read)
-    j, then = np.searchsorted(who, i[at]), s[at + 1]
-    told = np.log(longer[j, a[at], context[at], then]) - np.log(plain[j, a[at], s[at], then])
-    total: Floats = np.bincount(j, told, len(who)).astype(np.float64)
+    longer, plain = (estimate(history, columns=known).P for history in histories)
+    j, later = np.searchsorted(who, i[at]), s[at + 1]
+    log_ratio = np.log(longer[j, a[at], context[at], later]) - np.log(plain[j, a[at], s[at], later])
+    total: Floats = np.bincount(j, log_ratio, len(who)).astype(np.float64)
     gain = _mean(total, np.bincount(j, minlength=len(who)))
     return Foresight(contexts.memory, gain, len(at), len(who), first)
 
 
 def _too_short(memory: Memory) -> InvalidInput:
-    """What is said of a history in which nothing can be held out."""
+    """The error for a history in which nothing can be held out."""
     return InvalidInput(
         f"the history is too short for the memory {memory}: it takes at least two people whose "
         "states and contacts are known in four rounds one after the other; leave it out"
@@ -134,7 +134,7 @@ def _too_short(memory: Memory) -> InvalidInput:
 
 
 def _mean(total: Floats, moves: Ints) -> Interval:
-    """Mean of a move and its interval, from totals and numbers of moves of people [n]."""
+    """The mean over moves and its interval, from totals and numbers of moves of people [n]."""
     from scipy.special import stdtrit
 
     n, m = len(total), float(moves.sum())

@@ -1,4 +1,4 @@
-"""Histories as the likelihood needs them: moves, first contexts and gaps."""
+"""Histories in the form that the likelihood needs: moves, first contexts and gaps."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from .contexts import Contexts
 
 __all__ = ["LONGEST_GAP", "Histories", "moves_at", "moves_of"]
 
-#: A gap of more rounds counts as one of this many (its last): whatever was seen before it is
-#: forgotten by then, for everybody who leaves each state once in a dozen rounds. With memory, a gap
-#: may have states in it, and those in the part that is cut off are not used.
+#: Of a longer gap, only the last so many rounds count. The state before the gap hardly matters
+#: then, for anybody who leaves each state about once in twelve rounds. With memory, a gap may
+#: contain states; those in the part that is cut off are not used.
 LONGEST_GAP = 60
-NOTHING = -2
-EXACT = 2**47  # whole numbers below are exact as floats, also as sums
+NOTHING = -2  # in place of a first context: there is none, or the history begins with a gap
+EXACT = 2**47  # whole numbers below are exact as floats, and so are sums of such numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """The gaps of n people by kind: with the same first end, states and contacts."""
+    """The gaps of n people by kind: a kind has the same first context, states and contacts."""
 
     kind_of: Ints  # [n + 1] entries kind_of[i] .. kind_of[i + 1] - 1 are those of person i
-    kind: Ints  # [e] from 0 on, each at most once a person
-    count: Floats  # [e] how often the person has it
-    example: Ints  # a gap of each kind
+    kind: Ints  # [e] kinds from 0 on, each at most once for a person
+    count: Floats  # [e] the number of gaps of that kind that the person has
+    example: Ints  # the number of one gap of each kind
 
 
 @dataclass(frozen=True, eq=False)
 class Histories:
-    """What n people's histories say, as counts: all that the likelihood depends on.
+    """The histories of n people as the counts on which the likelihood depends.
 
-    :func:`read_histories` makes one from rows.
+    :func:`read_histories` makes them from rows.
 
     Parameters
     ----------
     moves : ndarray of int64, [n, 2, C, S]
-        Moves between two rounds that follow each other, from a known context to a known state, by
-        action. Without memory a context is a state, C = S.
+        Moves between two successive rounds, from a known context to a known state, by action.
+        Without memory a context is a state, and C = S.
     first : ndarray of int64, [n]
         The first context; NOTHING if there is none or the history begins with a gap.
     gap_of : ndarray of int64, [n + 1]
@@ -52,18 +52,18 @@ class Histories:
     act_of : ndarray of int64, [g + 1]
         Entries ``act_of[j]`` to ``act_of[j + 1] - 1`` of ``acts`` are those of gap j.
     acts : ndarray of int64
-        Contacts from a gap's first round to the one before its last; -1 if not known.
+        Contacts in each round of a gap but the last; -1 if not known.
     sees : ndarray of int64
-        States of the rounds of each gap, both ends included, so one more than ``acts``; -1 if not
+        States in each round of a gap, both ends included, so one more than ``acts``; -1 if not
         seen.
     seen : ndarray of int64, [n, S]
-        Rounds in which that state was seen.
+        Rounds in which each state was seen.
     missed : ndarray of int64, [n]
         Rounds between a person's first and last entry without a state.
     contacts : ndarray of int64, [n, 2]
         Rounds without and with a contact.
     contexts : Contexts
-        What chances go by.
+        The contexts on which transition probabilities depend.
     """
 
     moves: Ints  # [n, 2, C, S]
@@ -80,12 +80,12 @@ class Histories:
 
     @property
     def n(self) -> int:
-        """How many people there are."""
+        """The number of people."""
         return len(self.moves)
 
     @property
     def S(self) -> int:
-        """How many states there are."""
+        """The number of states."""
         return self.contexts.S
 
     @property
@@ -95,7 +95,7 @@ class Histories:
 
     @classmethod
     def of_moves(cls, moves: Ints) -> Histories:
-        """Histories of which nothing but the moves is known."""
+        """Histories of which only the moves are known."""
         n, _, S, _ = moves.shape
         none = np.zeros(0, np.int64)
         return cls(
@@ -117,9 +117,9 @@ class Histories:
         """Histories of sorted columns person, round, state and contact; -1: not known."""
         S = contexts.S
         seen = np.bincount(i[s >= 0] * S + s[s >= 0], minlength=n * S).reshape(n, S)
-        # Somebody of whom no state was ever seen says nothing.
-        told = seen.sum(axis=1)[i] > 0
-        i, r, s, a = i[told], r[told], s[told], a[told]
+        # People without any recorded state carry no information.
+        informative = seen.sum(axis=1)[i] > 0
+        i, r, s, a = i[informative], r[informative], s[informative], a[informative]
         c = contexts.of_rows(i, r, s, a)
         begins = np.flatnonzero(np.diff(i, prepend=-1))  # the first entry of each person
         ends = np.append(begins[1:], len(i)) - 1 if len(i) else begins
@@ -128,12 +128,12 @@ class Histories:
         low, high = _gaps(i, r, c, a, begins, ends)
         length = np.minimum(r[high] - r[low], LONGEST_GAP)  # moves within the gap
         act_of = np.concatenate([[0], np.cumsum(length)])
-        begin = np.maximum(r[low], r[high] - LONGEST_GAP)  # the round after which it is bridged
+        begin = np.maximum(r[low], r[high] - LONGEST_GAP)  # the first round of the part that counts
         rounds = _ranges(begin, length + 1)  # both ends included
         base = int(r.max(initial=0)) + 1
-        key, wanted = i * base + r, np.repeat(i[low], length + 1) * base + rounds
-        place = np.minimum(np.searchsorted(key, wanted), max(len(key) - 1, 0))
-        there = key[place] == wanted
+        key, gap_key = i * base + r, np.repeat(i[low], length + 1) * base + rounds
+        place = np.minimum(np.searchsorted(key, gap_key), max(len(key) - 1, 0))
+        has_entry = key[place] == gap_key
         is_last = np.zeros(len(rounds), bool)
         is_last[act_of[1:] + np.arange(len(low))] = True
         span = np.zeros(n, np.int64)
@@ -145,8 +145,8 @@ class Histories:
             gap_of=np.searchsorted(i[low], np.arange(n + 1)),
             gap_first=c[low],
             act_of=act_of,
-            acts=np.where(there, a[place], -1)[~is_last],
-            sees=np.where(there, s[place], -1),
+            acts=np.where(has_entry, a[place], -1)[~is_last],
+            sees=np.where(has_entry, s[place], -1),
             seen=seen,
             missed=span - seen.sum(axis=1),
             contacts=np.bincount(i[known] * 2 + a[known], minlength=2 * n).reshape(n, 2),
@@ -155,24 +155,24 @@ class Histories:
 
     @classmethod
     def joined(cls, parts: Sequence[Histories]) -> Histories:
-        """The histories of some people, then of others."""
+        """The histories of several sets of people, one set after the other."""
 
         def ends(name: str) -> Ints:
             sizes = (np.diff(getattr(part, name)) for part in parts)
             return np.concatenate([[0], np.cumsum(np.concatenate([*sizes]))])
 
-        counted = {
-            one.name: ends(one.name)
-            if one.name.endswith("_of")
-            else np.concatenate([getattr(part, one.name) for part in parts])
-            for one in fields(cls)
-            if one.name != "contexts"
+        arrays = {
+            field.name: ends(field.name)
+            if field.name.endswith("_of")
+            else np.concatenate([getattr(part, field.name) for part in parts])
+            for field in fields(cls)
+            if field.name != "contexts"
         }
-        return cls(**counted, contexts=parts[0].contexts)
+        return cls(**arrays, contexts=parts[0].contexts)
 
     @cached_property
     def kinds(self) -> Kinds:
-        """The gaps of each person, counted by their kind."""
+        """The gaps of each person, counted by kind."""
         owner = np.repeat(np.arange(self.n), np.diff(self.gap_of))
         length = np.diff(self.act_of)
         code = self.gap_first * (self.S + 1) + self.gap_last
@@ -190,7 +190,7 @@ class Histories:
         )
 
     def kernel_data(self) -> tuple[Any, ...]:
-        """What the kernels take."""
+        """The arrays that kernels call ``data``."""
         kinds, length = self.kinds, np.diff(self.act_of)[self.kinds.example]
         begin = self.act_of[kinds.example]
         return (
@@ -208,7 +208,7 @@ class Histories:
 
     @property
     def longest(self) -> int:
-        """The most moves within a gap."""
+        """The largest number of moves within a gap."""
         return int(np.diff(self.act_of).max(initial=0))
 
     def take(self, who: Ints) -> Histories:
@@ -234,7 +234,7 @@ class Histories:
     def distinct(self, X: Floats) -> tuple[Ints, Ints]:
         """One person of each kind, sorted by X [n, c], and the kind of each person [n].
 
-        People of a kind have the same numbers X and the same history as far as it matters.
+        People of a kind have the same numbers X and histories of the same likelihood.
         """
         n, kinds = self.n, self.kinds
         of_gaps = np.full(n, b"", dtype=object)
@@ -251,8 +251,9 @@ class Histories:
 def _gaps(i: Ints, r: Ints, c: Ints, a: Ints, begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
     """The first and last entry of every gap, sorted.
 
-    A gap lies between a known context and the next one that is not reached by a single known
-    action, before the first known context of a person, or after the last.
+    A gap lies between a known context and the next known context if more than one round, or a
+    round of unknown action, separates them. There is also a gap before the first known context of a
+    person, and after the last, if the person has entries there.
     """
     known = np.flatnonzero(c >= 0)
     before, after = known[:-1], known[1:]
@@ -267,13 +268,13 @@ def _gaps(i: Ints, r: Ints, c: Ints, a: Ints, begins: Ints, ends: Ints) -> tuple
 
 
 def moves_at(i: Ints, r: Ints, s: Ints, a: Ints, c: Ints) -> Ints:
-    """The entries from whose known context c and contact the next entry's known state follows."""
+    """The entries with known context and contact whose next round has an entry with known state."""
     next_round = (i[1:] == i[:-1]) & (r[1:] == r[:-1] + 1)
     return np.flatnonzero(next_round & (c[:-1] >= 0) & (s[1:] >= 0) & (a[:-1] >= 0))
 
 
 def moves_of(i: Ints, r: Ints, s: Ints, a: Ints, c: Ints, n: int, contexts: Contexts) -> Ints:
-    """How often each person moved [n, 2, C, S], see `moves_at`."""
+    """The number of moves of each person [n, 2, C, S], see `moves_at`."""
     C, S = contexts.C, contexts.S
     first = moves_at(i, r, s, a, c)
     cell = ((i[first] * 2 + a[first]) * C + c[first]) * S + s[first + 1]
@@ -281,9 +282,9 @@ def moves_of(i: Ints, r: Ints, s: Ints, a: Ints, c: Ints, n: int, contexts: Cont
 
 
 def _with_digits(code: Ints, digits: Ints, length: Ints, base: int) -> Ints:
-    """A code for each pair of a code and a word; words are of these lengths, below LONGEST_GAP + 2.
+    """A code for each pair of a code and a word of ``length`` digits, below LONGEST_GAP + 2.
 
-    They stand one after the other in ``digits``, each from 0 to base - 1.
+    The words stand one after the other in ``digits``; a digit is between 0 and base - 1.
     """
     g, at_once = len(code), int(np.log(EXACT) / np.log(base))
     word = np.repeat(np.arange(g), length)
@@ -297,13 +298,13 @@ def _with_digits(code: Ints, digits: Ints, length: Ints, base: int) -> Ints:
 
 def _together(code: Ints, other: Ints) -> Ints:
     """A code from 0 on for each pair of codes."""
-    _, one = np.unique(code, return_inverse=True)
-    values, two = np.unique(other, return_inverse=True)
-    return one * max(len(values), 1) + two
+    _, rank = np.unique(code, return_inverse=True)
+    values, other_rank = np.unique(other, return_inverse=True)
+    return rank * max(len(values), 1) + other_rank
 
 
 def _ranges(start: Ints, length: Ints) -> Ints:
-    """start[0] ... start[0] + length[0] - 1, then those of the next, in one array."""
+    """The ranges start[j] ... start[j] + length[j] - 1 for all j, one after another."""
     ends = np.cumsum(length)
     return np.repeat(start - np.concatenate([[0], ends[:-1]]), length) + np.arange(
         ends[-1] if len(ends) else 0

@@ -1,4 +1,4 @@
-"""What the averaged population and their own history say of each person."""
+"""The posterior of each person, given the averaged population and the person's history."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Persons", "persons_of"]
 
 PART = 1024  # people that a thread takes at a time
 BINS = 128  # of a chance, on a scale on which chances have about equal noise
-# Atoms a class at which a person's likelihood is taken, for each draw of the population: more for
-# long histories, which single out few of them, and fewer for many people, where it takes time.
+# Atoms a class at which the likelihood of a person is computed, for each draw of the population:
+# more for long histories, which leave few atoms likely, and fewer for many people, to save time.
 FEWEST_ATOMS, MOST_ATOMS, ROUNDS_AN_ATOM = 32, 256, 0.5
-MANY = 20_000
+MANY = 20_000  # histories above which the fewest atoms are used
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Persons:
 def persons_of(
     histories: Histories, kind: Ints, X: Floats, population: Population, level: float
 ) -> Persons:
-    """Means, intervals and draws of people; ``kind`` [n] says which history is whose."""
+    """Means, intervals and draws of people; ``kind`` [n] is the number of each person's history."""
     m, C, S = histories.n, histories.contexts.C, histories.S
     M = _atoms(histories) * histories.contexts.B
     laws = [
@@ -51,9 +51,9 @@ def persons_of(
 
     def part(begin: int, end: int) -> None:
         mean = np.zeros((end - begin, 2, C, S))
-        # Of two states one says all.
+        # With two states, the chance of one gives the other.
         histogram = np.zeros((end - begin, 2, C, 1 if S == 2 else S, BINS))
-        one = np.empty((end - begin, 2, C, S - 1))
+        draw = np.empty((end - begin, 2, C, S - 1))
         for number, law in enumerate(laws):
             posterior_sums(
                 begin,
@@ -70,14 +70,15 @@ def persons_of(
                 uniform[number],
                 mean,
                 histogram,
-                one,
+                draw,
             )
-            drawn[number, begin:end] = one
+            drawn[number, begin:end] = draw
         P[begin:end] = mean / mean.sum(axis=3, keepdims=True)
         low[begin:end], high[begin:end] = _ends(histogram, P[begin:end], level)
 
     map_parts(part, m, PART)
-    # Draws are by far the largest: one at a time, in the same place where nobody is alike.
+    # Draws take by far the most memory. They are copied one at a time, and within the same array if
+    # no two people share a history.
     everybody = drawn if len(kind) == m else np.empty((L, len(kind), 2, C, S - 1), np.float32)
     for number in range(L):
         everybody[number] = drawn[number][kind]
@@ -89,21 +90,21 @@ def _atoms(histories: Histories) -> int:
     rounds = float(np.median(histories.seen.sum(axis=1))) or float(
         np.median(histories.moves.sum(axis=(1, 2, 3)))
     )
-    wanted = np.clip(rounds / ROUNDS_AN_ATOM, 2 * FEWEST_ATOMS, MOST_ATOMS)
+    atoms = np.clip(rounds / ROUNDS_AN_ATOM, 2 * FEWEST_ATOMS, MOST_ATOMS)
     if histories.n > MANY:
-        wanted = FEWEST_ATOMS
-    return 1 << int(np.ceil(np.log2(wanted)))
+        atoms = FEWEST_ATOMS
+    return 1 << int(np.ceil(np.log2(atoms)))
 
 
 def _ends(histogram: Floats, P: Floats, level: float) -> tuple[Floats, Floats]:
-    """Ends [m, 2, C, S] of the shortest intervals, widened to contain P where they do not.
+    """Ends [m, 2, C, S] of the shortest intervals, widened if necessary to contain P.
 
-    A chance that may well be 1 has an interval that ends there. A central one would leave out the
-    highest twentieth, which is where everybody is whom a contact makes sure to be well.
+    If a chance may well be 1, its shortest interval ends at 1. A central interval would leave out
+    the highest twentieth, and with it all people whom a contact makes certain to be well.
     """
     flat = histogram.reshape(-1, histogram.shape[-1])
     low, high = np.empty(histogram.shape[:-1]), np.empty(histogram.shape[:-1])
-    shortest_intervals(flat, level, low.reshape(-1), high.reshape(-1))  # fills what they view
+    shortest_intervals(flat, level, low.reshape(-1), high.reshape(-1))  # fills low and high
     if P.shape[3] == 2:
         low, high = (
             np.concatenate([1 - high, low], axis=-1),

@@ -1,4 +1,4 @@
-"""The law that people's logits come from: its parameters, and how well they fit histories.
+"""The law of people's logits: its parameters, and their posterior density given histories.
 
 The parameters are written as phi = mean + sd z, so that the prior of every z is standard normal.
 """
@@ -20,46 +20,47 @@ from .histories import Histories
 
 __all__ = ["Fit", "Form", "Law", "law_at", "normal_points"]
 
-# Pieces of the work, whatever the number of threads, so that sums do not depend on it. A smaller
-# piece would take less time than its hand-over to a thread: with 64, 300 people took twice as long.
+# The work is cut into so many parts on any number of threads, so that sums do not depend on the
+# number. Handing over a smaller part to a thread would take longer than the part: with 64 people in
+# a part, 300 people took twice as long.
 PARTS, LEAST_PART = 8, 512
 # Correlation of the logits of a class in the prior. With 0, 90 % intervals of the chance to recover
-# covered .79 of CPAP patients after four weeks (36 cohorts), with .7 .90; after ten weeks, and for
-# synthetic people, nothing changed by more than .02.
+# covered .79 of CPAP patients after four weeks (36 cohorts); with .7 they covered .90. After ten
+# weeks, and for synthetic people, nothing changed by more than .02.
 TOGETHER = 0.7
-# Standard deviations of the log spreads in the prior: of what is common to all of them, and of what
-# each has for itself. A history says little of a single spread, and next to nothing of that of
-# effects; together spreads say more of each other. With nothing in common 90 % intervals of the
-# chances after a contact were wider by a tenth to a third in CPAP patients, and errors larger by a
-# tenth; with .9 and .5 chances after few contacts were covered less often where effects differ more
-# than people do.
+# Standard deviations of the log spreads in the prior: of the part that is common to all spreads,
+# and of the part of each spread alone. A history has little information about a single spread, and
+# hardly any about the spread of effects; with a common part, spreads inform each other. Without a
+# common part, 90 % intervals of the chances after a contact were wider by a tenth to a third in
+# CPAP patients, and errors larger by a tenth. With .9 and .5, intervals of chances after few
+# contacts covered less often in populations whose effects differ more than their people do.
 COMMON_SPREAD, OWN_SPREAD = 0.7, 0.7
 STEP = 0.02  # in standard deviations of the prior, and in logits, for second derivatives
-WIDEST, NARROWEST = 4.0, -12.0  # log spreads are cut here: no chance would change beyond
+WIDEST, NARROWEST = 4.0, -12.0  # bounds of log spreads; beyond them no chance would change
 
 
 @lru_cache(maxsize=256)
 def normal_points(D: int, M: int, seed: int) -> Floats:
-    """M points [D, M] that fill a standard normal law evenly (Sobol's, scrambled)."""
+    """M points [D, M] that cover a standard normal law evenly (scrambled Sobol points)."""
     points = qmc.Sobol(D, scramble=True, seed=seed).random(M)
     return np.ascontiguousarray(norm.ppf(np.clip(points, 1e-6, 1 - 1e-6)).T)
 
 
 @dataclass(frozen=True)
 class Form:
-    """Which parameters a population has: S states, K classes, c numbers about each person.
+    """The parameters of a population: S states, K classes, c numbers about each person.
 
-    With memory, the logits of a state after b = 1, 2, ... are written as those after b = 0 plus a
-    difference, and so are effects: to what is common to all contexts of a state, differences are
-    drawn. Numbers about people act on all contexts of a state alike.
+    With memory, the logits of a state with b = 1, 2, ... are written as the logits with b = 0 plus
+    a difference, and so are effects. So contexts of a state are alike unless the data say
+    otherwise. Numbers about people have the same effect in all contexts of a state.
     """
 
     S: int
     K: int
-    effect: bool  # a contact may change something
-    gaps: bool  # whether a state is seen may depend on it
-    scales: tuple[tuple[float, float], ...] = ()  # [c] prior sd of what a number does: (P, effect)
-    B: int = 1  # what there can be before a state, see `contexts`
+    effect: bool  # whether a contact may have an effect
+    gaps: bool  # whether there are gaps, so that each state has a chance of being seen
+    scales: tuple[tuple[float, float], ...] = ()  # [c] prior sds of slopes: of chances, of effects
+    B: int = 1  # number of values of b, see `contexts`
 
     @property
     def c(self) -> int:
@@ -73,12 +74,12 @@ class Form:
 
     @property
     def plain(self) -> int:
-        """Of these, those that are no differences between contexts."""
+        """Logits of people who are not contacted, without the differences between contexts."""
         return self.S * (self.S - 1)
 
     @property
     def D(self) -> int:
-        """Logits in all: the effects of a contact are the second half."""
+        """All logits; the second half are the effects of a contact."""
         return 2 * self.half
 
     @property
@@ -88,20 +89,20 @@ class Form:
 
     @cached_property
     def common(self) -> Ints:
-        """Free logits that are no differences between contexts [2 plain, or plain]."""
+        """Free logits without the differences between contexts [2 plain, or plain]."""
         halves = range(0, self.free, self.half)
         return np.concatenate([np.arange(h, h + self.plain) for h in halves])
 
     def summed(self, values: Floats) -> Floats:
-        """Logits [D, ...] of contexts from those of b = 0 and differences, in their place."""
+        """Logits [D, ...] of all contexts from logits of b = 0 and differences; in place."""
         rows = values.reshape(2, self.B, self.plain, *values.shape[1:])
         rows[:, 1:] += rows[:, :1]
         return values
 
     def parted(self, by_logit: Floats) -> Floats:
-        """The derivatives [D, ...] by b = 0 and differences from those by logits, in their place.
+        """Derivatives [D, ...] by logits of b = 0 and differences, from those by logits; in place.
 
-        It is the transpose of `summed`.
+        This is the transpose of `summed`.
         """
         rows = by_logit.reshape(2, self.B, self.plain, *by_logit.shape[1:])
         rows[:, 0] += rows[:, 1:].sum(axis=1)
@@ -109,10 +110,10 @@ class Form:
 
     @cached_property
     def root(self) -> Floats:
-        """The matrix [h, h] that makes logits of a class from its parameters ``passive``.
+        """The matrix [h, h] that turns the parameters ``passive`` of a class into its logits.
 
-        By it the logits of a class go together in the prior: who mostly stays well is likely to
-        recover soon, too. A class that is hardly ever ill shows little of that.
+        It makes the logits of a class correlated in the prior: a class that mostly stays well is
+        likely to recover soon, too. Data about recovery are rare in a class that is seldom ill.
         """
         together = np.full((self.plain, self.plain), TOGETHER)
         np.fill_diagonal(together, 1.0)
@@ -122,11 +123,11 @@ class Form:
 
     @cached_property
     def couples(self) -> list[tuple[int, int]]:
-        """The pairs (j, l), j > l, of logits that may go together within a class.
+        """The pairs (j, l), j > l, of logits that may be correlated within a class.
 
-        With two states all of them; with more, an effect and what it is an effect on, because the
-        number of pairs grows with the fourth power of S. Classes connect the others. Differences
-        between contexts are by themselves.
+        With two states these are all pairs. With more states they are the pairs of an effect and
+        its logit, because the number of all pairs grows with the fourth power of S; other logits
+        are correlated through the classes. Differences between contexts are not in pairs.
         """
         if self.S == 2:
             return [(int(j), int(other)) for j in self.common for other in self.common if other < j]
@@ -134,15 +135,15 @@ class Form:
 
     @cached_property
     def parts(self) -> dict[str, tuple[slice, tuple[int, ...]]]:
-        """By name: where the parameters are, and their shape."""
+        """The place and the shape of the parameters of each name."""
         K, h, d = self.K, self.half, self.free - self.half
         shapes: dict[str, tuple[int, ...]] = {
             "share": (K,),  # of the classes, as logits
             "passive": (K, h),
             "effect": (d,),  # common to all classes
-            "apart": (K, d),  # of each class
-            "common_spread": (1,),  # log of standard deviations within classes, common to all
-            "spread": (K, h),  # what the log of each is more than that
+            "apart": (K, d),  # the deviation of each class from it
+            "common_spread": (1,),  # log of standard deviations within classes: the common part
+            "spread": (K, h),  # log of each standard deviation less the common part
             "effect_spread": (K, d),
             "couple": (K, len(self.couples)),
             "settled": (1,),
@@ -158,19 +159,19 @@ class Form:
 
     @cached_property
     def size(self) -> int:
-        """How many parameters there are."""
+        """The number of parameters."""
         return sum(math.prod(shape) for _, shape in self.parts.values())
 
     @cached_property
     def prior(self) -> tuple[Floats, Floats]:
         """Mean and standard deviation of each parameter, in logits.
 
-        A class of chances between .01 and .99 is within two standard deviations. People of a class
-        differ by half a logit, give or take a factor of e; effects of a contact are about one logit
-        at most, and differ between people less than people do. Half of the variance of the log of
-        a spread is common to all: where people differ little in one chance, they are taken to
-        differ little in the others, and in effects. What was before a state changes
-        logits by about one, and differently for different people less than that.
+        A class with chances between .01 and .99 is within two standard deviations of the prior.
+        People of a class differ by half a logit, within a factor of about e. Effects of a contact
+        are mostly below one logit, and vary between people less than the logits without contact
+        do. Half of the variance of the log of a spread is common to all spreads: if people differ
+        little in one chance, they probably differ little in the others, and in effects. The context
+        of a state changes logits by about one, and that change varies less between people.
         """
         mean, sd = np.zeros(self.size), np.empty(self.size)
         widths = {
@@ -200,12 +201,12 @@ class Form:
         return mean, sd
 
     def of(self, phi: Floats, name: str) -> Floats:
-        """The parameters of a name, in their shape; a view."""
+        """A view of the parameters of a name, in their shape."""
         where, shape = self.parts[name]
         return phi[where].reshape(shape)
 
     def scale(self, phi: Floats) -> Floats:
-        """Standard deviations within each class [K, D], before logits are coupled."""
+        """Standard deviations within each class [K, D], before logits are correlated."""
         logs = np.full((self.K, self.D), float(self.of(phi, "common_spread")[0]))
         logs[:, : self.half] += self.of(phi, "spread")
         logs[:, self.half : self.free] += self.of(phi, "effect_spread")
@@ -213,7 +214,7 @@ class Form:
         return scale
 
     def mixed(self, phi: Floats, k: int, points: Floats) -> Floats:
-        """The points [D, M] with the logits of class k coupled."""
+        """The points [D, M] with the logits of class k correlated."""
         mixed = points.copy()
         for value, (j, other) in zip(self.of(phi, "couple")[k], self.couples, strict=True):
             mixed[j] += value * points[other]
@@ -222,11 +223,11 @@ class Form:
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """The law at given parameters, as the kernels take it."""
+    """The law of logits at given parameters, as the kernels take it."""
 
     atoms: Floats  # [D, K M]
     log_weight: Floats  # [K M]
-    settled: float  # chance that the first context is that of somebody long left alone
+    settled: float  # chance that the first context is drawn from the stationary law
     coin: Floats  # [C] law of the first context otherwise
     unseen: Floats  # [S] chance that a state is not seen
     by_column: Floats  # [D, c]
@@ -260,17 +261,17 @@ class Fit:
     Parameters
     ----------
     form
-        Which parameters there are.
+        The parameters that there are.
     histories
-        Of m kinds of people, sorted by X.
+        The histories of m kinds of people, sorted by X.
     people
-        How many people are of each kind [m].
+        The number of people of each kind [m].
     X
         Numbers about each kind [m, c].
     share
-        Share of rounds with a contact, for rounds where it is not known.
+        Share of rounds with a contact, used for rounds whose contact is not known.
     points
-        Of a standard normal law [D, M].
+        Points of a standard normal law [D, M].
     """
 
     def __init__(
@@ -290,7 +291,7 @@ class Fit:
         self._block_of = np.concatenate([[0], np.cumsum(changes)])  # [m] by equal rows of X
 
     def under(self, form: Form, X: Floats) -> Fit:
-        """The same histories under another form."""
+        """The fit of another form to the same histories."""
         return Fit(form, self._histories, self.people, X, self.share, self.points)
 
     def __call__(self, z: Floats) -> tuple[float, Floats]:
@@ -301,9 +302,9 @@ class Fit:
     def curvature(self, z: Floats) -> Floats:
         """Minus the second derivatives of log p(z, histories), by differences of the gradient.
 
-        What numbers about people do acts through people's shifts alone. So their block takes one
-        difference a logit, not one a parameter: with H_i the second derivatives by the shift of
-        person i, it is the sum of H_i times X_i X_i'.
+        The slopes of numbers about people act only through people's shifts. So their block takes
+        one difference for each logit instead of one for each parameter: with H_i the second
+        derivatives by the shift of person i, the block is the sum of H_i times X_i X_i'.
         """
         form = self.form
         _, level, by_shift = self._slopes(z)
@@ -321,17 +322,20 @@ class Fit:
             for d, logit in enumerate(form.common):
                 move = np.zeros(form.D)
                 move[logit] = STEP
-                # [m, common]
-                apart = (by_shift - self._slopes(z, form.summed(move))[2])[:, form.common] / STEP
+                moved_by_shift = self._slopes(z, form.summed(move))[2]
+                H = (by_shift - moved_by_shift)[:, form.common] / STEP  # [m, common]
                 for e in range(common):
-                    block[d, :, e] = (self.X * apart[:, e, None]).T @ self.X
+                    block[d, :, e] = (self.X * H[:, e, None]).T @ self.X
             flat = block.reshape(common * form.c, -1)
             sd = form.prior[1][by_column]
             second[by_column, by_column] = np.eye(len(sd)) + (flat + flat.T) / 2 * np.outer(sd, sd)
         return second
 
     def _slopes(self, z: Floats, move: Floats | None = None) -> tuple[float, Floats, Floats]:
-        """The value, its gradient, and that by shifts [m, D], `parted`; with everybody moved."""
+        """The log density, its gradient, and its derivatives by shifts [m, D] after `parted`.
+
+        ``move`` [D] is added to the shift of every person.
+        """
         form = self.form
         mean, sd = form.prior
         phi = mean + sd * z
@@ -375,7 +379,7 @@ class Fit:
         return value, gradient * sd - z, by_shift
 
     def _by_atoms(self, phi: Floats, by_atom: Floats, gradient: Floats) -> None:
-        """Fill the gradient by what moves the atoms, given that by the atoms [D, K M]."""
+        """Fill the gradient by the parameters of the atoms, from derivatives by atoms [D, K M]."""
         form, h = self.form, self.form.half
         by_class = by_atom.reshape(form.D, form.K, -1)
         total = by_class.sum(axis=2)  # [D, K]
@@ -384,11 +388,11 @@ class Fit:
         form.of(gradient, "effect")[:] = total[h : form.free].sum(axis=1)
         scale = form.scale(phi)
         for k in range(form.K):
-            mine = by_class[:, k]  # [D, M]
-            spread = (mine * form.mixed(phi, k, self.points)).sum(axis=1) * scale[k]
+            of_class = by_class[:, k]  # [D, M]
+            spread = (of_class * form.mixed(phi, k, self.points)).sum(axis=1) * scale[k]
             form.of(gradient, "spread")[k] = spread[:h]
             form.of(gradient, "effect_spread")[k] = spread[h : form.free]
             form.of(gradient, "common_spread")[:] += spread[: form.free].sum()
             form.of(gradient, "couple")[k] = [
-                scale[k, j] * (mine[j] @ self.points[other]) for j, other in form.couples
+                scale[k, j] * (of_class[j] @ self.points[other]) for j, other in form.couples
             ]

@@ -1,4 +1,4 @@
-"""What the estimate gives back."""
+"""The result of the estimate."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .contexts import Contexts
 
 __all__ = ["COHORT", "GROUP", "OWN", "PRIOR", "ColumnEffect", "Estimate", "Interval"]
 
-#: Where a row comes from, in `Estimate.source`: the person's own moves (shrunk towards those of
-#: people like them), the moves of the group, the moves of the cohort, or nobody's.
+#: The source of a row, in `Estimate.source`: the moves of the person (shrunk towards those of
+#: similar people), the moves of the group, the moves of the cohort, or the prior alone.
 OWN, GROUP, COHORT, PRIOR = 0, 1, 2, 3
 
 
@@ -35,10 +35,10 @@ class Interval:
 
     @classmethod
     def of(cls, draws: Floats, level: float) -> Interval:
-        """Mean and ends of draws [L]; each end leaves out the share (1 - level) / 2 of the law.
+        """The mean of draws [L], and the ends that leave out (1 - level) / 2 of the law each.
 
-        The r-th of L draws is the quantile r / (L + 1), which makes the interval cover as it says
-        however few draws there are.
+        The r-th smallest of L draws is taken as the quantile r / (L + 1). So the interval has the
+        stated coverage for any number of draws.
         """
         tail = (1 - level) / 2
         low, high = np.quantile(draws, [tail, 1 - tail], method="weibull")
@@ -46,27 +46,28 @@ class Interval:
 
     @property
     def told(self) -> bool:
-        """Whether the interval tells the figure from 0."""
+        """Whether the interval excludes 0."""
         return self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True)
 class ColumnEffect:
-    """What a number about people, or a value of a column, goes together with.
+    """The effect that goes with a column, or with a value of a column.
 
-    In logits of the best state against the worst, averaged over states: for a number as one
-    standard deviation of it, for a value against people without it.
+    Effects are in logits of the best state against the worst, averaged over states. For a column of
+    numbers, the effect is that of one standard deviation; for a value, it compares people who have
+    the value with people who do not.
 
     Parameters
     ----------
     column : str
         Name of the column.
     value : str
-        The value that it is about; empty if the column is a number.
+        The value; empty if the column is a number.
     without : Interval
-        What it adds to the logit of people who are not contacted.
+        The difference in the logit of people who are not contacted.
     effect : Interval
-        What it adds to the effect of a contact.
+        The difference in the effect of a contact.
     """
 
     column: str
@@ -79,49 +80,49 @@ class ColumnEffect:
 class Estimate:
     """Transition probabilities of n persons with S states.
 
-    ``Cohort(estimate.P)`` is the cohort to plan with. With memory, chances go by C contexts, and
-    it is ``Cohort(estimate.contexts.chain(estimate.P), reward=estimate.contexts.reward)``. Without,
-    a context is a state, and C = S.
+    Without memory a context is a state, C = S, and ``Cohort(estimate.P)`` is the cohort to plan
+    with. With memory, probabilities depend on C contexts, and the cohort to plan with is
+    ``Cohort(estimate.contexts.chain(estimate.P), reward=estimate.contexts.reward)``.
 
     Parameters
     ----------
     P : ndarray, [n, 2, C, S]
         Posterior means. Each row sums to one.
     low, high : ndarray, [n, 2, C, S]
-        Ends of the central credible interval of each probability. Where the posterior is so skew
-        that P would lie outside, the interval is widened to contain it.
+        Ends of the shortest credible interval of each probability, widened if necessary to contain
+        P.
     level : float
         Posterior probability that an interval contains the true value.
     draws : ndarray of float32, [L, n, 2, C, S - 1]
-        Joint draws of P[..., 1:] from the posterior of everybody together: what is not known of
-        the population is the same for everybody within a draw.
+        Joint draws of P[..., 1:] from the posterior of all people: within a draw, the parameters
+        of the population are the same for everybody.
     seen : ndarray of int64, [n, 2, C]
-        Moves observed out of that context under that action.
+        Number of moves observed from each context under each action.
     source : ndarray of int8, [n, 2, C]
-        Where the row comes from: OWN, GROUP, COHORT or PRIOR.
+        The source of each row: OWN, GROUP, COHORT or PRIOR.
     no_history : ndarray of bool, [n]
         True for a person without a single observed move out of a known context.
     binding : ndarray of bool, [n, 4]
-        Which of CONSTRAINTS hold with equality and moved the estimate. All False unless the
-        estimate was monotone.
+        Whether each of CONSTRAINTS holds with equality, for persons whose estimate broke a
+        constraint before the projection. All False unless the estimate was monotone.
     classes : ndarray, [4]
         Probability that people are of 1, 2, 3 or 4 classes.
     no_effect : float
         Probability that a contact changes nothing for anybody.
     effect : tuple of Interval, [C]
-        What a contact adds to the chance of the best state next, on average over people, from each
-        context.
+        What a contact in each context adds to the chance that the best state is next, on average
+        over people.
     seen_chance : tuple of Interval, [S]
-        Chance that a state is seen when it is that; empty if no round is without a state.
+        The chance that each state is recorded; empty if no round is without a state.
     hides : Interval, optional
-        How much more likely the best state is seen than the worst. None if no round is without a
-        state.
+        The chance that the best state is recorded less the chance that the worst is. None if no
+        round is without a state.
     columns : tuple of ColumnEffect
-        What each column goes together with.
+        The effect that goes with each column.
     left_out : tuple of str
-        Why a column is not used, a sentence for each.
+        A sentence for each column that is not used, with the reason.
     contexts : Contexts
-        What chances go by.
+        The contexts on which transition probabilities depend.
     """
 
     P: Floats  # [n, 2, C, S]

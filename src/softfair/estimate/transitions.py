@@ -1,4 +1,4 @@
-"""Reading a history of rounds: the moves of each person, and all that the estimate needs."""
+"""From rows of a history to the moves of each person, and to the histories of the estimate."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def count_transitions(
     Parameters
     ----------
     person : array_like of int, [m]
-        Index of the person, 0 to n - 1. The four columns have one entry a person and round, and
-        are sorted by (person, round).
+        Index of the person, 0 to n - 1. The four columns have one entry for each person and round,
+        and are sorted by (person, round).
     rounds : array_like of int, [m]
         Number of the round.
     state : array_like of int, [m]
@@ -39,7 +39,7 @@ def count_transitions(
     Returns
     -------
     ndarray of int64, [n, 2, S, S]
-        ``counts[i, a, s, s2]`` is how often person i moved from s to s2 in the round after
+        ``counts[i, a, s, s2]`` is the number of moves of person i from s to s2 in the round after
         action a.
 
     Raises
@@ -49,8 +49,8 @@ def count_transitions(
 
     Notes
     -----
-    A move counts if rounds r and r + 1 are both there, both states are known and the contact at r
-    is known. Whatever is missing is left out. It is not taken for the bad state.
+    A move counts if rounds r and r + 1 both have entries, both states are known and the contact at
+    r is known. A missing state is left out; it does not count as the bad state.
 
     Examples
     --------
@@ -78,20 +78,20 @@ def read_histories(
     S: int,
     memory: str = Memory.NONE,
 ) -> Histories:
-    """Read what the history of each person says: moves, first states, and gaps to be bridged.
+    """Read the history of each person: moves, first states, and gaps.
 
     Parameters
     ----------
     person, rounds, state, contacted, n, S
         As for :func:`count_transitions`.
     memory : {"none", "2", "contact"}
-        What chances go by beside the state: nothing, the state before it, or whether there was a
-        contact in the round before.
+        What transition probabilities depend on besides the state: nothing, the state before, or
+        whether there was a contact in the round before.
 
     Returns
     -------
     Histories
-        What :func:`estimate` learns from.
+        The input of :func:`estimate`.
 
     Raises
     ------
@@ -100,15 +100,15 @@ def read_histories(
 
     Notes
     -----
-    A round between two entries of a person that has no entry is a round without a state, in which
-    it is not known whether there was a contact.
+    If a person has no entry for a round between two entries, the state and the contact in that
+    round count as unknown.
 
     Examples
     --------
     >>> import softfair.estimate
     >>> columns = [0, 0, 0], [1, 2, 4], [0, 1, 1], [1, 0, 0]
-    >>> read = softfair.estimate.read_histories(*columns, n=1, S=2)
-    >>> int(read.moves.sum()), int(read.first[0]), read.acts.tolist()
+    >>> histories = softfair.estimate.read_histories(*columns, n=1, S=2)
+    >>> int(histories.moves.sum()), int(histories.first[0]), histories.acts.tolist()
     (1, 0, [0, -1])
     """
     columns = checked_columns(person, rounds, state, contacted, n, S)

@@ -1,6 +1,7 @@
-"""Compiled functions of arrays, without randomness of their own.
+"""Compiled functions of arrays; random numbers follow from keys that callers pass.
 
-Kernels are compiled on first use and cached on disk. A person at a terminal is told so, once.
+Kernels are compiled on first use and cached on disk. The first compilation prints one line for a
+person at a terminal.
 """
 
 from __future__ import annotations

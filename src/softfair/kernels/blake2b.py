@@ -1,7 +1,7 @@
 """BLAKE2b (RFC 7693) of many short texts under one key.
 
-The standard library takes some 0.5 microseconds a text, most of it for calls and copies; here many
-texts go through the rounds side by side, in a quarter of that.
+The standard library takes some 0.5 microseconds a text, most of it for calls and copies. Here many
+texts go through the rounds side by side, which takes a quarter of that time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .elementary import COMPILE, INSIDE
 
 __all__ = ["BLOCK", "two_words"]
 
-BLOCK = 128  # bytes; a text that is longer takes several blocks, and is not hashed here
+BLOCK = 128  # bytes; longer texts would take several blocks, and are not hashed here
 SIDE = 64  # texts side by side
 START = np.array(
     [
@@ -47,7 +47,7 @@ QUARTERS = np.array(  # of the state, that are mixed with each other: columns, t
 
 @njit(**INSIDE)
 def _right(x, bits):
-    """The 64 bits of x, turned to the right."""
+    """The 64 bits of x, rotated to the right by ``bits``."""
     return (x >> uint64(bits)) | (x << uint64(64 - bits))
 
 
@@ -76,10 +76,10 @@ def _rounds(v, words):
 
 @njit(**COMPILE)
 def two_words(parameters, key, text, begins, who, out):
-    """Fill out [m, 2] with the first two words of the hash of some texts, of 1 to BLOCK bytes each.
+    """Fill out [m, 2] with the first two words of the hashes of texts of 1 to BLOCK bytes each.
 
-    parameters [8] is the standard's parameter block and key [16] the padded key, as words; text i
-    is text[begins[i]:begins[i + 1] - 1] of bytes, and who [m] says which ones.
+    parameters [8] is the standard's parameter block and key [16] the padded key, as words. Text i
+    is the bytes text[begins[i]:begins[i + 1] - 1]; who [m] are the numbers of the texts to hash.
     """
     words, v = np.zeros((16, SIDE), np.uint64), np.empty((16, SIDE), np.uint64)
     block = np.empty(16, np.uint64)
@@ -88,12 +88,12 @@ def two_words(parameters, key, text, begins, who, out):
     for q in range(16):
         words[q, :] = key[q]
     for first in range(-SIDE, len(who), SIDE):  # the key's own block comes first
-        many = min(SIDE, len(who) - first)
+        size = min(SIDE, len(who) - first)
         v[12, :] = START[4] ^ uint64(BLOCK)
         v[14, :] = START[6]
         if first >= 0:
             v[14, :] = ~START[6]  # the last block
-            for i in range(many):
+            for i in range(size):
                 low, high = begins[who[first + i]], begins[who[first + i] + 1] - 1
                 octets[: high - low] = text[low:high]
                 octets[high - low :] = 0
@@ -111,6 +111,6 @@ def two_words(parameters, key, text, begins, who, out):
                 after_key[q] = chained[q] ^ v[q, 0] ^ v[q + 8, 0]
             chained = after_key
             continue
-        for i in range(many):
+        for i in range(size):
             for q in range(2):
                 out[first + i, q] = chained[q] ^ v[q, i] ^ v[q + 8, i]

@@ -1,17 +1,17 @@
-"""Values, state distributions and helps of every arm when each help also earns a bonus of its own.
+"""Values, state distributions and helps of every arm if each help of arm i also earns a bonus b_i.
 
-With V_T = 0 and Q_t(s, a) = a rho_t e(s) + sum_s2 P[a, s, s2] (rho_t r(s2) + gamma V_{t+1}(s2)), r
-and e as in :mod:`softfair.kernels.recursion`, the gain
-lambda_t(s) = Q_t(s, 1) - Q_t(s, 0) and x = c (lambda_t(s) + b_i) - theta_t, arm i is active with
-chance pi_t(s), and its state is worth V_t(s) = Q_t(s, 0) + extra:
+Let V_T = 0 and Q_t(s, a) = a rho_t e(s) + sum_s2 P[a, s, s2] (rho_t r(s2) + gamma V_{t+1}(s2)),
+with r and e as in :mod:`softfair.kernels.recursion`. The gain is
+lambda_t(s) = Q_t(s, 1) - Q_t(s, 0). With x = c (lambda_t(s) + b_i) - theta_t, arm i is active with
+chance pi_t(s), and the value of its state is V_t(s) = Q_t(s, 0) + extra:
 
     soft    pi = sigmoid(x)        extra = softplus(x) / c     theta = c m, soft Bellman equation
     hard    pi = [x > 0], c = 1    extra = max(x, 0)           theta = m, the dual bound
 
-rho_t is a weight of the reward at step t: 1, or gamma^t where gamma itself is taken as 1 so that a
-help counts the same whenever it comes. The first two derivatives of V_t(s) by b_i follow from the
-same recursion backward. The first, h_t(s), is the expected (discounted) number of helps from step t
-on, and the second is how that number responds to the bonus:
+rho_t is a weight of the reward at step t. It is 1; or it is gamma^t, and gamma in these equations
+is 1, so that a help counts the same at every step. The first two derivatives of V_t(s) by b_i
+follow from the same recursion backward. The first, h_t(s), is the expected (discounted) number of
+helps from step t on; the second is the response of that number to the bonus:
 
     h_t = gamma P0 h_{t+1} + pi l,                        l = 1 + gamma (P1 - P0) h_{t+1}
     h'_t = gamma (P0 + pi (P1 - P0)) h'_{t+1} + c pi (1 - pi) l^2
@@ -41,7 +41,10 @@ __all__ = [
 
 @njit(inline="always")
 def _load(first, high, arms, P, reward, bonus, p00, p01, d0, d1, r0, dr, e0, e1, b):
-    """Two-state arms at positions [first, first + LANES) of ``arms``; the rest repeat the first."""
+    """Load the two-state arms at positions [first, first + LANES) of ``arms`` into lanes.
+
+    Lanes of positions from ``high`` on repeat the arm at ``first``.
+    """
     for j in range(LANES):
         i = arms[first + j if first + j < high else first]
         row = i if len(reward) > 1 else 0
@@ -191,10 +194,10 @@ def score_rows_two(low, high, arms, P, reward, theta, bonus, c, gamma, first_ste
 
 
 @njit(inline="always")
-def _back(P, i, reward, rho, theta, b, c, gamma, hard, V, h, z, now, pi):
+def _back(P, i, reward, rho, theta, b, c, gamma, hard, V, h, z, new, pi):
     """One decision earlier for arm i of any number of states.
 
-    V, h and z [S] are overwritten, and pi [S] is filled with the chances; now [3, S] is scratch.
+    V, h and z [S] are overwritten, and pi [S] is filled with the chances; new [3, S] is scratch.
     """
     S, row = len(V), i if len(reward) > 1 else 0
     for s in range(S):
@@ -210,16 +213,16 @@ def _back(P, i, reward, rho, theta, b, c, gamma, hard, V, h, z, now, pi):
         gain = q1 - q0 + (rho * at_once(reward, row, s) + b)
         pi[s], extra = respond_hard(c, gain, theta) if hard else respond_priced(c, gain, theta)
         level = 1.0 + gamma * (h1 - h0)
-        now[0, s] = q0 + extra
-        now[1, s] = gamma * h0 + pi[s] * level
-        now[2, s] = gamma * (z0 + pi[s] * (z1 - z0)) + c * pi[s] * (1.0 - pi[s]) * level * level
+        new[0, s] = q0 + extra
+        new[1, s] = gamma * h0 + pi[s] * level
+        new[2, s] = gamma * (z0 + pi[s] * (z1 - z0)) + c * pi[s] * (1.0 - pi[s]) * level * level
     for s in range(S):
-        V[s], h[s], z[s] = now[0, s], now[1, s], now[2, s]
+        V[s], h[s], z[s] = new[0, s], new[1, s], new[2, s]
 
 
 @njit(inline="always")
 def _forward(P, i, pi, mu, moved):
-    """The state distribution mu [S] of arm i one decision later, by chances pi [S]."""
+    """Move the state distribution mu [S] of arm i one decision on, with chances pi [S] of help."""
     S = len(mu)
     moved[:] = 0.0
     for s in range(S):
@@ -233,12 +236,12 @@ def _forward(P, i, pi, mu, moved):
 def helps(low, high, arms, P, reward, start, rho, theta, bonus, c, gamma, x, dx):
     """`helps_two` for any number of states."""
     S = P.shape[2]
-    V, h, z, pi, now = np.empty(S), np.empty(S), np.empty(S), np.empty(S), np.empty((3, S))
+    V, h, z, pi, new = np.empty(S), np.empty(S), np.empty(S), np.empty(S), np.empty((3, S))
     for i in arms[low:high]:
         mu = start[i if len(start) > 1 else 0]
         V[:], h[:], z[:] = 0.0, 0.0, 0.0
         for t in range(len(theta) - 1, -1, -1):
-            _back(P, i, reward, rho[t], theta[t], bonus[i], c, gamma, False, V, h, z, now, pi)
+            _back(P, i, reward, rho[t], theta[t], bonus[i], c, gamma, False, V, h, z, new, pi)
         x[i] = (mu * h).sum()
         dx[i] = (mu * z).sum()
 
@@ -247,14 +250,14 @@ def helps(low, high, arms, P, reward, start, rho, theta, bonus, c, gamma, x, dx)
 def sweep(low, high, arms, P, reward, start, rho, theta, bonus, c, gamma, hard, x, dx):
     """`sweep_two` for any number of states."""
     T, S = len(theta), P.shape[2]
-    pi, now = np.empty((T, S)), np.empty((3, S))
+    pi, new = np.empty((T, S)), np.empty((3, S))
     V, h, z, mu, moved = np.empty(S), np.empty(S), np.empty(S), np.empty(S), np.empty(S)
     out = np.zeros((2, T + 1))
     for i in arms[low:high]:
         V[:], h[:], z[:] = 0.0, 0.0, 0.0
         mu[:] = start[i if len(start) > 1 else 0]
         for t in range(T - 1, -1, -1):
-            _back(P, i, reward, rho[t], theta[t], bonus[i], c, gamma, hard, V, h, z, now, pi[t])
+            _back(P, i, reward, rho[t], theta[t], bonus[i], c, gamma, hard, V, h, z, new, pi[t])
         out[0, T] += (mu * V).sum()
         x[i] = (mu * h).sum()
         dx[i] = (mu * z).sum()
@@ -269,7 +272,7 @@ def sweep(low, high, arms, P, reward, start, rho, theta, bonus, c, gamma, hard, 
 def score_rows(low, high, arms, P, reward, theta, bonus, c, gamma, first_step, rows):
     """`score_rows_two` for any number of states: rows [steps, n, S]."""
     S = P.shape[2]
-    V, h, z, pi, now = np.empty(S), np.zeros(S), np.zeros(S), np.empty(S), np.empty((3, S))
+    V, h, z, pi, new = np.empty(S), np.zeros(S), np.zeros(S), np.empty(S), np.empty((3, S))
     for i in arms[low:high]:
         row = i if len(reward) > 1 else 0
         V[:] = 0.0
@@ -281,19 +284,19 @@ def score_rows(low, high, arms, P, reward, theta, bonus, c, gamma, first_step, r
                         worth = reward[row, 0, s2] + gamma * V[s2]
                         gain += (P[i, 1, s, s2] - P[i, 0, s, s2]) * worth
                     rows[t - first_step, i, s] = gain + (at_once(reward, row, s) + bonus[i])
-            _back(P, i, reward, 1.0, theta[t], bonus[i], c, gamma, False, V, h, z, now, pi)
+            _back(P, i, reward, 1.0, theta[t], bonus[i], c, gamma, False, V, h, z, new, pi)
 
 
 @njit(**COMPILE)
 def count_figures(low, high, arms, P, reward, start, theta, bonus, c, gamma, total):
-    """What the counts N_i of ``arms[low:high]`` add to the figures of a whole run: [2].
+    """The contributions of the counts N_i of ``arms[low:high]`` to two figures of a run: [2].
 
-    The expected sum of -(N_i / total) log(N_i / total), and the expected number of arms with
-    N_i = 0. The law of N_i is carried forward together with the state, [S, T + 1]; it is exact for
+    They are the expected sum of -(N_i / total) log(N_i / total), and the expected number of arms
+    with N_i = 0. The joint law of state and N_i is carried forward, [S, T + 1]. It is exact for
     arms that are active independently of each other with chances pi_t(s).
     """
     T, S = len(theta), P.shape[2]
-    pi, now = np.empty((T, S)), np.empty((3, S))
+    pi, new = np.empty((T, S)), np.empty((3, S))
     V, h, z = np.empty(S), np.zeros(S), np.zeros(S)
     law, moved = np.empty((S, T + 1)), np.empty((S, T + 1))
     surprise = np.zeros(T + 1)
@@ -303,7 +306,7 @@ def count_figures(low, high, arms, P, reward, start, theta, bonus, c, gamma, tot
     for i in arms[low:high]:
         V[:] = 0.0
         for t in range(T - 1, -1, -1):
-            _back(P, i, reward, 1.0, theta[t], bonus[i], c, gamma, False, V, h, z, now, pi[t])
+            _back(P, i, reward, 1.0, theta[t], bonus[i], c, gamma, False, V, h, z, new, pi[t])
         law[:] = 0.0
         law[:, 0] = start[i if len(start) > 1 else 0]
         for t in range(T):

@@ -1,15 +1,17 @@
 """Where compiled kernels are kept on disk, and when they are compiled anew.
 
-numba keeps a compiled function beside its source, or in the user's cache if that cannot be written
-to, and compiles it anew when the file of the function changes. A kernel that calls another one
-contains that one's code too. So here the content of all kernels together is what counts: after an
-upgrade or an edit anywhere, nothing old is used. Where nothing can be written, kernels are compiled
-in each process, and a warning says so.
+numba keeps a compiled function beside its source, or in the user's cache if the folder of the
+source cannot be written to. It compiles the function anew when the file of the function changes.
+But a kernel that calls another kernel also contains the code of the other kernel. So here the stamp
+of every kernel is the content of all kernels: after an upgrade or an edit of any kernel, no old
+code is used. If neither folder can be written to, kernels are compiled in each process, and a
+warning says so.
 
 Each kernel has its own copy of the code of the kernels that it calls. By default numba lets kernels
-share it (linkage ``linkonce_odr``), and whichever copy a process loads first serves all of them.
-Copies are optimised where they stand and may round otherwise: a process that compiles would give
-other last digits than one that loads, and the order of calls would matter.
+share one copy (linkage ``linkonce_odr``): the copy that a process loads first serves all of them.
+Each copy is optimised within its caller and may round differently. With shared copies, a process
+that compiles and a process that loads could differ in the last digits, and the order of calls would
+matter.
 """
 
 from __future__ import annotations
@@ -51,23 +53,26 @@ class _OfKernels:
         return super().from_function(py_func, py_file)  # type: ignore[misc]
 
 
-class _Given(_OfKernels, caching.UserProvidedCacheLocator):  # type: ignore[misc,unused-ignore]
-    pass
+class _InGivenFolder(
+    _OfKernels,
+    caching.UserProvidedCacheLocator,  # type: ignore[misc,unused-ignore]
+):
+    """The folder that NUMBA_CACHE_DIR names."""
 
 
-class _Beside(_OfKernels, caching.InTreeCacheLocator):  # type: ignore[misc,unused-ignore]
-    pass
+class _BesideSource(_OfKernels, caching.InTreeCacheLocator):  # type: ignore[misc,unused-ignore]
+    """The folder of the source."""
 
 
-class _OfUser(_OfKernels, caching.UserWideCacheLocator):  # type: ignore[misc,unused-ignore]
-    pass
+class _InUsersCache(_OfKernels, caching.UserWideCacheLocator):  # type: ignore[misc,unused-ignore]
+    """The user's cache."""
 
 
 def _register() -> bool:
-    """Make numba ask these locators first; return whether any of them can write to disk."""
-    ours = [_Given, _Beside, _OfUser]
+    """Register the locators above ahead of numba's; return whether any of them can write."""
+    ours = [_InGivenFolder, _BesideSource, _InUsersCache]
     caching.CacheImpl._locator_classes = [*ours, *caching.CacheImpl._locator_classes]
-    if any(one.from_function(_content, __file__) is not None for one in ours):
+    if any(locator.from_function(_content, __file__) is not None for locator in ours):
         return True
     warn(
         "compiled kernels cannot be kept: neither the package nor the user's cache can be written "
@@ -82,10 +87,11 @@ def _keep_callees_apart() -> None:
 
     def optimise_alone(library: Any) -> None:
         functions = list(library._final_module.functions)
-        if any("softfair" in one.name for one in functions):  # not the kernels of other packages
-            for one in functions:
-                if not one.is_declaration and one.linkage == binding.Linkage.linkonce_odr:
-                    one.linkage = "internal"
+        if any("softfair" in function.name for function in functions):  # kernels of this package
+            for function in functions:
+                shared = function.linkage == binding.Linkage.linkonce_odr
+                if shared and not function.is_declaration:
+                    function.linkage = "internal"
         optimise(library)  # type: ignore[no-untyped-call,unused-ignore]
 
     codegen.CPUCodeLibrary._optimize_final_module = optimise_alone  # type: ignore[method-assign]

@@ -1,7 +1,7 @@
 """Exact inclusion by the law of the count of chosen arms, for any n, k and spread of weights.
 
-The law of a Poisson-binomial count N is built by adding one arm after another within a window of
-rows that matter, and the law without arm i follows by dividing that arm out again:
+The law of a Poisson-binomial count N is built by adding one arm after another; only the window of
+rows above a threshold is kept. The law without arm i follows by dividing arm i out again:
 
     successive    Pr(i in) = int Pr(N_{-i}(x) <= k - 1) dq_i(x),    q_i(x) = 1 - exp(-w_i x)
     joint         Pr(i in) = q_i Pr(N_{-i} = k - 1) / Pr(N = k),    q_i = sigmoid(z_i + u)
@@ -24,9 +24,9 @@ from .weights import LATEST, coin, lane_sum, on_grid, store
 
 __all__ = ["count_law", "joint_exact", "successive_exact", "sums"]
 
-DUST = 1e-20  # a row of the law that holds less is dropped
+DUST = 1e-20  # rows of the law at either end with a smaller probability are dropped
 STRIP = 1.08  # distance from the real line up to which the bound exp(growth y^2 / 2) was measured
-CERTAIN = 1e-26  # arms this close to 0 or 1 do not move a count, not even ten million of them
+CERTAIN = 1e-26  # a chance this close to 0 or 1 is taken as 0 or 1: ten million do not matter
 
 
 @njit(**COMPILE)
@@ -37,9 +37,9 @@ def count_law(q, r, dust, law):
     number of arms with q > 1/2.
 
     The recursion starts from N = likely. An arm with q <= 1/2 moves the count up with chance q;
-    an arm with q > 1/2 moves it down with chance r. Every chance of a move is then at most 1/2,
-    and the law is never much wider than at the end. Rows at either end are dropped once they
-    hold less than ``dust``. law has length n + 4.
+    an arm with q > 1/2 moves the count down with chance r. The chance of a move is then at most
+    1/2, and the law is never much wider than at the end. Rows at either end are dropped when their
+    probability falls below ``dust``. law has length n + 4.
     """
     n, likely = len(q), 0
     for i in range(n):
@@ -73,11 +73,11 @@ def count_law(q, r, dust, law):
 def _without_each(q, r, k, design, dust, law, order, out):
     """Fill out with Pr(N_{-i} < k) (`successive`) or Pr(N_{-i} = k - 1) (`joint`).
 
-    N is the Poisson-binomial count of q [n], and r = 1 - q with its own relative precision. Each
-    arm is divided out of the law of the count: by a recursion from the bottom row up to
-    N = k - 1 if q <= 1/2, from the top row down to it otherwise. The divisor is at least 1/2 in
-    both cases, so that errors fade from row to row. LANES arms run side by side. law [n + 4] and
-    order [n] are scratch.
+    N is the Poisson-binomial count of q [n]; r = 1 - q is given to relative precision. Each arm is
+    divided out of the law of the count by a recursion to the row N = k - 1: upwards from the bottom
+    row if q <= 1/2, downwards from the top row otherwise. The divisor is at least 1/2 in both
+    cases, so that errors fade from row to row. LANES arms run side by side. law [n + 4] and order
+    [n] are scratch.
     """
     low, high, likely = count_law(q, r, dust, law)
     n, beyond = len(q), 0.0  # beyond: the value of every row above the highest
@@ -96,7 +96,9 @@ def _without_each(q, r, k, design, dust, law, order, out):
     ratio, scale, rest = lanes(), lanes(), lanes()
     for kind in range(2):
         first_arm, last_arm = (0, n - likely) if kind == 0 else (n - likely, n)
-        goal = k + kind  # the row at which N_{-i} = k - 1; the law counts a likely arm as in
+        # The row at which N_{-i} = k - 1. The count starts from ``likely``, which contains arm i if
+        # q_i > 1/2; so for such an arm the row is one higher.
+        goal = k + kind
         for first in range(first_arm, last_arm, LANES):
             size = min(LANES, last_arm - first)
             if goal < low or goal > high:  # all rows lie on one side of the goal
@@ -133,9 +135,9 @@ def _digits(growth, step):
 
 @njit(**COMPILE)
 def _chances_at(clocks, factor, q, r, density):
-    """Fill q = 1 - e^-s, r = e^-s and density = s e^-s, with s = factor clocks; returns the growth.
+    """Fill q = 1 - e^-s, r = e^-s and density = s e^-s, with s = factor clocks.
 
-    The growth is that of `successive_exact`, the sum of s^2 r / q.
+    Returns the growth, the sum of s^2 r / q; see `successive_exact`.
     """
     n = len(clocks)
     s, e, risen, terms = lanes(), lanes(), lanes(), lanes()
@@ -164,7 +166,7 @@ def _chances_at(clocks, factor, q, r, density):
 
 @njit(**COMPILE)
 def _add_node(step, G, g, density, below, q, r, q_mid, r_mid, out):
-    """Add the terms of one node to out; returns the largest of them as a part of q_mid."""
+    """Add the terms of one node to out; return the largest ratio of a term to q_mid."""
     n = len(out)
     rise, term, largest = lanes(), lanes(), lanes()
     largest[:] = 0.0
@@ -204,7 +206,7 @@ def successive_exact(z, top, k, u, tolerance, out):
     growth than assumed, the sum starts again with closer nodes. u is a first guess.
     """
     n = len(z)
-    # Between k - 1 and k: at k itself the expected count may be constant over a wide range of u.
+    # k - 0.5, because around k the expected count may be constant over a wide range of u.
     u = shift(z, top, k - 0.5, np.int64(RuleCode.SUCCESSIVE), u, 0.1)
     clocks, density, below = np.empty(n), np.empty(n), np.empty(n)
     q, r, q_mid, r_mid = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
@@ -217,8 +219,8 @@ def successive_exact(z, top, k, u, tolerance, out):
         variance += q_mid[i] * r_mid[i]
         slope += density[i]
     sigma = min(1.0, math.sqrt(variance) / slope) if slope > 0.0 else 1.0
-    # Finer than the tolerance, because the sum over arms, which is corrected at the end, adds up
-    # the errors of all of them.
+    # Finer than the tolerance, because the sum of the chances, which is corrected at the end,
+    # contains the errors of all arms.
     aim = max(1e-15, 5.0 * tolerance**1.5)
     step = sigma
     while _digits(max(growth, 1.0 / (sigma * sigma)), step) < -math.log(aim):
@@ -276,5 +278,5 @@ def joint_exact(z, top, k, u, out):
     for i in range(n):
         out[i] *= q[i]
     total, _ = sums(out)
-    for i in range(n):  # the inclusions sum to k, so that total = k Pr(N = k)
+    for i in range(n):  # divide by Pr(N = k) = total / k, because inclusions sum to k
         out[i] *= k / total

@@ -1,7 +1,7 @@
 """The law of how many of n independent arms are in, by a tree over leaves of LEAF arms.
 
-A leaf's law is made arm by arm. The law of two branches together is the convolution of theirs. From
-the root down, a total is split between the halves of each branch (`share_out`).
+The law of a leaf is built arm by arm. The law of the sum of two branches is the convolution of
+their laws. `split_counts` draws from the root down how many arms each half of a branch gets.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = [
     "trim",
 ]
 
-LEAF = 64  # arms of a leaf, which are drawn one by one; above the leaves counts are split in two
+LEAF = 64  # arms of a leaf; within a leaf arms are drawn one by one
 SIDE = 8  # leaves whose laws are computed side by side
-DUST = 1e-20  # rows of a law that hold less at either end are dropped: no draw could show it
+DUST = 1e-20  # smaller probabilities at either end of a law are dropped: no draw could show them
 
 
 @njit(**COMPILE)
@@ -80,7 +80,7 @@ def coins(log_weights, top, u, q):
 def laws_of_leaves(q):
     """(laws, starts, lows, highs) of the leaves of independent arms q [n].
 
-    They are laid out as in `laws_of_branches`.
+    The laws are laid out as in `laws_of_branches`.
     """
     leaves = (len(q) + LEAF - 1) // LEAF
     starts = np.zeros(leaves, np.int64)
@@ -160,9 +160,10 @@ def levels_below_root(leaves):
 
 @njit(**COMPILE)
 def split_counts(laws, starts, lows, highs, k, sizes, key, counter):
-    """How many of k arms fall to each leaf, from the top of the tree down: [leaves].
+    """Draw how many of k arms each leaf gets, from the top of the tree down: [leaves].
 
-    sizes [leaves] is how many arms each leaf has; luck is (key, counter), (key, counter + 1), ...
+    sizes [leaves] is the number of arms of each leaf. The random numbers are those of
+    (key, counter), (key, counter + 1), ...
     """
     levels, leaves = starts.shape
     before = np.zeros(leaves + 1, np.int64)
@@ -177,14 +178,14 @@ def split_counts(laws, starts, lows, highs, k, sizes, key, counter):
             if 2 * b + 1 == size:
                 next_counts[2 * b] = counts[b]
                 continue
-            left, right, wanted = 2 * b, 2 * b + 1, counts[b]
-            first = max(lows[h, left], wanted - highs[h, right] + 1)
-            last = min(highs[h, left], wanted - lows[h, right] + 1)
+            left, right, count = 2 * b, 2 * b + 1, counts[b]
+            first = max(lows[h, left], count - highs[h, right] + 1)
+            last = min(highs[h, left], count - lows[h, right] + 1)
             total = 0.0
             for j in range(first, last):
                 total += (
                     laws[starts[h, left] + j - lows[h, left]]
-                    * laws[starts[h, right] + wanted - j - lows[h, right]]
+                    * laws[starts[h, right] + count - j - lows[h, right]]
                 )
             goal = uniform(key, counter) * total
             counter += 1
@@ -192,18 +193,18 @@ def split_counts(laws, starts, lows, highs, k, sizes, key, counter):
             for j in range(first, last):
                 goal -= (
                     laws[starts[h, left] + j - lows[h, left]]
-                    * laws[starts[h, right] + wanted - j - lows[h, right]]
+                    * laws[starts[h, right] + count - j - lows[h, right]]
                 )
                 split = j
                 if goal < 0.0:
                     break
-            # Rounding of the laws must not ask either half for more arms than it has.
+            # The laws are rounded; make sure that neither half gets more arms than it has.
             middle = right << h
             arms_left = before[middle] - before[left << h]
             arms_right = before[min((right + 1) << h, leaves)] - before[middle]
-            split = max(0, wanted - arms_right, min(split, arms_left, wanted))
+            split = max(0, count - arms_right, min(split, arms_left, count))
             next_counts[left] = split
-            next_counts[right] = wanted - split
+            next_counts[right] = count - split
         counts, next_counts = next_counts, counts
         branches = size
     return counts
@@ -213,7 +214,7 @@ def split_counts(laws, starts, lows, highs, k, sizes, key, counter):
 def count_law(log_weights, top, u):
     """(low, law): the law of how many independent arms of chance sigmoid(z + u) are in.
 
-    law[j] = Pr(low + j are in); what is below DUST at either end is dropped.
+    law[j] = Pr(low + j are in); probabilities below DUST at either end are dropped.
     """
     q = np.empty(len(log_weights))
     coins(log_weights, top, u, q)
@@ -228,11 +229,11 @@ def count_law(log_weights, top, u):
 
 @njit(**COMPILE)
 def share_out(laws, starts, lows, highs, k, sizes, key):
-    """How many of k arms fall to each shard, given the laws of the shards' counts: [shards].
+    """Draw how many of k arms each shard gets, from the laws of the shards' counts: [shards].
 
     laws[starts[b] + j - lows[b]] = Pr(count of shard b is j) for j in [lows[b], highs[b]).
     """
     if len(starts) == 1:
         return np.full(1, k)
-    grown = laws_of_branches(laws, starts, lows, highs, levels_below_root(len(starts)))
-    return split_counts(grown[0], grown[1], grown[2], grown[3], k, sizes, key, np.int64(0))
+    tree = laws_of_branches(laws, starts, lows, highs, levels_below_root(len(starts)))
+    return split_counts(tree[0], tree[1], tree[2], tree[3], k, sizes, key, np.int64(0))

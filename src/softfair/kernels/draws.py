@@ -28,7 +28,7 @@ __all__ = [
 
 @njit(**COMPILE)
 def lots(key, arms):
-    """A number in (0, 1) for each of the arms [m]: what breaks ties between them."""
+    """A number in (0, 1) for each of the arms [m], to break ties between them."""
     out = np.empty(len(arms))
     for i in range(len(arms)):
         out[i] = uniform(key, arms[i])
@@ -37,7 +37,7 @@ def lots(key, arms):
 
 @njit(**COMPILE)
 def key_of(key, shard):
-    """A key for the luck of one shard."""
+    """The key of the random numbers of one shard."""
     return mix(key, shard)
 
 
@@ -54,8 +54,8 @@ def draw_top(scores, k, key, scratch, chosen):
 def ring_times(log_weights, key, counter, rings):
     """Fill rings with the logarithms of the times at which exponential clocks of rate w ring.
 
-    log(-log U) - log w: no spread of weights over- or underflows. Arm i has the luck of
-    (key, counter + i).
+    They are log(-log U) - log w, which neither over- nor underflows for any spread of weights. U of
+    arm i is the uniform number of (key, counter + i).
     """
     n = len(log_weights)
     for i in range(n):
@@ -68,7 +68,7 @@ def ring_times(log_weights, key, counter, rings):
 def rings_by_luck(log_weights, luck, rings):
     """Fill rings [n] with the logarithm of the time at which each arm's clock of rate w rings.
 
-    luck [n] is a number in (0, 1) of each arm.
+    luck [n] holds a number in (0, 1) for each arm.
     """
     for i in range(len(log_weights)):
         rings[i] = log_(-log_(luck[i])) - log_weights[i]
@@ -76,9 +76,10 @@ def rings_by_luck(log_weights, luck, rings):
 
 @njit(**COMPILE)
 def draw_successive(log_weights, k, key, scratch, chosen):
-    """Choose one arm after another with probability w / (sum of the w left).
+    """Choose one arm after another, with probability proportional to w among the arms left.
 
-    Equivalently, the first k of independent exponential clocks of rate w.
+    This is done by choosing the arms whose clocks ring first, of independent exponential clocks of
+    rate w; the law is the same.
     """
     n = len(log_weights)
     rings = scratch[n:]
@@ -88,10 +89,11 @@ def draw_successive(log_weights, k, key, scratch, chosen):
 
 @njit(**COMPILE)
 def draw_rounded(probabilities, key, scratch, chosen):
-    """Choose exactly k arms, arm i with probability probabilities[i]; these sum to k.
+    """Choose exactly k arms, arm i with probability probabilities[i]. The probabilities sum to k.
 
-    This is the pivotal method (dependent rounding): two arms at a time, in random order, exchange
-    probability until one of them has 0 or 1, which leaves every arm's expectation as it is.
+    This is the pivotal method (dependent rounding). In random order, two arms at a time have their
+    probabilities changed so that one of the two becomes 0 or 1. Each change keeps the expectation
+    of both.
     """
     n = len(probabilities)
     p = scratch[:n]
@@ -116,7 +118,7 @@ def draw_rounded(probabilities, key, scratch, chosen):
             p[holder], p[other] = (1.0, total - 1.0) if winner else (total - 1.0, 1.0)
         if p[holder] == 0.0 or p[holder] == 1.0:
             holder = other
-    # All are 0 or 1 except perhaps the last holder, which differs from 0 or 1 by rounding alone.
+    # All p are 0 or 1, except perhaps the last holder's, which differs from 0 or 1 by rounding.
     for i in range(n):
         chosen[i] = 1 if p[i] > 0.5 else 0
 
@@ -125,8 +127,8 @@ def draw_rounded(probabilities, key, scratch, chosen):
 def select(scores, c, rule, k, key, scratch, chosen):
     """Choose k arms by the rule.
 
-    c scores are the log-weights of a design; TOP ranks by the scores themselves, and with ROUNDED
-    they are chances. scratch [3 n] is overwritten.
+    For the two designs, c times the scores are the log-weights. TOP ranks by the scores. For
+    ROUNDED the scores are chances. scratch [3 n] is overwritten.
     """
     n = len(scores)
     if rule == RuleCode.TOP:

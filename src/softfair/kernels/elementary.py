@@ -34,8 +34,8 @@ __all__ = [
     "uniform",
 ]
 
-# How every kernel is compiled: without the interpreter's lock, cached on disk where that can be
-# written to, division by zero as in NumPy (a check would prevent SIMD).
+# How every kernel is compiled: without the interpreter's lock, cached on disk if possible, and with
+# division by zero as in NumPy (a check would prevent SIMD).
 COMPILE: dict[str, Any] = {
     "nogil": True,
     "cache": CACHED,
@@ -43,9 +43,9 @@ COMPILE: dict[str, Any] = {
     "error_model": "numpy",
 }
 
-# How a function is compiled that is only ever a part of a kernel. LLVM inlines it. numba's own
-# inlining copies the code before anything is simplified, which takes several times as long to
-# compile and is no faster.
+# How a function is compiled that is always a part of a kernel: LLVM inlines it. The inlining by
+# numba copies the code before anything is simplified; it takes several times as long to compile,
+# and the result is no faster.
 INSIDE: dict[str, Any] = {"forceinline": True, "fastmath": {"contract"}, "error_model": "numpy"}
 
 LOG2_E = 1.4426950408889634
@@ -79,8 +79,9 @@ def _float(typingctx, value):
 def _expm1_reduced(r):
     """e^r - 1 for |r| <= ln(2)/2: Chebyshev interpolation of degree 11, 4e-18 relative.
 
-    The polynomial is added up by pairs (Estrin), here and in `_log1p_rest`: in a chain of eleven
-    steps each would wait for the one before, and a pass of `priced` would take 1.1 times as long.
+    The polynomial is evaluated by pairs (Estrin's scheme), here and in `_log1p_rest`. In Horner's
+    scheme each of eleven steps waits for the step before, and a pass of `priced` would take 1.1
+    times as long.
     """
     r2 = r * r
     r4 = r2 * r2
@@ -115,13 +116,13 @@ def exp_(x):
 
 @njit(**INSIDE)
 def small_rise_(s):
-    """1 - e^-s for s in [0, SMALL_RISE], to relative precision; beyond, its value at the end."""
+    """1 - e^-s for s in [0, SMALL_RISE], to relative precision; for larger s as at SMALL_RISE."""
     return -_expm1_reduced(-(s if s < SMALL_RISE else SMALL_RISE))
 
 
 @njit(**INSIDE)
 def rise_(s):
-    """1 - e^-s for s >= 0, to relative precision also where s is tiny."""
+    """1 - e^-s for s >= 0, to relative precision also if s is tiny."""
     small, large = small_rise_(s), 1.0 - exp_(-s)  # both, because a branch would prevent SIMD
     return small if s < SMALL_RISE else large
 
@@ -150,7 +151,7 @@ def log1p_(u):
 
 @njit(**INSIDE)
 def log1p_and_inverse_(u):
-    """(log(1 + u), 1 / (1 + u)) for u in [0, 1], by a single division, which costs as an exp_."""
+    """(log(1 + u), 1 / (1 + u)) for u in [0, 1], with one division, which costs as much as exp_."""
     both = 1.0 / ((1.0 + u) * (2.0 + u))
     return u - _log1p_rest(u, u * ((1.0 + u) * both)), (2.0 + u) * both
 

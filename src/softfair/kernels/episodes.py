@@ -1,7 +1,7 @@
-"""Many steps of many arms with chance in them: runs of a policy, and the episodes of Algorithm 1.
+"""Simulation of many arms over many steps: runs of a policy, and the episodes of Algorithm 1.
 
-Chance at (run, step, arm) is a pure function of the run's key, so any policy meets the same luck
-(common random numbers), on any number of threads.
+The random number of (run, step, arm) is a pure function of the run's key. So every policy meets the
+same random numbers (common random numbers), on any number of threads.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = [
     "start_runs",
 ]
 
-# What `episodes` adds up at each visit: the inclusion probability, the gain, their product, and the
-# square of the gain's jump since the visit before; LATEST holds the gain itself.
+# Columns of what `episodes` sums over visits: the inclusion probability, the gain, their product,
+# and the square of the change of the gain since the visit before. LATEST holds the last gain.
 CHANCE, GAIN, PRODUCT, JUMP, LATEST = 0, 1, 2, 3, 4
 
 
 @njit(inline="always")
 def _next_state(P, i, action, state, luck):
-    """The state that luck in (0, 1) leads to."""
+    """The next state of arm i, chosen by the number ``luck`` in (0, 1)."""
     S = P.shape[3]
     reached, below = 0, P[i, action, state, 0]
     while luck >= below and reached < S - 1:
@@ -47,6 +47,7 @@ def _next_state(P, i, action, state, luck):
 
 @njit(inline="always")
 def _start_state(start, i, luck):
+    """The first state of arm i, chosen by the number ``luck`` in (0, 1)."""
     row = i if len(start) > 1 else 0
     state, below = 0, start[row, 0]
     while luck >= below and state < start.shape[1] - 1:
@@ -57,7 +58,7 @@ def _start_state(start, i, luck):
 
 @njit(**COMPILE)
 def start_runs(low, high, start, keys, states):
-    """States at decision 0 of runs [low, high) into states [runs, n]."""
+    """Fill states [runs, n] with the states at decision 0 of runs [low, high)."""
     for run in range(low, high):
         luck = mix(keys[run], 0)
         for i in range(states.shape[1]):
@@ -66,7 +67,10 @@ def start_runs(low, high, start, keys, states):
 
 @njit(**COMPILE)
 def luck_of_runs(low, high, keys, out):
-    """The luck of runs [low, high): out [runs, T + 1, n], at the start and after each decision."""
+    """Fill out [runs, T + 1, n] with the numbers that choose states at the start and at each step.
+
+    Only runs [low, high) are filled.
+    """
     for run in range(low, high):
         for step in range(out.shape[1]):
             luck = mix(keys[run], 2 * step)
@@ -96,12 +100,12 @@ def run_window(
 ):
     """Decisions first_step, ..., first_step + steps - 1 of runs [low, high).
 
-    scores [1 or runs, 1 or steps, n, S or 1]: what each arm scores in each state; an axis of 1
-    serves all. A policy without memory has one table for all runs, one with memory a row a run.
-    reward [1 or n, 1 or 2, S] is as in `recursion`.
-    budget [T] are the arms helped at each decision.
-    states, counts, waits, longest [runs, n] go on from where they are; rewards [runs, T] and chosen
-    [runs, n] (the last selection) are filled.
+    scores [1 or runs, 1 or steps, n, S or 1] are the scores of each arm in each state; an axis of
+    length 1 serves all. A policy without memory has one table for all runs; a policy with memory
+    has one for each run. reward [1 or n, 1 or 2, S] is as in `recursion`, and budget [T] is the
+    number of arms helped at each decision.
+    states, counts, waits and longest [runs, n] are updated; rewards [runs, T] and chosen [runs, n]
+    (the last selection) are filled.
     """
     n, S = P.shape[0], P.shape[3]
     values, scratch = np.empty(n), np.empty(3 * n)
@@ -127,9 +131,9 @@ def run_window(
             total = 0.0
             if reward.shape[1] > 1:  # what help is worth at once
                 for i in range(n):
-                    now = at_once(reward, i if len(reward) > 1 else 0, state[i])
-                    total += now if picked[i] else 0.0
-            if S == 2:  # without a branch: chance cannot be predicted
+                    bonus = at_once(reward, i if len(reward) > 1 else 0, state[i])
+                    total += bonus if picked[i] else 0.0
+            if S == 2:  # without a branch, because a processor cannot predict random numbers
                 for i in range(n):
                     state[i] = values[i] >= P[i, picked[i], state[i], 0]
             else:
@@ -147,7 +151,7 @@ def run_window(
 
 @njit(**COMPILE)
 def _inclusion_of_top(scores, k, out):
-    """Chances of the k largest, ties shared, into out; returns the k-th largest score."""
+    """Fill out with the chances of the rule "the k largest"; return the k-th largest score."""
     cut = kth_smallest(scores.copy(), len(scores) - k + 1)
     above, tied = 0, 0
     for i in range(len(scores)):
@@ -180,13 +184,13 @@ def episodes(
 ):
     """Episodes first .. last - 1 of Algorithm 1, forward in t.
 
-    V [T + 1, n, S] and shifts [T] go on from where they are: of the values, only that of the state
-    visited is overwritten (Eq. 5), with V_{t+1} as the previous episode left it. budget [T] are the
-    arms helped at each decision. Inclusion
-    probabilities are those of the design, within ``tolerance`` relative. What happened is added to
-    visits [T, n, S], to sums [T, n, S, 5] (columns CHANCE, GAIN, PRODUCT, JUMP and LATEST) and to
-    clocks [T], the shifts: an arm of gain g has a chance of about 1 - exp(-exp(c g + shift)) in the
-    successive design, sigmoid(c g + shift) in the joint one, [g + shift >= 0] for the best k.
+    V [T + 1, n, S] and shifts [T] are updated. Only values of visited states are overwritten
+    (Eq. 5), by V_{t+1} of the previous episode. budget [T] is the number of arms helped at each
+    decision. Inclusion probabilities are those of the design, to the relative error ``tolerance``.
+    The kernel adds to visits [T, n, S], to sums [T, n, S, 5] (columns CHANCE, GAIN, PRODUCT, JUMP
+    and LATEST) and to clocks [T], the sums of the shifts. An arm of gain g has a chance of about
+    1 - exp(-exp(c g + shift)) in the successive design, sigmoid(c g + shift) in the joint design,
+    and [g + shift >= 0] if the best k are chosen.
     """
     T, n, S = visits.shape
     state, picked = np.empty(n, np.int32), np.empty(n, np.uint8)

@@ -1,15 +1,15 @@
 """The O(n) evaluation of the successive design: an expansion in 1/V, V = sum q (1 - q).
 
-With D = d/dmu, mu = sum q as the clock, kappa_j the cumulants of the count and everything taken at
-mu = k,
+With mu = sum q in place of time, D = d/dmu, kappa_j the cumulants of the count, and everything
+evaluated at mu = k,
 
   p = q + sum over orders 1, 2, ... of
           D^-1 { q' [D / (e^D - 1)] exp(sum_{j>=2} kappa_j (-D)^j / j!) / (1 - q (1 - e^-D)) }
 
-with D ~ 1/V and kappa ~ V, where every D acts on all that stands in the braces. In s = w x and
-e = exp(-s) each term is a polynomial in s^a e^b whose coefficients depend on the arms through the
-moments sum s^a e^b alone. Functions of log time are carried as Taylor coefficients ("jets") about
-the solution. Order j needs s^0 .. s^(2j) (and one power more for the solution in u), e^1 ..
+with D ~ 1/V and kappa ~ V, where every D acts on the whole expression in braces. In s = w x and
+e = exp(-s) each term is a polynomial in s^a e^b. Its coefficients depend on the arms only through
+the moments sum s^a e^b. Functions of log time are represented by their Taylor coefficients ("jets")
+about the solution. Order j needs s^0 .. s^(2j) (and one power more to solve for u), e^1 ..
 e^(j + 1), and jets of 2j coefficients, because at most 2j - 1 derivatives are taken.
 """
 
@@ -91,7 +91,7 @@ def successive_moments(low, high, z, top, u, order):
 def first_moments(low, high, z, top, u, clocks):
     """`successive_moments` to order 1 in one loop, with s of each arm stored in clocks.
 
-    Order 1 is all that a million arms need. The sums are kept on the stack.
+    Order 1 is enough for a million arms. The sums are kept on the stack.
     """
     s, e, weight = lanes(), lanes(), lanes()
     e1, s1e1, s2e1, s3e1 = lanes(), lanes(), lanes(), lanes()
@@ -180,16 +180,16 @@ def _times(x, y, out):
 def successive_coefficients(moments, series, order_low, order_high, out):
     """Fill out (shape of moments) with the coefficients of s^a e^b of the expansion.
 
-    The terms of orders order_low .. order_high are included, at most what moments allow.
+    The terms of orders order_low .. order_high are included, up to the order of the moments.
     """
     powers_s, powers_e = moments.shape
-    order, none = powers_e - 2, np.int64(0)
+    order, zero = powers_e - 2, np.int64(0)
     size = 2 * order  # of a jet
     # Cumulants of the count as jets: sums of polynomials in e,
     # kappa_2 = e - e^2, kappa_3 = -e + 3e^2 - 2e^3, ...
     power_jets = np.zeros((powers_e, size))
     for b in range(1, powers_e):
-        _jet_of_moment(moments, none, b, power_jets[b])
+        _jet_of_moment(moments, zero, b, power_jets[b])
     cumulant_poly = np.zeros((order + 2, powers_e + 1))  # kappa_j as a polynomial in e
     cumulant_poly[1, 0] = 1.0
     cumulant_poly[1, 1] = -1.0  # kappa_1 = q = 1 - e
@@ -219,7 +219,7 @@ def successive_coefficients(moments, series, order_low, order_high, out):
                     K[m, r, d] += product[d] / m
     # 1 / mu' as a jet.
     slope, inverse = np.empty(size), np.empty(size)
-    _jet_of_moment(moments, none + 1, none + 1, slope)
+    _jet_of_moment(moments, zero + 1, zero + 1, slope)
     for r in range(size):
         total = 1.0 if r == 0 else 0.0
         for j in range(1, r + 1):
@@ -284,7 +284,7 @@ def successive_map(low, high, z, top, u, coefficients, out):
     for first in range(low, high, LANES):
         load_clocks(first, high, z, top, u, s, e, weight)
         _polynomial(coefficients, s, e, inner, correction)
-        # The smaller of p and 1 - p to relative precision, so that rounding keeps the order of s.
+        # The smaller of p and 1 - p has relative precision, so that rounding keeps the order of s.
         for j in range(LANES):
             small = small_rise_(s[j]) + correction[j]
             p = small if s[j] < SMALL_RISE else 1.0 - (e[j] - correction[j])
@@ -325,13 +325,13 @@ def first_map(low, high, factor, coefficients, out):
 
 @njit(**COMPILE)
 def estimated_error(moments, series, low, high):
-    """A bound on the relative error of the expansion to the order that moments allow.
+    """An estimate of the relative error of the expansion to the order of the moments.
 
-    Successive orders fall off like 1/V, so the remainder is taken as 10/V times the last term.
-    The last term is evaluated over the whole range [low, high] of log s and not at the arms alone,
-    because it vanishes on an arm far above the others where the true error does not. 4e-12 is
-    added for the grid of `on_grid`. The bound is infinite where V or the slope of the count is at
-    most 1: there is nothing to expand in.
+    Terms fall by a factor of about 1/V from order to order, so the remainder is estimated as 10/V
+    times the last term. The last term is evaluated over the whole range [low, high] of log s and
+    not only at the arms, because at an arm far above the others the term vanishes but the true
+    error does not. 4e-12 is added for the grid of `on_grid`. The estimate is infinite if V or the
+    slope of the count is at most 1: then the expansion does not converge.
     """
     variance, slope = moments[0, 1] - moments[0, 2], moments[1, 1]
     if not (variance > 1.0 and slope > 1.0):

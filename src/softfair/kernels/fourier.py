@@ -6,10 +6,10 @@ With y = 2q - 1 and tan = tan(t/2), the characteristic function of the count is
                        + sum_m (-1)^(m+1) (i tan)^m S_m / m,       S_m = sum y^m,
 
 because 1 - q + q e^it = e^(it/2) cos(t/2) (1 + i y tan). Removing an arm divides by that factor,
-which is a power series in y too: p = q g(y), where g is a polynomial whose coefficients are Fourier
-sums. Only the S_m are summed over arms. Since g(1) = 1 (an arm that is certain stays certain),
-g(y) = 1 - (1 - y) d(y) with d_m = sum_{j > m} g_j, and p = q - 2 q (1 - q) d(y), which keeps the
-relative precision of 1 - p too.
+and 1 / (1 + i y tan) is a power series in y. So p = q g(y), where g is a polynomial whose
+coefficients are Fourier sums. Only the S_m are sums over arms. Since g(1) = 1 (q = 1 implies
+p = 1), g(y) = 1 - (1 - y) d(y) with d_m = sum_{j > m} g_j, and p = q - 2 q (1 - q) d(y), which
+keeps the relative precision of 1 - p as well.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ MOST_POWERS = 64
 
 @njit(**COMPILE)
 def joint_powers(variance, n):
-    """How many power sums the integral needs; more than MOST_POWERS if it does not serve.
+    """The number of power sums that the integral needs.
 
-    n tan^m must vanish wherever the integrand does not, that is for |t| <= 8.7 / sd.
+    n tan^m must be negligible where the integrand is not, which is for |t| <= 8.7 / sd. If V is too
+    small for that, the result is more than MOST_POWERS.
     """
     reach = math.tan(4.35 / math.sqrt(variance)) if variance > 25.0 else 1.0
     return math.ceil(math.log(1e-17 / n) / math.log(reach)) if reach < 1.0 else MOST_POWERS + 1
@@ -64,7 +65,7 @@ def joint_coefficients(moments, k, variance, out):
     """Fill out [powers] with the coefficients of d in powers of y; the last is 0."""
     n, powers = moments[0], len(moments)
     sd = math.sqrt(variance)
-    # The count stays within one period, 20 sd + 60, so that the trapezoid sum is exact.
+    # The count varies by less than one period, 20 sd + 60, so that the trapezoid sum is exact.
     step = 2.0 * math.pi / (20.0 * sd + 60.0)
     out[:] = 0.0
     norm = 0.0

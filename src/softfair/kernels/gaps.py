@@ -1,6 +1,6 @@
-"""Gaps in a history: runs of rounds whose contexts are not known, though a state may be.
+"""Gaps in a history: runs of rounds whose contexts are not known, though states in them may be.
 
-A gap is bridged by the forward-backward recursion. Arrays are laid out as in `chains`.
+The forward-backward recursion bridges a gap. Arrays are laid out as in `chains`.
 """
 
 from __future__ import annotations
@@ -12,20 +12,24 @@ from .logits import MIXED
 
 __all__ = ["OPEN", "backward", "expect", "forward"]
 
-OPEN = -1  # of a gap: the context before it is not known
+OPEN = -1  # in place of the context before a gap, if that is not known
 
 
 @njit(**COMPILE)
-def _emitted(saw, s2, unseen):
-    """Chance of what was recorded of a round if its state was s2; ``saw`` below 0: no state."""
-    if saw >= 0:
-        return 1.0 if s2 == saw else 0.0
+def _emitted(recorded, s2, unseen):
+    """Chance of the record of a round if its state was s2; below 0 no state was recorded."""
+    if recorded >= 0:
+        return 1.0 if s2 == recorded else 0.0
     return unseen[s2]
 
 
 @njit(**COMPILE)
 def _steps(act, after):
-    """The matrices low..high - 1 that a round has: one, or two if nobody knows which and where."""
+    """The matrices low..high - 1 that a round may have moved by.
+
+    If the action is known, it has one matrix. If not, the round has the mixed matrix, or both
+    matrices if the context after the round depends on the action.
+    """
     if act >= 0:
         return act, act + 1
     for c in range(after.shape[1]):
@@ -36,7 +40,7 @@ def _steps(act, after):
 
 @njit(**COMPILE)
 def _weight(act, a, share):
-    """Chance of matrix a in a round with this action, where it is one of its steps."""
+    """Chance of matrix a in a round with this action, for a matrix from `_steps`."""
     if act >= 0 or a == MIXED:
         return 1.0
     return share if a == 1 else 1.0 - share
@@ -44,11 +48,11 @@ def _weight(act, a, share):
 
 @njit(**COMPILE)
 def forward(first, acts, sees, P, after, share, start, unseen, f, factor):
-    """Forward through a gap: f[t, c] over its rounds, and its likelihood in ``factor`` [Q].
+    """Forward through a gap: fill f[t, c] over its rounds, and ``factor`` [Q] with its likelihood.
 
-    ``first`` is the context before it, or OPEN. ``sees`` are the states seen in its rounds, both
-    ends included, and ``acts`` the actions of all but the last; -1 where it is not known. f is
-    filled where the context is possible.
+    ``first`` is the context before the gap, or OPEN. ``sees`` are the states of its rounds, both
+    ends included, and ``acts`` the actions of all rounds but the last; -1 if not known. f is filled
+    only for possible contexts.
     """
     _, C, S, Q = P.shape
     g = len(acts)
@@ -84,7 +88,7 @@ def forward(first, acts, sees, P, after, share, start, unseen, f, factor):
 
 @njit(**COMPILE)
 def backward(acts, sees, P, after, share, unseen, b):
-    """Backward through a gap: b[t, c], the chance of all that follows round t in context c."""
+    """Backward through a gap: b[t, c], the chance of the records after round t from context c."""
     _, C, S, Q = P.shape
     g = len(acts)
     b[g] = 1.0
@@ -92,7 +96,7 @@ def backward(acts, sees, P, after, share, unseen, b):
         b[t] = 0.0
         low, high = _steps(acts[t], after)
         for c in range(C):
-            here = b[t, c]
+            chance = b[t, c]
             for a in range(low, high):
                 for s2 in range(S):
                     emitted = _emitted(sees[t + 1], s2, unseen) * _weight(acts[t], a, share)
@@ -100,16 +104,16 @@ def backward(acts, sees, P, after, share, unseen, b):
                         continue
                     move, then = P[a, c, s2], b[t + 1, after[min(a, 1), c, s2]]
                     for q in range(Q):
-                        here[q] += move[q] * emitted * then[q]
+                        chance[q] += move[q] * emitted * then[q]
 
 
 @njit(**COMPILE)
 def expect(first, acts, sees, P, after, unseen, share, f, b, r, Y, hidden, begun):
     """Add the expected moves of a bridged gap to Y [2, C, S, Q].
 
-    ``r`` [Q] is how many people have the gap, by atom, over its likelihood. ``hidden`` [S, Q] gets
-    the expected rounds without a state by what it was, and ``begun`` [C, Q] the first contexts of
-    histories that begin with the gap.
+    ``r`` [Q] is the number of people who have the gap, by atom, over its likelihood. ``hidden``
+    [S, Q] gets the expected number of rounds without a recorded state, by state, and ``begun``
+    [C, Q] the expected first contexts of histories that begin with the gap.
     """
     _, C, S, Q = P.shape
     g = len(acts)

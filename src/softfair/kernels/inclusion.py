@@ -6,8 +6,8 @@ chosen. At time x = e^u arm i has rung with probability q_i = 1 - exp(-w_i x).
 `joint`: conditional Poisson sampling, Pr(set) proportional to the product of its weights, with
 q_i = sigmoid(z_i + u), sum q = k.
 
-Each has an O(n) evaluation (`expansion` and `fourier`) for a count that varies, V = sum q (1 - q)
-large, and an exact one (`convolution`) for everything else.
+Each design has an O(n) evaluation (`expansion` and `fourier`), which needs a large
+V = sum q (1 - q), and an exact evaluation (`convolution`) for all other cases.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ __all__ = ["joint_inclusion", "restore_sum", "successive_inclusion"]
 
 @njit(**COMPILE)
 def restore_sum(low, high, p, k, total, spread):
-    """Make p [low, high) sum to k up to rounding, and keep its order.
+    """Correct p [low, high) so that all p sum to k up to rounding; their order is kept.
 
     total and spread are sum p and sum p (1 - p) over all arms. The difference k - total is
-    shared out in proportion to p (1 - p), so that chances of 0 and 1 stay as they are.
+    shared out in proportion to p (1 - p), so that chances of 0 and 1 are not changed.
     """
     nudge = (k - total) / spread if spread > 0.0 else 0.0
     part = p[low:high]
@@ -56,10 +56,10 @@ def restore_sum(low, high, p, k, total, spread):
 def _expanded(z, top, k, u, tolerance, series, out):
     """`successive` by its expansion: (done, u, sum p, sum p (1 - p)).
 
-    The first order is used where its estimated error is within the tolerance, else the highest.
+    The first order is used if its estimated error is within the tolerance; otherwise the highest.
     """
-    # Typed numbers, not literals: callees would be compiled anew for each literal.
-    n, none, one = len(z), np.int64(0), np.int64(1)
+    # Typed numbers, because functions that are called with a literal are compiled for each literal.
+    n, zero, one = len(z), np.int64(0), np.int64(1)
     bracket = np.array([-np.inf, np.inf, u])
     lowest = top
     for i in range(n):
@@ -70,9 +70,9 @@ def _expanded(z, top, k, u, tolerance, series, out):
         for _ in range(400):
             first = order == 1
             moments = (
-                first_moments(none, n, z, top, u, out)
+                first_moments(zero, n, z, top, u, out)
                 if first
-                else successive_moments(none, n, z, top, u, order)
+                else successive_moments(zero, n, z, top, u, order)
             )
             count, slope, bend, twist = successive_derivatives(moments)
             step, near = polish(u, count, slope, bend, twist, k, reach_for(tolerance), bracket)
@@ -83,16 +83,16 @@ def _expanded(z, top, k, u, tolerance, series, out):
             break
         move_moments(moments, step)
         error = estimated_error(moments, series, lowest - top + u, u)
-        # The error of the highest order is about the square of that of the first.
+        # The error of the highest order is about the square of the error of the first.
         if error * error > 10.0 * tolerance:
             break
         if error <= tolerance:
             coefficients = np.zeros(moments.shape)
             successive_coefficients(moments, series, one, order, coefficients)
             if first:
-                total, spread = first_map(none, n, math.exp(step), coefficients, out)
+                total, spread = first_map(zero, n, math.exp(step), coefficients, out)
             else:
-                total, spread = successive_map(none, n, z, top, u, coefficients, out)
+                total, spread = successive_map(zero, n, z, top, u, coefficients, out)
             return True, u, total, spread
     return False, u, total, spread
 
@@ -101,17 +101,17 @@ def _expanded(z, top, k, u, tolerance, series, out):
 def successive_inclusion(z, top, k, tolerance, guess, series, out):
     """Inclusion [n] of the successive design for 0 < k < n into out, on one thread.
 
-    The expansion is used where its estimated relative error is within ``tolerance``, else the
+    The expansion is used if its estimated relative error is within ``tolerance``; otherwise the
     exact evaluation. The rounding of the exact evaluation may disturb the order of arms whose
     weights are nearly equal. Returns (u, exact): the shift, which is a good guess for similar
-    weights, and whether the evaluation was the exact one. top is the maximum of z.
+    weights, and whether the exact evaluation was used. top is the maximum of z.
     """
     n, budget = len(z), float(k)
     fast, u, total, spread = _expanded(z, top, budget, guess, tolerance, series, out)
     if not fast:
         successive_exact(z, top, k, u, tolerance, out)
         total, spread = sums(out)
-    # Where next to nothing is left to chance, p (1 - p) is too small to carry the difference.
+    # If nearly all chances are 0 or 1, the sum of p (1 - p) is too small to share the difference.
     movable = fast or abs(budget - total) <= 0.5 * tolerance * spread
     restore_sum(np.int64(0), n, out, budget if movable else total, total, spread)
     return u, not fast
@@ -120,19 +120,19 @@ def successive_inclusion(z, top, k, tolerance, guess, series, out):
 @njit(**COMPILE)
 def joint_inclusion(z, top, k, guess, out):
     """`successive_inclusion` for the joint design, to full precision in both evaluations."""
-    n, none, budget = len(z), np.int64(0), float(k)
+    n, zero, budget = len(z), np.int64(0), float(k)
     u = shift(z, top, budget, np.int64(RuleCode.JOINT), guess, ROUNDING * budget)
-    _, variance = expected_count(none, n, z, top, u, np.int64(RuleCode.JOINT))
+    _, variance = expected_count(zero, n, z, top, u, np.int64(RuleCode.JOINT))
     powers = joint_powers(variance, n)
     fast = powers <= MOST_POWERS
     if fast:
         coefficients = np.empty(powers)
         joint_coefficients(
-            joint_moments(none, n, z, top, u, powers), budget, variance, coefficients
+            joint_moments(zero, n, z, top, u, powers), budget, variance, coefficients
         )
-        total, spread = joint_map(none, n, z, top, u, coefficients, out)
+        total, spread = joint_map(zero, n, z, top, u, coefficients, out)
     else:
         joint_exact(z, top, k, u, out)
         total, spread = sums(out)
-    restore_sum(none, n, out, budget, total, spread)
+    restore_sum(zero, n, out, budget, total, spread)
     return u, not fast

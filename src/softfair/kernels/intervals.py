@@ -19,10 +19,11 @@ def _chance(up):
 def shortest_intervals(histogram, level, low, high):
     """Fill ``low`` and ``high`` [m] with the ends of the shortest intervals of chances.
 
-    Each holds at least the share ``level`` of a row of ``histogram`` [m, B], whose bins are equal
-    on a scale u with the chance u^2 / (u^2 + (1 - u)^2), and even within. One end is the border of
-    a bin, the other lies within one. The error is less than the width of a bin, and 0 where the
-    density is largest at 0 or at 1: then that is an end.
+    Each interval holds at least the share ``level`` of a row of ``histogram`` [m, B]. Bins have
+    equal widths on a scale u with the chance u^2 / (u^2 + (1 - u)^2), and the mass of a bin is
+    spread evenly over it. One end of the interval is the border of a bin, the other lies within a
+    bin. The error is less than the width of a bin. It is 0 if the density is largest at 0 or at 1,
+    because then the interval ends there.
     """
     m, B = histogram.shape
     for i in range(m):

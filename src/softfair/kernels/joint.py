@@ -1,8 +1,8 @@
 """Exact draws of k of n arms by the joint design: Pr(set) goes with the product of its weights.
 
 `draw_joint` splits k down a tree over leaves of arms (`counts`); its random numbers are a pure
-function of (key, counter), see `elementary`. `draw_joint_by_luck` decides arm after arm, each by a
-number of its own, so that an arm's luck does not depend on its place among the others.
+function of (key, counter), see `elementary`. `draw_joint_by_luck` decides one arm after another,
+each by the number that the arm brings, so that this number does not depend on the arm's place.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .shift import guess_shift, shift
 
 __all__ = ["draw_joint", "draw_joint_by_luck"]
 
-ONE_TABLE = 16384  # entries of a table that stays in the second cache; up to there, one leaf
+ONE_TABLE = 16384  # entries of a table that fits the second cache; up to that size, one leaf serves
 
 
 @njit(**COMPILE)
@@ -60,9 +60,10 @@ def _draw_leaf(q, k, key, counter, table, chosen):
 
 @njit(**COMPILE)
 def _fill_chances(log_weights, k, q):
-    """Fill q [n] with chances of independent arms, of odds w times a common factor, of sum about k.
+    """Fill q [n] with chances of independent arms that sum to about k.
 
-    A rough solution is enough: any factor leaves the law of the arms given their number as it is.
+    The odds q / (1 - q) are the weights times a common factor. A rough factor is enough: the law of
+    the arms, given their number, is the same for any factor.
     """
     top = log_weights[0]
     for i in range(len(log_weights)):
@@ -76,10 +77,10 @@ def _fill_chances(log_weights, k, q):
 def draw_joint(log_weights, k, key, scratch, chosen):
     """Choose a set of k arms with probability proportional to the product of its weights.
 
-    All weights are multiplied by a common factor so that independent arms of chance q would sum to
-    about k, which leaves the conditional law as it is. A tree over leaves of LEAF arms holds the
-    law of the count of each branch. From the root down, the count of a branch is split between its
-    halves; at a leaf arms are drawn one by one. The work is O(n) at the leaves, O(V log n) above.
+    The draw is from the law of independent arms (`_fill_chances`), given that k are in. A tree over
+    leaves of LEAF arms holds the law of the count of each branch. From the root down, the count of
+    a branch is split between its halves; within a leaf, arms are drawn one by one. The work is O(n)
+    at the leaves and O(V log n) above.
     """
     n = len(log_weights)
     chosen[:] = 0
@@ -107,15 +108,15 @@ def draw_joint(log_weights, k, key, scratch, chosen):
         _draw_leaf(q[low:high], counts[b], key, low, table, chosen[low:high])
 
 
-SLACK = 9  # zeros behind a law, so that loops may run in steps of eight
+SLACK = 9  # zeros after a law, so that loops may run in steps of eight
 
 
 @njit(**COMPILE)
 def _one_more(p, before, low, high, limit, after):
-    """Fill after with the law of a count that has one more arm, of chance p, than before.
+    """Fill ``after`` with the law of the count of ``before`` plus one more arm of chance p.
 
-    Entries [low, high) of a law, none of them from ``limit`` on, hold all of it but DUST; one zero
-    stands in front of them and SLACK zeros behind. Returns the ends of the new law.
+    Entries [low, high) of a law hold all of it but DUST, with high <= limit; one zero stands in
+    front of these entries and SLACK zeros behind. Returns the ends of the new law.
     """
     top = min(high + 1, limit)
     new, same, one_less = after[low:], before[low:], before[low - 1 :]
@@ -133,8 +134,8 @@ def _one_more(p, before, low, high, limit, after):
 def _every_stride(q, k, stride):
     """(laws, starts, lows, highs) of the counts of the arms after each block of ``stride`` arms.
 
-    laws[starts[b] + j - lows[b]] = Pr(j - 1 of the arms from (b + 1) stride on) for j from lows[b]
-    to highs[b], as far as it is above DUST and at most k arms are counted.
+    laws[starts[b] + j - lows[b]] = Pr(j - 1 of the arms from (b + 1) stride on are in), for j in
+    [lows[b], highs[b]): entries above DUST, of counts of at most k.
     """
     n = len(q)
     blocks = (n + stride - 1) // stride
@@ -142,8 +143,8 @@ def _every_stride(q, k, stride):
     lows = np.zeros(blocks, np.int64)
     highs = np.zeros(blocks, np.int64)
     laws, used = np.empty(1024), 0
-    here, there = np.zeros(k + 2 + SLACK), np.zeros(k + 2 + SLACK)
-    here[1], low, high = 1.0, 1, 2
+    law, next_law = np.zeros(k + 2 + SLACK), np.zeros(k + 2 + SLACK)
+    law[1], low, high = 1.0, 1, 2
     for b in range(blocks - 1, -1, -1):
         if used + high - low > len(laws):
             larger = np.empty(2 * (used + high - low))
@@ -152,27 +153,28 @@ def _every_stride(q, k, stride):
             laws = larger
         starts[b], lows[b], highs[b] = used, low, high
         for j in range(low, high):
-            laws[used + j - low] = here[j]
+            laws[used + j - low] = law[j]
         used += high - low
         for i in range(min((b + 1) * stride, n) - 1, b * stride - 1, -1):
-            low, high = _one_more(q[i], here, low, high, k + 2, there)
-            here, there = there, here
+            low, high = _one_more(q[i], law, low, high, k + 2, next_law)
+            law, next_law = next_law, law
     return laws, starts, lows, highs
 
 
 @njit(**COMPILE)
 def draw_joint_by_luck(log_weights, k, luck, q, chosen):
-    """Choose as `draw_joint` does, arm after arm, each by its own number luck [n] in (0, 1).
+    """Choose as `draw_joint` does, one arm after another, by the numbers luck [n] in (0, 1).
 
     With m places left, arm i is in if its number is below w_i e_{m-1}(later arms) / e_m(i and
-    later arms), e_m the elementary symmetric polynomial. The law is the same in any order of the
-    arms, as long as the order says nothing of the weights. q [n] is scratch.
+    later arms), where e_m is the elementary symmetric polynomial. The law is the same for any order
+    of the arms that does not depend on ``luck``. q [n] is scratch.
 
-    The polynomials are laws of the counts of the later arms. What is below DUST at either end is
-    dropped; the draw then has the law given that no count ever falls there, which differs from the
-    law asked for by less than n times DUST / Pr(count of all = k) in total. Every stride-th law
-    is kept on the way from the last arm to the first; those between are made again block by block,
-    so that the memory is O(sqrt(n) V^(1/2)) and the work O(n V^(1/2)), V the variance of the count.
+    Up to factors, the polynomials are laws of the counts of the later arms. Entries below DUST at
+    either end are dropped. The draw then has the law given that no count falls there; the total
+    difference from the exact law is less than n DUST / Pr(count of all = k). On the way from the
+    last arm to the first, every stride-th law is kept; the laws between are computed again block by
+    block. So the memory is O(sqrt(n) V^(1/2)) and the work O(n V^(1/2)), where V is the variance of
+    the count.
     """
     n = len(log_weights)
     chosen[:] = 0
@@ -187,7 +189,7 @@ def draw_joint_by_luck(log_weights, k, luck, q, chosen):
     width = 0
     for b in range(len(starts)):
         width = max(width, highs[b] + stride - lows[b])
-    # Row i holds the law of the arms from first + i on, of j arms in place j + 1 - base.
+    # Row i holds the law of the arms from first + i on; Pr(j arms) stands at j + 1 - base.
     table = np.zeros((stride + 1, width + 2 + SLACK))
     ends = np.zeros((stride + 1, 2), np.int64)
     left = k
@@ -208,7 +210,7 @@ def draw_joint_by_luck(log_weights, k, luck, q, chosen):
             if left == n - first - i or (left > 0 and j >= ends[i, 1]):
                 take = 1
             elif left > 0 and j >= ends[i, 0]:
-                # One place beyond either end of a law there is a zero.
+                # The entry beyond either end of a law is zero.
                 later = q[first + i] * table[i + 1, j - 1]
                 take = 1 if luck[first + i] * table[i, j] < later else 0
             chosen[first + i] = take

@@ -1,17 +1,18 @@
 """Lists of arms within a budget: the law of complete lists, its chances and draws, and the best.
 
-Help for arm i costs b_i, a whole number, and a list is complete if it costs at most B and no
-arm that is left out would still fit. Pr(list) is proportional to the product of e^{x_i} over its
-arms. Sort the arms by cost. Let f be the first arm that is left out, v its cost and A the cost of
-those before it, all of whom are in: the list is complete if it costs more than B - v. So, given f,
-any set of the arms after it is possible that brings the total above B - v and not above B, and
+Help for arm i costs b_i, a whole number. A list is complete if it costs at most B and no other arm
+would still fit. Pr(list) is proportional to the product of e^{x_i} over its arms. Sort the arms by
+cost. Let f be the first arm that is left out, v its cost, and A the cost of the arms before f, all
+of which are in. The list is complete if and only if it costs more than B - v and at most B. So,
+given f, a set of the arms after f is possible if it brings the total into that range, and
 
     R_i(z) = log sum over sets of arms i, i + 1, ... of e^{sum of x} [B - v < z + cost <= B]
     R_i(z) = log(e^{R_{i+1}(z)} + e^{x_i + R_{i+1}(z + b_i)})
 
-is what follows when z is spent. f has the weight of those before it, times e^{R_{f+1}(A)}. Work is
-in logarithms, because weights of any spread must not vanish, and of the order of n B for each cost
-that f can have. Rows are kept at some arms and made again between them: memory O(sqrt(n) B).
+is the log-weight of all completions by arms i, i + 1, ... if z is already spent. The weight of f is
+the product of the weights of the arms before f, times e^{R_{f+1}(A)}. Logarithms are used so that
+no weight underflows. The work is of the order of n B for each cost that f can have. Rows R_i are
+kept for every block of sqrt(n) arms and computed again within a block: memory O(sqrt(n) B).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .elementary import COMPILE, INSIDE, exp_upto_, log1p_, mix, uniform
 
 __all__ = ["chances", "choose_best", "choose_runs", "choose_within"]
 
-NOTHING = -1e300  # the logarithm of no weight at all
+NOTHING = -1e300  # stands for the logarithm of 0
 SETTLED = 1e-14  # relative width of the bracket of the shift
 MOST_STEPS = 200  # of the search for the shift
 
@@ -68,7 +69,7 @@ def _shift(log_weights, cost, budget):
 
 @njit(**COMPILE)
 def _sorted_arms(log_weights, cost, budget):
-    """Arms that fit, by cost; their costs, and log-weights less the shift; whether all fit."""
+    """Arms that fit alone, by cost; their costs; log-weights less the shift; whether all fit."""
     order = np.argsort(cost, kind="mergesort")
     fit = 0
     total = 0
@@ -79,10 +80,10 @@ def _sorted_arms(log_weights, cost, budget):
         total += cost[i]
     order = order[:fit]
     b, x = cost[order], log_weights[order]
-    everybody = total <= budget
-    if not everybody:
+    all_fit = total <= budget
+    if not all_fit:
         x = x - _shift(x, b, budget)
-    return order, b, x, everybody
+    return order, b, x, all_fit
 
 
 @njit(**INSIDE)
@@ -96,14 +97,17 @@ def _back(row, x, cost, out):
 
 @njit(**INSIDE)
 def _end(row, window):
-    """R after the last arm: the budget is used up, but for less than ``window``."""
+    """R after the last arm: 0 if less than ``window`` of the budget is left, else NOTHING."""
     row[:] = NOTHING
     row[max(0, len(row) - window) :] = 0.0
 
 
 @njit(**COMPILE)
 def _first_left_out(b, x, budget):
-    """Log-weight of the lists whose first arm left out is f [n]; what those before f cost [n]."""
+    """For each arm f that may be the first left out: log-weight of these lists, cost before f.
+
+    Also the sum of the log-weights of the arms before f. All three are [n].
+    """
     n = len(b)
     log, before = np.full(n, NOTHING), np.empty(n, np.int64)
     weight = np.empty(n)
@@ -133,7 +137,7 @@ def _keep(b, x, budget, window, low, block):
     kept = np.empty((n // block + 2, budget + 1))
     row, other = np.empty(budget + 1), np.empty(budget + 1)
     _end(row, window)
-    kept[n // block + 1] = row  # stands for R_n
+    kept[n // block + 1] = row  # R_n
     for i in range(n, low, -1):
         if i % block == 0:
             kept[i // block] = row
@@ -144,7 +148,7 @@ def _keep(b, x, budget, window, low, block):
 
 @njit(**COMPILE)
 def _fill_block(b, x, kept, j, block, rows):
-    """R_{j block + 1}, ..., R_{(j + 1) block} into rows [block, B + 1], as far as there are."""
+    """Fill rows [block, B + 1] with R_{j block + 1}, ..., R_{(j + 1) block}, at most to R_n."""
     n = len(b)
     last = min((j + 1) * block, n)
     rows[last - j * block - 1] = kept[j + 1] if last % block == 0 else kept[n // block + 1]
@@ -154,6 +158,7 @@ def _fill_block(b, x, kept, j, block, rows):
 
 @njit(**INSIDE)
 def _block_size(n):
+    """Arms between two rows that are kept."""
     return max(1, int(np.sqrt(n)))
 
 
@@ -169,12 +174,12 @@ def _log_sum(log):
 
 @njit(**COMPILE)
 def chances(log_weights, cost, budget, out):
-    """Pr(arm i is on the list) into out [n]."""
-    order, b, x, everybody = _sorted_arms(log_weights, cost, budget)
+    """Fill out [n] with Pr(arm i is on the list)."""
+    order, b, x, all_fit = _sorted_arms(log_weights, cost, budget)
     out[:] = 0.0
     for i in order:
         out[i] = 1.0
-    if everybody:
+    if all_fit:
         return
     n, block = len(b), _block_size(len(b))
     log, before, weight = _first_left_out(b, x, budget)
@@ -189,7 +194,8 @@ def chances(log_weights, cost, budget, out):
     low = 0
     while low < n and before[low] <= budget:
         kept = _keep(b, x, budget, b[low], low, block)
-        forward[:] = NOTHING  # log-weight of what led to z, with the first arm left out passed
+        # Log-weight of the choices so far that have spent z and left out a first arm.
+        forward[:] = NOTHING
         for i in range(low, n):
             if i == low or i % block == 0:
                 _fill_block(b, x, kept, i // block, block, rows)
@@ -210,10 +216,10 @@ def chances(log_weights, cost, budget, out):
 
 @njit(**COMPILE)
 def choose_within(log_weights, cost, budget, key, chosen):
-    """Draw a complete list: chosen [n] is 1 for those on it."""
-    order, b, x, everybody = _sorted_arms(log_weights, cost, budget)
+    """Draw a complete list: chosen [n] is 1 for the arms on it, else 0."""
+    order, b, x, all_fit = _sorted_arms(log_weights, cost, budget)
     chosen[:] = 0
-    if everybody:
+    if all_fit:
         for i in order:
             chosen[i] = 1
         return
@@ -237,19 +243,19 @@ def choose_within(log_weights, cost, budget, key, chosen):
         if spent + b[i] > budget:
             break
         after = rows[i % block]
-        odds = x[i] + after[spent + b[i]] - after[spent]  # of taking the arm, as a logarithm
-        u = exp_upto_(-abs(odds))
-        taken = (1.0 if odds >= 0.0 else u) / (1.0 + u)
-        if uniform(key, order[i]) < taken:
+        log_odds = x[i] + after[spent + b[i]] - after[spent]  # that arm i is on the list
+        u = exp_upto_(-abs(log_odds))
+        chance = (1.0 if log_odds >= 0.0 else u) / (1.0 + u)
+        if uniform(key, order[i]) < chance:
             chosen[order[i]] = 1
             spent += b[i]
 
 
 @njit(**COMPILE)
 def choose_best(scores, cost, budget, key, chosen):
-    """From the highest score down, everybody who still fits.
+    """Go from the highest score down and choose each arm that still fits.
 
-    Of equal scores those who cost less come first, and chance decides between equal costs.
+    Of equal scores, the lower cost comes first; between equal costs a random number decides.
     """
     n = len(scores)
     luck = np.empty(n)
@@ -268,7 +274,7 @@ def choose_best(scores, cost, budget, key, chosen):
 
 @njit(**COMPILE)
 def choose_runs(low, high, scores, c, best, cost, budget, step, keys, chosen):
-    """Lists of runs [low, high) from scores [runs, n] into chosen [runs, n], at one decision."""
+    """Fill chosen [runs, n] with the lists of runs [low, high) at one decision, from scores."""
     for run in range(low, high):
         key = mix(keys[run], 2 * step + 1)
         if best:

@@ -1,8 +1,9 @@
 """Scratch for a block of arms that runs through SIMD lanes together.
 
 A compiler vectorises a loop over arrays only if it can prove that they do not overlap. Heap arrays
-need a run-time check for each pair, and beyond a handful of arrays it gives up; arrays on the stack
-are known to be apart. That is a factor of seven for the recursions of `recursion.py`.
+need a run-time check for each pair, and with more than a handful of arrays the compiler gives up.
+Arrays on the stack are known not to overlap. This makes the recursions of `recursion.py` seven
+times as fast.
 
 A block of an array is copied to lanes through a slice, z[first : first + LANES]. A sum as index, as
 in z[first + j], might be negative, and numba's check of that keeps the loop from loading vectors:
@@ -27,8 +28,8 @@ def _stack(typingctx):
     """A pointer to LANES float64 on the stack of the calling function."""
 
     def codegen(context, builder, signature, args):
-        # Use vectors as wide as the machine has. By default LLVM avoids 512 bits, because some old
-        # processors slowed down. set.add, because llvmlite's own add knows few attributes.
+        # Use the widest vectors of the machine. By default LLVM avoids 512 bits, because some old
+        # processors slowed down. set.add is used, because llvmlite's add accepts few attributes.
         set.add(builder.function.attributes, '"prefer-vector-width"="512"')
         block = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), LANES))
         block.align = 64  # a vector of 512 bits that straddles two cache lines takes two loads

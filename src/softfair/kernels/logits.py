@@ -1,4 +1,4 @@
-"""From logits to transition matrices and the first context's law; from moves to derivatives.
+"""From logits to transition matrices and the law of the first context; from moves to derivatives.
 
 Arrays are laid out as in `chains`.
 """
@@ -44,9 +44,9 @@ def _invert(A):
 
 @njit(**COMPILE)
 def fill_rows(atoms, shift, share, P, logP):
-    """The matrices [3, C, S, Q] of the atoms [D, Q] after a shift [D], and logs [2, C, S, Q].
+    """Fill P [3, C, S, Q] and logP [2, C, S, Q] from the atoms [D, Q] plus a shift [D].
 
-    The third is that of a contact with probability ``share``.
+    The third matrix is for a round in which there was a contact with probability ``share``.
     """
     _, C, S, Q = P.shape
     R = S - 1
@@ -88,10 +88,10 @@ def fill_rows(atoms, shift, share, P, logP):
 
 @njit(**COMPILE)
 def fill_starts(P, after, settled, coin, Z, start, log_start):
-    """The law [C, Q] of the first context, its log, and Z [C, C, Q] that says how it varies.
+    """Fill the law [C, Q] of the first context, its log, and Z [C, C, Q] for its derivatives.
 
-    The first context is settled (the law pi that people reach whom nobody contacts) with
-    probability ``settled``, else drawn from ``coin`` [C]. Z is the inverse of I - P + 1 1' without
+    With probability ``settled`` the first context is drawn from pi, the stationary law without
+    contacts; otherwise from ``coin`` [C]. Z is the inverse of I - P + 1 1', with P without
     contacts: its column sums are pi, and d pi = pi dP Z.
     """
     _, C, S, Q = P.shape
@@ -99,9 +99,9 @@ def fill_starts(P, after, settled, coin, Z, start, log_start):
         P00, P01, P10, P11 = P[0, 0, 0], P[0, 0, 1], P[0, 1, 0], P[0, 1, 1]
         Z00, Z01, Z10, Z11 = Z[0, 0], Z[0, 1], Z[1, 0], Z[1, 1]
         for q in range(Q):
-            one = 1.0 / ((2.0 - P00[q]) * (2.0 - P11[q]) - (1.0 - P01[q]) * (1.0 - P10[q]))
-            Z00[q], Z11[q] = (2.0 - P11[q]) * one, (2.0 - P00[q]) * one
-            Z01[q], Z10[q] = (P01[q] - 1.0) * one, (P10[q] - 1.0) * one
+            inverse = 1.0 / ((2.0 - P00[q]) * (2.0 - P11[q]) - (1.0 - P01[q]) * (1.0 - P10[q]))
+            Z00[q], Z11[q] = (2.0 - P11[q]) * inverse, (2.0 - P00[q]) * inverse
+            Z01[q], Z10[q] = (P01[q] - 1.0) * inverse, (P10[q] - 1.0) * inverse
     else:
         for q in range(Q):
             A = np.eye(C)
@@ -123,7 +123,7 @@ def fill_starts(P, after, settled, coin, Z, start, log_start):
 
 @njit(**COMPILE)
 def add(y, row, out):
-    """Add y times a row to another."""
+    """Add y times ``row`` to ``out``."""
     for q in range(len(out)):
         out[q] += y * row[q]
 
@@ -150,7 +150,7 @@ def add_by_start(settled, coin, P, after, Z, start, begun, Y, by_start):
 
 @njit(**COMPILE)
 def add_by_logits(Y, P, by_atom, by_shift):
-    """Add the derivatives by logits that moves Y [2, C, S, Q] give: at each atom, and in all."""
+    """Add the derivatives by the logits of atoms, from moves Y [2, C, S, Q]; fill ``by_shift``."""
     _, C, S, Q = P.shape
     R = S - 1
     n0, n1 = np.empty(Q), np.empty(Q)

@@ -11,7 +11,7 @@ from .elementary import COMPILE, uniform
 
 __all__ = ["WIDE", "clip_decided", "kth_smallest", "select_smallest"]
 
-WIDE = 1e4  # a spread of log-weights up to which kernels lose no digit that matters
+WIDE = 1e4  # a spread of log-weights up to which kernels are accurate
 SAMPLED = 512  # number of values from which on a sample brackets the k-th smallest
 DECIDED = 1e3  # e^-1000 changes no probability, however many arms there are
 
@@ -50,33 +50,34 @@ def kth_smallest(values, k):
 def clip_decided(log_weights, k, scratch):
     """Replace log-weights [n] that spread over more than WIDE by distances from the k-th largest.
 
-    Distances are cut off at DECIDED: by either design an arm so far above is among the k, and one
-    so far below is not. Infinite log-weights are covered too. Without this, a spread of 1e16
-    would leave no digits for the arms near the k-th. scratch [n] is overwritten. k = 0 and k = n
-    leave everything as it is.
+    Distances are cut off at DECIDED: in both designs an arm so far above the k-th is among the k,
+    and an arm so far below is not. Log-weights may be infinite. Without this, a spread of 1e16
+    would leave no digits for the arms near the k-th. scratch [n] is overwritten. If k = 0 or k = n,
+    nothing is changed.
     """
     n = len(log_weights)
-    far = 0  # counted, because a count is vectorised and a minimum is not
+    far = 0  # a count, because counting is vectorised and a minimum is not
     for i in range(n):
         far += 1 - (abs(log_weights[i] - log_weights[0]) <= 0.5 * WIDE)
     if far == 0 or log_weights.max() - log_weights.min() <= WIDE or k == 0 or k == n:
         return
-    # A loop: the error message of a whole-array assignment takes seconds to compile.
+    # A loop, because the error message of a whole-array assignment takes seconds to compile.
     for i in range(n):
         scratch[i] = log_weights[i]
     cut = kth_smallest(scratch, n - k + 1)
     for i in range(n):
-        distance = 0.0 if log_weights[i] == cut else log_weights[i] - cut  # inf - inf is no number
+        distance = 0.0 if log_weights[i] == cut else log_weights[i] - cut  # inf - inf would be NaN
         log_weights[i] = min(max(distance, -DECIDED), DECIDED)
 
 
 @njit(**COMPILE)
 def _kth(values, k, scratch):
-    """The k-th smallest of values, which are left as they are.
+    """The k-th smallest of values, which are not changed.
 
-    From SAMPLED values on, a sample gives two bounds between which it lies in all likelihood, and
-    only the values between them are searched (Floyd and Rivest's idea). If the bounds turn out to
-    be wrong, all values are searched. The loop over all values has no branch to mispredict.
+    From SAMPLED values on, a sample gives two bounds between which the k-th smallest very probably
+    lies, and only the values between the bounds are searched (Floyd and Rivest's idea). If the
+    bounds are wrong, all values are searched. The loop over all values has no branch, which the
+    processor might mispredict.
     """
     n = len(values)
     if n >= SAMPLED:
@@ -89,7 +90,7 @@ def _kth(values, k, scratch):
         margin = 3.0 * math.sqrt(size * share * (1.0 - share)) + 2.0
         upper, lower = math.ceil(size * share + margin), math.floor(size * share - margin)
         high = kth_smallest(scratch[:size], upper) if upper <= size else np.inf
-        # After the call above the smallest ``upper`` stand in front.
+        # The call above has moved the ``upper`` smallest to the front.
         low = kth_smallest(scratch[: min(upper, size)], lower) if lower >= 1 else -np.inf
         below, between = 0, 0
         for i in range(n):

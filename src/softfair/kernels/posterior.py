@@ -1,4 +1,4 @@
-"""What draws of the population say of each person: sums over the weights of the atoms.
+"""Each person's posterior given draws of the population: sums over the weights of the atoms.
 
 Arrays are laid out as in `chains`.
 """
@@ -28,7 +28,10 @@ def _dot(r, row):
 
 @njit(**COMPILE)
 def _fill_bins(P, B, bins):
-    """The bin [2, C, H, Q] of the last H entries of each row, of B on the scale u / (u + v)."""
+    """Fill bins [2, C, H, Q] with the bin, of B on the scale u / (u + v), of each row's entries.
+
+    Of each row only the last H entries have bins.
+    """
     _, C, S, _ = P.shape
     H = bins.shape[2]
     for a in range(2):
@@ -58,13 +61,13 @@ def posterior_sums(
     histogram,
     drawn,
 ):
-    """Add what one draw of the population says of persons low..high - 1.
+    """Add the posterior of persons low..high - 1 given one draw of the population.
 
-    ``uniform`` [n] is indexed by person; ``shift`` [m, D] and the arrays that are filled by
-    i - low. With the weights r of the atoms: ``mean`` [m, 2, C, S] gets sum r P, ``histogram``
-    [m, 2, C, H, B] gets r at the place of the last H entries of each row, on the scale u / (u + v)
-    with u^2 = P, v^2 = 1 - P, and ``drawn`` [m, 2, C, S - 1] one atom's P, taken by the uniform
-    number of the person.
+    ``uniform`` [n] is indexed by person; ``shift`` [m, D] and the arrays that are filled are
+    indexed by i - low. With r the posterior weights of the atoms, sum r P is added to ``mean``
+    [m, 2, C, S]. To ``histogram`` [m, 2, C, H, B], r is added in the bins of the last H entries of
+    each row, on the scale u / (u + v) with u^2 = P, v^2 = 1 - P. ``drawn`` [m, 2, C, S - 1] is
+    filled with the P of one atom, which the uniform number of the person chooses.
     """
     Q, C, S = atoms.shape[1], len(coin), len(unseen)
     P, logP = np.empty((3, C, S, Q)), np.empty((2, C, S, Q))
@@ -72,8 +75,8 @@ def posterior_sums(
     f, factor, r = np.empty((longest + 1, C, Q)), np.empty(Q), np.empty(Q)
     B, H = histogram.shape[-1], histogram.shape[3]
     bins = np.empty((2, C, H, Q), np.int32)
-    place, whose = places_of_gaps(low, high, data[2], data[3], len(data[5]))
-    log_gap, made = np.empty((len(whose), Q)), np.full(len(whose), -1)
+    place, kind_at = places_of_gaps(low, high, data[2], data[3], len(data[5]))
+    log_gap, filled_for = np.empty((len(kind_at), Q)), np.full(len(kind_at), -1)
     tables = P, start, unseen, share, f, factor, log_gap
     block = low
     for i in range(low, high):
@@ -82,7 +85,7 @@ def posterior_sums(
             fill_rows(atoms, shift[i - low], share, P, logP)
             fill_starts(P, data[9], settled, coin, Z, start, log_start)
             _fill_bins(P, B, bins)
-        bridge(i, data, place, tables, block, made)
+        bridge(i, data, place, tables, block, filled_for)
         log_joint(i, data, place, logP, log_start, log_gap, log_weight, r)
         normalise(r)
         left, chosen = uniform[i], Q - 1

@@ -1,4 +1,7 @@
-"""Chances of the arms of a block whose count has a law and a weight: see `softfair.quotas`."""
+"""Laws of counts, chances of arms and shifts of log-weights for draws with bounds on sets of arms.
+
+See `softfair.quotas`.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from .weights import coin
 
 __all__ = ["block_chances", "block_law", "convolve", "find_shifts"]
 
-DUST = 1e-25  # a row of the law of a count that holds less is dropped
-CLOSE = 0.05  # how far outside its bounds the expected count of independent arms may be
+DUST = 1e-25  # smaller probabilities at either end of the law of a count are dropped
+CLOSE = 0.05  # how far the expected count of independent arms may be from its goal
 
 
 @njit(**COMPILE)
@@ -31,12 +34,12 @@ def block_law(x):
 
 @njit(**COMPILE)
 def block_chances(q, r, law, outside, out):
-    """Fill out with Pr(arm is in), if a count of law's row j has the further weight outside[j].
+    """Fill out with Pr(arm is in), if the count of row j of ``law`` has the weight outside[j], too.
 
-    outside has one row more than law, for the arm itself. An arm is divided out of the law from the
-    side on which the divisor is at least 1/2, so that errors fade from row to row. With rest the
-    law of the others, the arm is in with weight q sum_j rest[j] outside[j + 1], and out with weight
-    (1 - q) sum_j rest[j] outside[j].
+    ``outside`` has one row more than ``law``, for a count that includes one more arm. An arm is
+    divided out of the law from the side on which the divisor is at least 1/2, so that errors fade
+    from row to row. With ``rest`` the law of the other arms, the arm is in with weight
+    q sum_j rest[j] outside[j + 1], and out with weight (1 - q) sum_j rest[j] outside[j].
     """
     rows = len(law)
     for i in range(len(q)):
@@ -58,19 +61,20 @@ def block_chances(q, r, law, outside, out):
 
 @njit(**COMPILE)
 def convolve(a, a_begin, b, b_begin, out):
-    """Add to a flat out the product of two arrays whose rows begin at given places of out.
+    """Add to ``out``, which is flat, the convolutions of all rows of a with all rows of b.
 
-    a [rows, length] and b [other rows, shorter length] are rows along the last axis. Four numbers
-    of a row of b go over a row of a at once, so that out is read and written a quarter as often.
+    The convolution of a[i] and b[j] begins at a_begin[i] + b_begin[j]. Rows of b are shorter. Four
+    numbers of a row of b are combined with a row of a at once, so that out is read and written a
+    quarter as often.
     """
-    length, many = a.shape[1], b.shape[1]
+    length, width = a.shape[1], b.shape[1]
     row = np.zeros(length + 6)  # three zeros on either side
     for i in range(len(a)):
         row[3 : length + 3] = a[i]
         for j in range(len(b)):
             begin = a_begin[i] + b_begin[j]
             c = 0
-            while c + 4 <= many:
+            while c + 4 <= width:
                 w0, w1, w2, w3 = b[j, c], b[j, c + 1], b[j, c + 2], b[j, c + 3]
                 if w0 != 0.0 or w1 != 0.0 or w2 != 0.0 or w3 != 0.0:
                     to = out[begin + c : begin + c + length + 3]
@@ -79,52 +83,52 @@ def convolve(a, a_begin, b, b_begin, out):
                             w2 * row[x + 1] + w3 * row[x]
                         )
                 c += 4
-            for last in range(c, many):
+            for last in range(c, width):
                 to = out[begin + last : begin + last + length]
                 for x in range(length):
                     to[x] += b[j, last] * row[x + 3]
 
 
 @njit(**COMPILE)
-def _expected(x, begin, firsts, node, parent, least, most, shift, held):
-    """Expected count of a node of independent arms, each in with sigmoid(x + shift).
+def _expected(x, begin, firsts, node, parent, least, most, shift, counted):
+    """Expected count of a node of independent arms, each in with chance sigmoid(x + shift).
 
-    The counts of the nodes below are kept within their bounds, that of at most one arm exactly:
-    of these nodes there can be thousands, and what each is off would add up. Nodes firsts[node] ..
-    node are the branch, each after those below it; arms begin[j] .. begin[j + 1] - 1 are node j's
-    own. held is scratch.
+    The expected counts of the nodes below are clipped to their bounds. For a node of at most one
+    arm the exact expectation is used: there can be thousands of such nodes, whose errors would add
+    up. Nodes firsts[node] .. node are the branch, in which each node comes after those below it.
+    Arms begin[j] .. begin[j + 1] - 1 belong to node j itself. ``counted`` is scratch.
     """
     first = firsts[node]
     for j in range(first, node + 1):
-        held[j] = 0.0
+        counted[j] = 0.0
     for j in range(first, node + 1):
         odds = 0.0  # of one arm against none
         for i in range(begin[j], begin[j + 1]):
             q, r = coin(x[i] + shift)
-            held[j] += q
+            counted[j] += q
             odds += q / r
         if j < node:
             if least[j] == 0.0 and most[j] == 1.0 and firsts[j] == j:
-                held[parent[j]] += 1.0 - 1.0 / (1.0 + odds)
+                counted[parent[j]] += 1.0 - 1.0 / (1.0 + odds)
             else:
-                held[parent[j]] += min(max(held[j], least[j]), most[j])
-    return held[node]
+                counted[parent[j]] += min(max(counted[j], least[j]), most[j])
+    return counted[node]
 
 
 @njit(**COMPILE)
 def find_shifts(x, begin, first, parent, least, most, shifts):
-    """Fill shifts [nodes] with what to add to the log-weights x of each node's own arms.
+    """Fill shifts [nodes] with what is to be added to the log-weights x of the arms of each node.
 
-    Independent arms of chance sigmoid(x + shift) then keep all bounds in expectation, roughly. This
-    is the solution of a convex problem: the shift of a node is that of its parent, if its count is
-    within its bounds there, and the one at which its count is at a bound otherwise. So, from the
-    root down, one search along a line for each node.
+    Independent arms of chance sigmoid(x + shift) then keep all bounds roughly in expectation. The
+    shifts solve a convex problem: if the count of a node is within its bounds at the shift of its
+    parent, the node has that shift; otherwise its shift puts its count at a bound. So one search
+    along a line for each node, from the root down, finds all shifts.
     """
     nodes = len(first)
-    held = np.empty(nodes)
+    counted = np.empty(nodes)
     for j in range(nodes - 1, -1, -1):
         shift = shifts[parent[j]] if j < nodes - 1 else 0.0
-        count = _expected(x, begin, first, j, parent, least, most, shift, held)
+        count = _expected(x, begin, first, j, parent, least, most, shift, counted)
         goal = min(max(count, least[j]), most[j])
         if abs(count - goal) > CLOSE:
             up = count < goal
@@ -135,7 +139,7 @@ def find_shifts(x, begin, first, parent, least, most, shifts):
                     step *= 2.0
                 else:
                     shift = 0.5 * (near + far)
-                count = _expected(x, begin, first, j, parent, least, most, shift, held)
+                count = _expected(x, begin, first, j, parent, least, most, shift, counted)
                 if abs(count - goal) <= CLOSE:
                     break
                 if (count < goal) == up:

@@ -1,8 +1,8 @@
 """Values backward and state distributions forward for every arm, given one number theta_t a step.
 
-With Q_t(s, a) = a e(s) + sum_s2 P[a, s, s2] (r(s2) + gamma V_{t+1}(s2)), the gain
-lambda_t(s) = Q_t(s, 1) - Q_t(s, 0) (Eq. 4) and x = c lambda_t(s) - theta_t, a rule gives the chance
-pi that the arm is active and the value V_t(s) = Q_t(s, 0) + extra of its state:
+Let Q_t(s, a) = a e(s) + sum_s2 P[a, s, s2] (r(s2) + gamma V_{t+1}(s2)). The gain is
+lambda_t(s) = Q_t(s, 1) - Q_t(s, 0) (Eq. 4). With x = c lambda_t(s) - theta_t, a rule gives the
+chance pi that the arm is active, and the value V_t(s) = Q_t(s, 0) + extra of its state:
 
     PRICED      pi = sigmoid(x)         extra = softplus(x) / c   theta = c m, soft Bellman equation
     JOINT       pi = sigmoid(x)         extra = pi lambda_t(s)    mean field of the joint design
@@ -56,7 +56,7 @@ def respond_priced(c, gain, theta):
     x = c * gain - theta
     u = exp_upto_(-abs(x))
     log, w = log1p_and_inverse_(u)
-    # Times 1 / c: LLVM takes this division out of the loop over lanes, the other it would not.
+    # Times 1 / c instead of over c: LLVM moves the division 1 / c out of the loop over lanes.
     return (w if x >= 0.0 else u * w), (log + (x if x > 0.0 else 0.0)) * (1.0 / c)
 
 
@@ -117,7 +117,7 @@ def _step_back_two(respond, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1,
 
 @njit(inline="always")
 def _step_back_by_rule(rule, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1):
-    """`_step_back_two` by the function that belongs to the rule."""
+    """`_step_back_two` with the function of the rule."""
     if rule == RuleCode.PRICED:
         _step_back_two(
             respond_priced, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1, pi0, pi1
@@ -153,9 +153,10 @@ def _step_back_by_rule(rule, c, theta, gamma, p00, p01, p10, p11, r0, dr, e0, e1
 
 @njit(inline="always")
 def _load_two(first, high, P, reward, p00, p01, p10, p11, r0, dr, e0, e1, V0, V1):
-    """Arms [first, first + LANES) into lanes; lanes from ``high`` on repeat the first arm.
+    """Load arms [first, first + LANES) into lanes; lanes from ``high`` on repeat the first arm.
 
-    P [n, 2, 2, 1 or 2]: the chance of state 1 stands last, with or without that of state 0.
+    P is [n, 2, 2, 1 or 2]. The last entry is the chance of state 1; the chance of state 0 may
+    stand before it.
     """
     good = P.shape[3] - 1
     for j in range(LANES):
@@ -229,14 +230,14 @@ def _slopes(rule, c, gain, theta, pi):
 
 @njit(**COMPILE)
 def responses_two(low, high, P, reward, start, theta, c, gamma, rule):
-    """How the expected active two-state arms of each step respond to every theta: [T, T].
+    """The responses of the expected active two-state arms at each step to every theta: [T, T].
 
-    Entry t, u is minus the derivative of row 0 of `sweep_two` at t by theta_u. The rule is PRICED,
-    JOINT or SUCCESSIVE. Only h_t = V_t(1) - V_t(0) carries a change of a later theta back to t:
+    Entry (t, u) is minus the derivative of row 0 of `sweep_two` at t by theta_u. The rule is
+    PRICED, JOINT or SUCCESSIVE. A later theta acts on step t only through h_t = V_t(1) - V_t(0):
 
         dh_t = pull_t dh_{t+1} + push_t dtheta_t
 
-    and only mu_t, the chance of state 1, carries a change of an earlier one forward.
+    An earlier theta acts only through mu_t, the chance of state 1.
     """
     T = len(theta)
     pi, slope = np.empty((T, 2, LANES)), np.empty((T, 2, LANES))
@@ -278,7 +279,7 @@ def responses_two(low, high, P, reward, start, theta, c, gamma, rule):
             for t in range(T):
                 pi0, pi1 = pi[t, 0, j], pi[t, 1, j]
                 now0, now1 = (1.0 - mu) * slope[t, 0, j], mu * slope[t, 1, j]
-                # By dh_{t+1}, which moves both gains, and by dmu_t.
+                # Derivatives by h_{t+1}, which changes both gains, and by mu_t.
                 by_h = c * gamma * (now0 * d0 + now1 * d1)
                 mu_by_h = c * gamma * (now0 * d0 * d0 + now1 * d1 * d1)
                 by_mu = pi1 - pi0
@@ -333,7 +334,7 @@ def scores_two(low, high, P, reward, theta, c, gamma, rule, step, states, scores
 
 @njit(inline="always")
 def _rewards(reward, i, now):
-    """r [S] of arm i; e [S] is filled into ``now``."""
+    """r [S] of arm i; ``now`` [S] is filled with e."""
     row = i if len(reward) > 1 else 0
     for s in range(len(now)):
         now[s] = at_once(reward, row, s)

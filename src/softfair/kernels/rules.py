@@ -1,9 +1,9 @@
 """The code of every rule by which kernels, samplers, policies and solvers treat scores.
 
-Each rule has one number throughout the package, so that a code of one kernel cannot mean
-another rule in the next. Python code passes members around and hands ``int(member)`` to
-compiled functions: numba accepts a member too, but looking up its type takes 70 microseconds
-a call.
+Each rule has one number throughout the package, so that a number cannot mean different rules in
+different kernels. Python code passes members of the enumeration; compiled functions are called
+with ``int(member)``. numba accepts a member, too, but looking up its type takes 70 microseconds a
+call.
 """
 
 from __future__ import annotations

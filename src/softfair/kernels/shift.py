@@ -1,7 +1,7 @@
 """Find the shift u at which k arms are expected: sum q_i(u) = k.
 
 In the successive design u is the logarithm of the time at which the k-th clock is expected to ring;
-in the joint design exp(u) multiplies every weight, which leaves the law of the set as it is.
+in the joint design exp(u) multiplies every weight, which does not change the law of the set.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .weights import lane_sum, load_clocks, load_coins
 
 __all__ = ["ROUNDING", "expected_count", "guess_shift", "polish", "reach_for", "shift"]
 
-ROUNDING = 4e-15  # relative, of a sum over arms
+ROUNDING = 4e-15  # relative rounding error of a sum over arms
 
 
 @njit(**COMPILE)
@@ -46,9 +46,9 @@ def next_shift(u, count, slope, k, slack, bracket):
     """One safeguarded Newton step towards an expected count within ``slack`` of k.
 
     Returns the new u, or u itself when the search is over. bracket = [too low, too high, first
-    guess] is updated. Where the count is flat (weights many orders of magnitude apart) Newton's
-    step is useless: the step then triples until k is bracketed, and the bracket is halved from
-    there on.
+    guess] is updated. If the count is nearly constant around u (weights many orders of magnitude
+    apart), Newton's step is useless: steps then triple until k is bracketed, and after that the
+    bracket is halved.
     """
     if count < k:
         bracket[0] = u
@@ -59,7 +59,7 @@ def next_shift(u, count, slope, k, slack, bracket):
     low, high = bracket[0], bracket[1]
     guess = u + (k - count) / slope if slope > 0.0 else np.inf
     negligible = 1e-15 * (1.0 + abs(u))
-    if abs(guess - u) <= negligible:  # tested first: u has just become an end of the bracket
+    if abs(guess - u) <= negligible:  # before the bracket is looked at, because u is an end of it
         return u
     if abs(guess - u) > 30.0 or not low < guess < high:
         if np.isinf(high):
@@ -99,9 +99,9 @@ def shift(z, top, k, design, guess, slack):
 def polish(u, count, slope, bend, twist, k, reach, bracket):
     """(step, near) from u towards expected count k, given three derivatives of the count.
 
-    A step shorter than ``reach`` is near. It is then solved for by Newton's method on the cubic
-    model of the count, which leaves an error of the order of its fourth power. Where the slope is
-    at most 1, rounding would decide that iteration, and the step stays as it is.
+    near is true if the step is shorter than ``reach``. Newton's method on the cubic model of the
+    count then improves the step, to an error of the order of its fourth power. If the slope is at
+    most 1, rounding would decide that iteration, and the step is not changed.
     """
     step = next_shift(u, count, slope, k, ROUNDING * k, bracket) - u
     near = abs(step) < reach

@@ -2,7 +2,7 @@
 
 Two states, in units of r(good) - r(bad). Let x_h = 1 + gamma (V_h(good) - V_h(bad)) be the worth of
 reaching the good state with h decisions left, and d_s the immediate gain of acting in state s. The
-advantage of acting in s is d_s x_{h-1} - m, and the whole recursion is about one number:
+advantage of acting in s is d_s x_{h-1} - m, and the recursion has a single number as its state:
 
     x_0 = 1,   x_h = 1 + gamma [ l_0 x + (d_good x - m)^+ - (d_bad x - m)^+ ],   x = x_{h-1}.
 
@@ -10,13 +10,13 @@ S states: A_h(s) = G(s) + gamma sum_s2 (P[1] - P[0])(s, s2) V_{h-1}(s2) - m is t
 acting, where G counts what help is worth at once (`recursion`), and V_h(s) = Q_h(s, 0) + A_h(s)^+.
 Values are kept relative to state 0, because a constant cancels in A.
 
-Both advantages are piecewise linear in m, so that Newton's step finds the root exactly once it
-starts on the right piece.
+In both cases advantages are piecewise linear in m, so that a Newton step that starts on the right
+piece finds the root exactly.
 
-Every kernel takes a range low..high - 1 of its list first, for
-:func:`softfair.kernels.threads.map_parts`, and fills arrays that it is given. Arms are processed in
-blocks of LANES side by side. An arm whose search has ended is not changed any more, so that no
-result depends on the other arms of its block.
+The first arguments of every kernel are a range low..high - 1, for
+:func:`softfair.kernels.threads.map_parts`. Kernels fill arrays that the caller passes. Arms are
+processed in blocks of LANES side by side. An arm whose search has ended is not changed any more, so
+that no result depends on the other arms of its block.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ __all__ = [
     "two_state_rows",
 ]
 
-SETTLED = 1e-14  # a relative move this small ends a search: on one linear piece the step was exact
+SETTLED = 1e-14  # a relative step this small ends a search: the step was exact on one linear piece
 BISECT_EVERY = 4  # every fourth try halves the bracket instead, so that a search always ends
 MOST_TRIES = 220  # BISECT_EVERY times the 54 halvings that exhaust a double; two or three are usual
 # A wait may grow this many steps beyond the horizon while the other wait is still within it. Fewer
-# are enough where the state last seen has faded from the belief to the share FADED.
+# steps are enough if the weight of the state last seen in the belief has fallen to FADED.
 FARTHEST = 500
 FADED = 1e-9
-# Least probability that a pull sees the other state. With a smaller one, what its cycles earn would
-# be rounding error alone.
+# Least probability that a pull sees the other state. With a smaller probability, the earnings of
+# its cycles would be rounding error.
 RARE = 1e-8
 
 
@@ -65,21 +65,22 @@ def geometric_rows(low, high, arm, state, gain, ratio, out):
 
 
 @njit(**COMPILE)
-def _follow_two(steps, a, bad, good, own, t, x, slope):
-    """x_steps and its slope in t at the subsidy m = d t.
+def _follow_two(steps, a, bad, good, acting, t, x, slope):
+    """Fill x with x_steps at the subsidy m = d t, and slope with its derivative by t.
 
-    a, bad, good and own are gamma times l_0, d_bad, d_good and d.
+    a, bad, good and acting are gamma times l_0, d_bad, d_good and d, the gain of the problem's
+    state.
     """
     for j in range(LANES):
         x[j] = 1.0
         slope[j] = 0.0
     for _ in range(steps):
         for j in range(LANES):
-            act_bad = bad[j] * x[j] - own[j] * t[j]
-            act_good = good[j] * x[j] - own[j] * t[j]
+            act_bad = bad[j] * x[j] - acting[j] * t[j]
+            act_good = good[j] * x[j] - acting[j] * t[j]
             turn = a[j] * slope[j]
-            turn += (good[j] * slope[j] - own[j]) if act_good > 0.0 else 0.0
-            turn -= (bad[j] * slope[j] - own[j]) if act_bad > 0.0 else 0.0
+            turn += (good[j] * slope[j] - acting[j]) if act_good > 0.0 else 0.0
+            turn -= (bad[j] * slope[j] - acting[j]) if act_bad > 0.0 else 0.0
             slope[j] = turn
             x[j] = 1.0 + a[j] * x[j] + max(act_good, 0.0) - max(act_bad, 0.0)
 
@@ -91,12 +92,13 @@ def two_state_rows(
     """out[h, arm, state] = gain * t_h for problems low..high - 1, where x_{h-1}(m = d t_h) = t_h.
 
     t = index / immediate gain lies in [0, 1 + gamma + ... + gamma^(h-1)], and x_{h-1}(d t) / t
-    never rises in t (the proof heads softfair.indices). So the sign of x - t says on which side of
-    t the root is. If gamma |d| = 1 in either state, x may equal t on an interval. Then ``sharp``
-    must be False, and the search only bisects, to the end of that interval with the smallest m.
+    never rises in t (the docstring of softfair.indices has the proof). So the sign of x - t tells
+    on which side of t the root is. If gamma |d| = 1 in either state, x may equal t on an interval.
+    Then ``sharp`` must be False, and the search only bisects, towards the end of that interval with
+    the smallest m.
     """
     horizon = out.shape[0] - 1
-    a, bad, good, own = np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    a, bad, good, acting = np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
     t, x, slope = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     root_slope, left, right = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     open_lane = np.empty(LANES, np.bool_)
@@ -104,7 +106,7 @@ def two_state_rows(
         lanes = min(LANES, high - first)
         for j in range(LANES):
             i = first + min(j, lanes - 1)  # spare lanes repeat the last arm
-            a[j], own[j] = gamma * l0[i], gamma * own_unit[i]
+            a[j], acting[j] = gamma * l0[i], gamma * own_unit[i]
             bad[j], good[j] = gamma * bad_unit[i], gamma * good_unit[i]
             t[j] = 1.0  # h = 1: the immediate gain itself
             root_slope[j] = 0.0
@@ -116,11 +118,11 @@ def two_state_rows(
             for j in range(LANES):
                 # x_{h-2}(t) = t at the last root, so one more step gives x_{h-1}(t) there, and
                 # with it the first step of Newton's method.
-                act_bad = bad[j] * t[j] - own[j] * t[j]
-                act_good = good[j] * t[j] - own[j] * t[j]
+                act_bad = bad[j] * t[j] - acting[j] * t[j]
+                act_good = good[j] * t[j] - acting[j] * t[j]
                 turn = a[j] * root_slope[j]
-                turn += (good[j] * root_slope[j] - own[j]) if act_good > 0.0 else 0.0
-                turn -= (bad[j] * root_slope[j] - own[j]) if act_bad > 0.0 else 0.0
+                turn += (good[j] * root_slope[j] - acting[j]) if act_good > 0.0 else 0.0
+                turn -= (bad[j] * root_slope[j] - acting[j]) if act_bad > 0.0 else 0.0
                 ahead = 1.0 + a[j] * t[j] + max(act_good, 0.0) - max(act_bad, 0.0)
                 left[j] = t[j] if (ahead > t[j]) & sharp else 0.0
                 right[j] = t[j] if (ahead <= t[j]) & sharp else most
@@ -132,13 +134,13 @@ def two_state_rows(
                 )
                 open_lane[j] = True
             for attempt in range(MOST_TRIES):
-                _follow_two(h - 1, a, bad, good, own, t, x, slope)
+                _follow_two(h - 1, a, bad, good, acting, t, x, slope)
                 halve = attempt % BISECT_EVERY == BISECT_EVERY - 1
                 unsettled = 0
                 for j in range(LANES):
-                    # On a tie the root with the smaller m is sought: the smaller t, or the larger
-                    # t if the gain is negative.
-                    below = (x[j] > t[j]) | ((x[j] == t[j]) & (own[j] < 0.0))
+                    # If x = t, search towards the smaller m: the smaller t, or the larger t if the
+                    # gain is negative.
+                    below = (x[j] > t[j]) | ((x[j] == t[j]) & (acting[j] < 0.0))
                     left[j] = t[j] if below else left[j]
                     right[j] = right[j] if below else t[j]
                     step = (x[j] - slope[j] * t[j]) / (1.0 - slope[j])
@@ -163,8 +165,8 @@ def two_state_rows(
 def _load(first, lanes, P, reward, gamma, rest, gain, stay, change, span):
     """Copy a block of arms to lanes.
 
-    stay = gamma P[0] and change = gamma (P[1] - P[0]); rest and gain are the immediate reward of a
-    passive step and what acting adds to it, rewards being counted from the least. span bounds what
+    stay = gamma P[0] and change = gamma (P[1] - P[0]). rest is the immediate reward of a passive
+    step, counted from the arm's least reward, and gain is what acting adds to it. span bounds what
     acting can add, see `many_state_rows`.
     """
     S = P.shape[2]
@@ -230,9 +232,9 @@ def _back_up(rest, stay, advantage, turn, value, slope, old_value, old_slope):
 def many_state_rows(low, high, P, reward, gamma, out):
     """out[h, arm, s] = the m at which acting in s has no advantage, for arms low..high - 1.
 
-    The root lies within +- span (1 + gamma + ... + gamma^(h-1)), because beyond that one action is
-    best in every state at every step. span is the range of r, that of e, and the largest of e, up
-    or down.
+    The root lies within +- span (1 + gamma + ... + gamma^(h-1)), because for larger |m| one action
+    is best in every state at every step. span is the range of r, plus the range of e, plus the
+    largest |e|.
     """
     horizon = out.shape[0] - 1
     S = P.shape[2]
@@ -298,9 +300,9 @@ def many_state_rows(low, high, P, reward, gamma, out):
 def many_state_faults(low, high, P, reward, gamma, index, tolerance, fault):
     """fault[arm] = the largest advantage of the wrong sign at any of the arm's indices.
 
-    It is 0 if all are within the tolerance. If the indices are right for fewer than h decisions,
-    the policy changes only at those indices, and the advantage at h is linear between them. So its
-    sign at these points tells whether it crosses zero once.
+    It is 0 if all advantages are within the tolerance. If the indices are right for fewer than h
+    decisions, the policy changes only at these indices, and the advantage at h is linear between
+    them. So the signs of the advantage at the indices tell whether it crosses zero exactly once.
     """
     horizon = index.shape[0] - 1
     S = P.shape[2]
@@ -342,9 +344,9 @@ def forward_threshold(low, high, P, reward, tolerance, index, belief_out, forwar
     """Fill index and belief [2, horizon, n] and forward [n] for arms low..high - 1.
 
     Axes are (state seen, steps since - 1, arm). Pulls see the bad and the good state in proportion
-    to_bad : to_good; Z is the sum of the two. Up to the factor Z, a cycle of waits (X0, X1) earns N
-    and lasts L. One more step of one wait adds dN, dL and dZ, and both policies earn the same at
-    m = (N dL - L dN) / (Z dL - L dZ).
+    to_bad : to_good, and Z = to_bad + to_good. A cycle of waits (X0, X1) earns N / Z and lasts
+    L / Z. If one wait grows by a step, N, L and Z grow by dN, dL and dZ; the policies with and
+    without that step earn the same at m = (N dL - L dN) / (Z dL - L dZ).
     """
     horizon = index.shape[1]
     belief, worth = np.empty((2, horizon + FARTHEST + 1)), np.empty((2, horizon + FARTHEST + 1))
@@ -368,7 +370,7 @@ def forward_threshold(low, high, P, reward, tolerance, index, belief_out, forwar
         m, fell = -np.inf, 0.0
         while wait0 <= horizon or wait1 <= horizon:
             to_good, to_bad = belief[0, wait0 - 1], 1.0 - belief[1, wait1 - 1]
-            # Pulls see one state for ever, and the average reward does not depend on the other.
+            # Pulls see one state for ever, so the average reward does not depend on the other.
             if min(to_good, to_bad) < RARE:
                 to_good, to_bad, fell = max(to_good, RARE), max(to_bad, RARE), np.inf
             N = to_bad * worth[0, wait0 - 1] + to_good * worth[1, wait1 - 1]
@@ -386,7 +388,7 @@ def forward_threshold(low, high, P, reward, tolerance, index, belief_out, forwar
                 dL = to_good + dZ * wait0
                 m1 = (N * dL - L * dN) / (Z * dL - L * dZ) if Z * dL > L * dZ else np.inf
             smaller = min(m0, m1)
-            # A longer wait adds no passive time, so no subsidy decides: repeat the last one.
+            # A longer wait adds no passive time, so that no subsidy decides: repeat the last m.
             if smaller == np.inf:
                 smaller, fell = (m if m > -np.inf else 0.0), np.inf
             fell = max(fell, m - smaller)

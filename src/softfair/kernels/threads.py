@@ -1,11 +1,11 @@
 """Parallel map of a compiled kernel over fixed parts of an index range.
 
-Kernels are compiled with ``nogil=True`` and run on plain Python threads: the pool may be used from
-several threads at once and is made anew after a fork. The parts depend on the size of the work
-alone, and their results come back in order, so that sums over parts are the same on any number of
-threads.
+Kernels are compiled with ``nogil=True`` and run on plain Python threads. The pool may be used from
+several threads at once, and a forked process makes a new pool. The parts depend on the size of the
+work only, and their results come back in order, so that sums over parts are the same on any number
+of threads.
 
-`overlapped` lets what waits for a database, a file or a server run beside arithmetic.
+`overlapped` runs jobs that wait for a database, a file or a server while this thread computes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _threads: int | None = None
 def get_threads() -> int:
     """Number of threads that kernels may use.
 
-    It is what :func:`set_threads` set, else the environment variable ``SOFTFAIR_THREADS``, else
-    the number of cores that the process may use.
+    It is the number given to :func:`set_threads`; without that, the environment variable
+    ``SOFTFAIR_THREADS``; without that, the number of cores that the process may use.
 
     Returns
     -------
@@ -49,13 +49,13 @@ def get_threads() -> int:
     """
     global _threads
     if _threads is None:
-        wish = os.environ.get("SOFTFAIR_THREADS", "")
-        if wish and (not wish.isdecimal() or int(wish) < 1):
+        setting = os.environ.get("SOFTFAIR_THREADS", "")
+        if setting and (not setting.isdecimal() or int(setting) < 1):
             raise InvalidInput(
-                f"SOFTFAIR_THREADS is {wish!r}; give a whole number of at least 1, or unset it"
+                f"SOFTFAIR_THREADS is {setting!r}; give a whole number of at least 1, or unset it"
             )
-        if wish:
-            _threads = int(wish)
+        if setting:
+            _threads = int(setting)
         elif hasattr(os, "sched_getaffinity"):  # not on every system
             _threads = len(os.sched_getaffinity(0))
         else:
@@ -66,7 +66,7 @@ def get_threads() -> int:
 def set_threads(threads: int) -> None:
     """Set the number of threads that kernels may use from now on.
 
-    Results do not depend on it.
+    Results do not depend on the number of threads.
 
     Parameters
     ----------
@@ -106,7 +106,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def map_parts(kernel: Callable[..., Result], size: int, part: int, *args: Any) -> list[Result]:
-    """``[kernel(low, high, *args), ...]`` over [0, size) cut every ``part``, in order."""
+    """``[kernel(low, high, *args), ...]`` over the parts [low, high) of [0, size), in order.
+
+    Every part has ``part`` indices, except perhaps the last.
+    """
     global _pool
     bounds = [(low, min(low + part, size)) for low in range(0, size, part)]
     if len(bounds) < 2 or get_threads() < 2:
@@ -118,10 +121,11 @@ def map_parts(kernel: Callable[..., Result], size: int, part: int, *args: Any) -
 
 
 def overlapped(jobs: Iterable[Callable[[], Result]]) -> Iterator[Result]:
-    """``(job() for job in jobs)``, where each job runs while the next one is made ready.
+    """``(job() for job in jobs)``, where each job runs while the iterator prepares the next one.
 
-    Jobs run one after another on a thread of their own; they are made ready on this one, as far as
-    one ahead. With one thread nothing overlaps. An exception ends it after the job that is running.
+    Jobs run one after another on a second thread; this thread iterates over ``jobs``, at most one
+    job ahead. With one thread nothing overlaps. After an exception, the running job is finished and
+    no other is started.
     """
     if get_threads() < 2:
         for job in jobs:

@@ -1,19 +1,20 @@
 """`recursion` for an arm with a promise: a deadline for its next help, a floor under its chance.
 
-The state of the arm is (d, s): it must be helped within d decisions, 1 <= d <= W; helping it sets d
-to W, and each decision without help takes 1 off. With r and e as in `recursion`,
+The state of the arm is (d, s), where the arm must be helped within d decisions, 1 <= d <= W. Help
+sets d to W, and each decision without help reduces d by 1. With r and e as in `recursion`,
 Q_t(s, 1) = e(s) + E(r + gamma V_{t+1}(W, .)) and
 Q_t(d, s, 0) = E(r + gamma V_{t+1}(d - 1, .)), the gain is lambda_t(d, s) = Q_t(s, 1) - Q_t(d, s, 0)
-and x = c lambda - theta. An arm with d = 1 is helped whatever that costs. Any other arm is active
-with the chance of its rule, or with the floor f if that is larger. The objective is concave in the
-chance, so where its maximum lies below f, the best allowed chance is f:
+and x = c lambda - theta. An arm with d = 1 is helped at any price. Any other arm is active with the
+chance of its rule, or with the floor f if that is larger. The objective is concave in the chance;
+so if its maximum lies below f, the best allowed chance is f:
 
     PRICED  pi = max(sigmoid(x), f)   extra = softplus(x) / c, or (f x + entropy of f) / c at f
     JOINT   pi = max(sigmoid(x), f)   extra = pi lambda                  (c = 0, the lottery)
     HARD    pi = [x > 0], or f        extra = max(x, f x), c = 1         theta = m, the dual bound
 
-W = 0 stands for no deadline: one layer, never forced, which leads to itself. Blocks of LANES arms
-run through SIMD lanes. The work is W times that of a pass without deadlines, the memory O(n).
+W = 0 means no deadline: there is one layer, help is never forced, and an arm stays in the layer.
+Blocks of LANES arms run through SIMD lanes. The work is W times that of a pass without deadlines,
+and the memory is O(n).
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _respond_all(respond, c, theta, floor, spread, active, passive, V, pi):
 
 @njit(inline="always")
 def _respond_by_rule(rule, c, theta, floor, spread, active, passive, V, pi):
-    """`_respond_all` by the function that belongs to the rule."""
+    """`_respond_all` with the function of the rule."""
     if rule == RuleCode.PRICED:
         _respond_all(_priced, c, theta, floor, spread, active, passive, V, pi)
     elif rule == RuleCode.JOINT:
@@ -84,9 +85,9 @@ def _respond_by_rule(rule, c, theta, floor, spread, active, passive, V, pi):
 
 @njit(**COMPILE)
 def _load(first, high, P, reward, chance, pay):
-    """Arms [first, first + LANES) into chance [2, S, S, LANES] and pay [1 or 2, S, LANES]: r and e.
+    """Load arms [first, first + LANES): P into chance [2, S, S, LANES], r and e into pay.
 
-    Lanes from ``high`` on repeat the first arm.
+    pay is [1 or 2, S, LANES]. Lanes from ``high`` on repeat the first arm.
     """
     S = P.shape[2]
     for j in range(LANES):
@@ -129,7 +130,7 @@ def _step_back(
     if floor > 0.0:
         spread = -floor * math.log(floor) - (1.0 - floor) * math.log(1.0 - floor)
     price = 0.0 if rule == RuleCode.JOINT else theta / c  # a lottery has no price
-    for d in range(max(0, lowest - 1), D):  # from values to what reaching the state is worth
+    for d in range(max(0, lowest - 1), D):  # V becomes the worth of reaching the state
         for s in range(S):
             worth, r = V[d, s], pay[0, s]
             for j in range(LANES):
@@ -139,7 +140,7 @@ def _step_back(
         if len(pay) > 1:
             for j in range(LANES):
                 active[s, j] += pay[1, s, j]
-    for d in range(D - 1, lowest - 1, -1):  # downwards: layer d reads layer d - 1 as it was
+    for d in range(D - 1, lowest - 1, -1):  # downwards, because layer d reads the old layer d - 1
         if forced and d == 0:
             for s in range(S):
                 V[0, s] = active[s] - price
@@ -154,20 +155,20 @@ def _step_back(
             _respond_by_rule(rule, c, theta, floor, spread, active[s], passive, value, share)
             pi[d, s] = share
             new[s] = value
-        V[d] = new  # at the end: without deadlines the layer reads itself
+        V[d] = new  # after all states, because without deadlines the layer reads itself
 
 
 @njit(**COMPILE)
 def sweep(low, high, P, reward, start, left, theta, c, gamma, rule, W, floor):
     """One pass over arms [low, high): [2, T + 1], as in `recursion.sweep`.
 
-    Arms start with the deadlines left [n or 1], between 1 and W; without deadlines it is [1]: 1.
+    left [n or 1] holds the deadlines at the start, between 1 and W; without deadlines it is [1].
     """
     T, S, D = len(theta), P.shape[2], max(W, 1)
     forced = W > 0
     pi, none = np.empty((T, D, S, LANES)), np.empty((0, S, LANES))
     chance, pay = np.empty((2, S, S, LANES)), np.empty((reward.shape[1], S, LANES))
-    flow = np.empty((2, S, S, LANES))  # chance with the state reached first, for the way forward
+    flow = np.empty((2, S, S, LANES))  # chance transposed: the first state axis is the next state
     V, mu, moved = np.empty((D, S, LANES)), np.empty((D, S, LANES)), np.empty((D, S, LANES))
     active, helped, waiting = np.empty((S, LANES)), np.empty((S, LANES)), np.empty((S, LANES))
     total, response, weight, still = lanes(), lanes(), lanes(), lanes()
@@ -203,13 +204,13 @@ def sweep(low, high, P, reward, start, left, theta, c, gamma, rule, W, floor):
             response[:] = 0.0
             for d in range(max(0, soonest - t), D):
                 for s in range(S):
-                    here, share, reset, rest = mu[d, s], pi[t, d, s], helped[s], waiting[s]
+                    at, share, reset, rest = mu[d, s], pi[t, d, s], helped[s], waiting[s]
                     for j in range(LANES):
-                        now = here[j] * share[j]
-                        total[j] += now
-                        response[j] += now * (1.0 - share[j]) if share[j] > floor else 0.0
-                        reset[j] += now
-                        rest[j] = here[j] - now
+                        helped_now = at[j] * share[j]
+                        total[j] += helped_now
+                        response[j] += helped_now * (1.0 - share[j]) if share[j] > floor else 0.0
+                        reset[j] += helped_now
+                        rest[j] = at[j] - helped_now
                 if d > 0:
                     for s2 in range(S):
                         _mix(flow[0, s2], waiting, moved[d - 1, s2])
@@ -229,7 +230,7 @@ def sweep(low, high, P, reward, start, left, theta, c, gamma, rule, W, floor):
 def gain_rows(low, high, P, reward, theta, c, gamma, rule, W, floor, first_step, rows):
     """Fill rows [steps, n, D, S] with lambda_t(d, s) of arms [low, high) from first_step on.
 
-    The gain of an arm that must be helped now is 0: nothing depends on it.
+    The gain of an arm that must be helped now is set to 0; it has no effect.
     """
     T, S, D = len(theta), P.shape[2], max(W, 1)
     pi, gains = np.empty((D, S, LANES)), np.empty((D, S, LANES))

@@ -28,7 +28,7 @@ __all__ = [
 
 LATEST = 812.0  # e^6.7: from s = 800 on exp(-s) and s exp(-s) are 0
 
-# Terms of a sum may be added in any order, so that the compiler may add them lane by lane.
+# With these options a compiler may add the terms of a sum in any order, and so lane by lane.
 SUM: dict[str, Any] = {
     "nogil": True,
     "cache": CACHED,
@@ -39,18 +39,18 @@ SUM: dict[str, Any] = {
 
 @njit(**INSIDE)
 def on_grid(log_weight, top):
-    """The log-weight minus their maximum, rounded to a grid of 2^-38 (3.6e-12).
+    """The log-weight minus the largest one, ``top``, rounded to a grid of 2^-38 (3.6e-12).
 
-    Two distinct weights then differ by more than the rounding errors of what follows, so that
-    inclusion keeps the order of the weights exactly. The price is a relative error of 2e-12 in
-    each weight. Adding 1.5 * 2^14 leaves exactly 38 bits behind the binary point.
+    Two distinct weights then differ by more than the rounding errors of later steps, so that
+    inclusion keeps the order of the weights exactly. Each weight gets a relative error of up to
+    2e-12. Adding 1.5 * 2^14 leaves exactly 38 bits behind the binary point.
     """
     return ((log_weight - top) + 24576.0) - 24576.0
 
 
 @njit(**INSIDE)
 def clock(z):
-    """Rate times time, s = e^z, at most `LATEST`."""
+    """s = e^z, the rate of a clock times the time, at most `LATEST`."""
     return exp_(z if z < 6.7 else 6.7)
 
 
@@ -88,7 +88,7 @@ def load_clocks(first, high, z, top, u, s, e, weight):
             s[j] = on_grid(z[first + j if first + j < high else first], top) + u
             weight[j] = 1.0 if first + j < high else 0.0
     for j in range(LANES):
-        # From s = 800 on e is 0 to every digit, and powers of s must stay finite.
+        # From s = 800 on e is 0, and powers of s must stay finite.
         s[j] = exp_upto_(6.7 if s[j] > 6.7 else s[j])
         e[j] = exp_upto_(-s[j])
 

@@ -12,20 +12,21 @@ __all__ = ["plan_worth"]
 
 @njit(**COMPILE)
 def plan_worth(low, high, P, chance, left, reached, start, reward, gained, now):
-    """Fill, for persons low..high - 1, what the plan and what a contact now bring.
+    """Fill the worth of the plan, and of a contact now, for persons low..high - 1.
 
-    ``P`` [n, 2, S, S] are the person's chances and ``chance`` [T, n, D, S] the plan's chances of
-    being on the list, from which a contact reaches the person with probability ``reached``. Where
-    a longest wait is promised, layer d of D is for people who have d + 1 lists left. A person has D
-    lists left after being on a list, and one less after a list without them. Otherwise D is 1 and
-    nothing changes it. ``left`` [n] are the lists left now. With V_T = 0, Q_a(d, s) = sum_s2
-    P[a](s, s2) (reward(s2) + V_{t+1}(d, s2)) and pi the chance of layer d and state s,
+    ``P`` [n, 2, S, S] are the transition probabilities of each person, and ``chance`` [T, n, D, S]
+    the person's chances of being on the list by the plan. A contact from the list reaches the
+    person with probability ``reached``. If a longest wait is promised, layer d of D is for people
+    who have d + 1 lists left: a person has D lists left after being on a list, and one fewer after
+    any other list. Without a promise D is 1, and people stay in the one layer. ``left`` [n] is the
+    number of lists left now. With V_T = 0, Q_a(d, s) = sum_s2 P[a](s, s2) (reward(s2) +
+    V_{t+1}(d, s2)) and pi the chance of layer d and state s,
 
         V_t(d, s) = (1 - pi) Q_0(d - 1, s) + pi L(s)
         L(s) = (1 - reached) Q_0(D - 1, s) + reached Q_1(D - 1, s)
 
-    and U is the same without contacts. ``gained`` [n] gets start (V_0 - U_0), and ``now`` [n] gets
-    start (Q_1 - Q_0)(D - 1) at t = 0, what a contact brings to a person who is on the list.
+    and U is V without contacts. ``gained`` [n] is filled with start (V_0 - U_0), and ``now`` [n]
+    with start (Q_1 - Q_0)(D - 1) at t = 0, the worth of a contact for a person on the list.
     """
     T, D, S = chance.shape[0], chance.shape[2], chance.shape[3]
     V, V2, U, U2 = np.empty((D, S)), np.empty((D, S)), np.empty(S), np.empty(S)
@@ -36,20 +37,20 @@ def plan_worth(low, high, P, chance, left, reached, start, reward, gained, now):
             if t == 0:
                 now[i] = 0.0
             for s in range(S):
-                passive, active, alone = 0.0, 0.0, 0.0
+                passive, active, without = 0.0, 0.0, 0.0
                 for s2 in range(S):
                     passive += P[i, 0, s, s2] * (reward[i, s2] + V[D - 1, s2])
                     active += P[i, 1, s, s2] * (reward[i, s2] + V[D - 1, s2])
-                    alone += P[i, 0, s, s2] * (reward[i, s2] + U[s2])
+                    without += P[i, 0, s, s2] * (reward[i, s2] + U[s2])
                 listed = passive + reached * (active - passive)
                 for d in range(D):
-                    off = passive
+                    unlisted = passive
                     if D > 1:
-                        off = 0.0
+                        unlisted = 0.0
                         for s2 in range(S):
-                            off += P[i, 0, s, s2] * (reward[i, s2] + V[max(d - 1, 0), s2])
-                    V2[d, s] = off + chance[t, i, d, s] * (listed - off)
-                U2[s] = alone
+                            unlisted += P[i, 0, s, s2] * (reward[i, s2] + V[max(d - 1, 0), s2])
+                    V2[d, s] = unlisted + chance[t, i, d, s] * (listed - unlisted)
+                U2[s] = without
                 if t == 0:
                     now[i] += start[i, s] * (active - passive)
             V[:] = V2

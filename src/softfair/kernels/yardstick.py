@@ -1,4 +1,4 @@
-"""Work of a known size, with which benchmarks compare the time of a kernel."""
+"""Work of a known size, to which benchmarks compare the time of a kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["exponentials"]
 def exponentials(low, high, rounds):
     """The sum of ``rounds`` exponentials for each of the arms low..high - 1.
 
-    They are computed in blocks of lanes, as the recursions compute theirs.
+    The exponentials are computed in blocks of lanes, as in the recursions.
     """
     x, total = lanes(), lanes()
     for j in range(LANES):

@@ -1,22 +1,23 @@
-"""Draw k of n arms when the numbers taken from some sets of arms have bounds.
+"""Draw k of n arms under bounds on the numbers of arms from given sets.
 
-The law is the joint design of :mod:`softfair.sampling` given that every bound is kept: Pr(set) is
+The law is the joint design of :mod:`softfair.sampling`, given that every bound is kept: Pr(set) is
 proportional to the product of the weights of its members, over all sets of k arms that keep all
-bounds. So it is the softmax over the joint actions that are allowed, and of two such sets none is
-favoured over one with a larger sum of log-weights.
+bounds. So it is the softmax over the allowed joint actions: of two such sets, none is favoured over
+one with a larger sum of log-weights.
 
-Sets of which any two are nested or apart form a tree, and the number of arms taken from a branch
-has a law that follows from the laws of its twigs by convolution. Sets that cross others stay
-beside the tree, and laws count their arms as well. The law is exact, and so are the chances
-(1e-10). With d arms the standard deviation of the count of a branch, the work is of the order of
-n d and the memory O(n); each set that crosses takes some d times as much.
+Sets any two of which are nested or disjoint form a tree. The law of the number of arms drawn from a
+branch follows from the laws of the branches below by convolution. Sets that cross others are kept
+beside the tree, and laws also count the arms in these sets. The law is exact, and so are the
+chances (1e-10). If d is the standard deviation of the count of a branch, the work is of the order
+of n d and the memory O(n); each crossing set multiplies both by about d.
 
-Sets of which at most one arm may be taken, such as households, whose arms are in the same other
-sets, are one arm each: of the summed weight, and of the chance that its arms share.
+A set of which at most one arm may be drawn, such as a household, is replaced by one arm if its arms
+are in the same other sets. The weight of that arm is the sum of the weights, and the arms of the
+set share its chance.
 
-How numbers stay in range: the log-weights of the arms of each set are shifted by a number of its
-own, so that independent arms would keep all bounds in expectation, and the law of the set's count
-is multiplied by the inverse. That leaves the law of the draw as it is.
+To keep numbers in range, the log-weights of the arms of each set are shifted by one number a set,
+so that independent arms would keep all bounds in expectation, and the law of the set's count is
+divided by the corresponding factor. This does not change the law of the draw.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ def inclusion(log_weights: ArrayLike, k: int, quotas: Sequence[Quota]) -> Floats
     k : int
         Number of arms drawn, 0 <= k <= n.
     quotas : sequence of Quota
-        Bounds on sets of arms. Those that cross others take time and memory: a few are no matter.
+        Bounds on sets of arms. Each set that crosses others takes time and memory; a few are cheap.
 
     Returns
     -------
     ndarray [n]
-        Pr(a_i = 1); it sums to k. Of two arms in the same sets, the one of larger weight has the
-        larger chance.
+        Pr(a_i = 1); the chances sum to k. Of two arms in the same sets, the arm of larger weight
+        has the larger chance.
 
     Raises
     ------
@@ -72,7 +73,7 @@ def inclusion(log_weights: ArrayLike, k: int, quotas: Sequence[Quota]) -> Floats
 
     Examples
     --------
-    Two of four arms, at least one of the last two: of the six pairs, one is not allowed.
+    Two of four arms are drawn, at least one of the last two: five of the six pairs are allowed.
 
     >>> import softfair as sf
     >>> from softfair.quotas import Quota
@@ -148,8 +149,8 @@ def draw_by_luck(
     luck : ndarray of uint64 [n, 2]
         128 random bits of each arm, see :func:`softfair.sampling.draw_by_luck`.
     coins : iterator of float
-        Random numbers between 0 and 1, as many as it takes, that decide how many arms come from
-        each set: two for each quota and two more, unless sets cross.
+        Random numbers between 0 and 1 that decide how many arms come from each set. Two for each
+        quota and two more are enough, unless sets cross.
 
     Returns
     -------
@@ -166,25 +167,25 @@ def draw_by_luck(
     >>> import numpy as np
     >>> from softfair.quotas import Quota, draw_by_luck
     >>> luck = np.random.default_rng(0).integers(0, 2**64, (4, 2), dtype=np.uint64)
-    >>> one = [Quota([0, 1], least=1, most=1)]
-    >>> arms = draw_by_luck([9.0, 9.0, 0.0, 0.0], 2, one, luck, iter([0.5, 0.5, 0.5, 0.5]))
+    >>> quotas = [Quota([0, 1], least=1, most=1)]
+    >>> arms = draw_by_luck([9.0, 9.0, 0.0, 0.0], 2, quotas, luck, iter([0.5, 0.5, 0.5, 0.5]))
     >>> int((arms < 2).sum())
     1
     """
     houses, tree = _problem(log_weights, k, quotas)
-    own = houses.luck(luck)
+    tree_luck = houses.luck(luck)
     arms = _drawn(
         tree,
         lambda: next(coins),
-        lambda z, count, some: draw_freely_by_luck(z, count, own[some], "joint"),
+        lambda z, count, cell: draw_freely_by_luck(z, count, tree_luck[cell], "joint"),
     )
-    return houses.opened(arms, lambda z, some: int(race_by_luck(z, luck[some])[0]))
+    return houses.opened(arms, lambda z, members: int(race_by_luck(z, luck[members])[0]))
 
 
 def _drawn(
     tree: Tree, coin: Callable[[], float], take: Callable[[Floats, int, Ints], Ints]
 ) -> Ints:
-    """Draw from the tree: a coin says how many come from each set, ``take`` says which."""
+    """Draw from the tree: ``coin`` decides how many arms come from each set, ``take`` which."""
     root = tree.root
     if tree.free:
         return take(tree.z, root.least, root.arms)
@@ -199,7 +200,7 @@ def _drawn(
 
 
 def _problem(log_weights: ArrayLike, k: int, quotas: Sequence[Quota]) -> tuple[Households, Tree]:
-    """The problem with every household as one arm, and who they are."""
+    """The households, and the tree of the problem in which each household is one arm."""
     z, nodes = checked(log_weights, k, quotas)
     houses = Households.of(z, nodes)
     try:
@@ -209,7 +210,7 @@ def _problem(log_weights: ArrayLike, k: int, quotas: Sequence[Quota]) -> tuple[H
             if not _weights_of_totals(tree).any():
                 raise Infeasible("no vector of counts keeps the bounds of all sets that cross")
     except Infeasible as error:
-        nearest = ", ".join(str(one) for one in relaxed(len(z), k, quotas))
+        nearest = ", ".join(str(change) for change in relaxed(len(z), k, quotas))
         raise Infeasible(
             f"no {k} of {len(z)} arms keep all bounds; the smallest relaxation: {nearest}"
         ) from error
@@ -220,11 +221,11 @@ def _problem(log_weights: ArrayLike, k: int, quotas: Sequence[Quota]) -> tuple[H
 
 
 def _grow(tree: Tree) -> None:
-    """Fill in the laws of every node's parts, the smallest nodes first."""
-    nothing, x = empty(tree.axes), tree.z + tree.crossing.of_arms
+    """Fill in the laws of the parts of every node, the smallest nodes first."""
+    no_arms, x = empty(tree.axes), tree.z + tree.crossing.of_arms
     for node in tree.nodes:
         node.parts = [
-            sum(child.parts, nothing).bounded(*child.reach, child.shift + child.tilt)
+            sum(child.parts, no_arms).bounded(*child.reach, child.shift + child.tilt)
             for child in node.children
         ]
         for cell in node.cells:
@@ -235,10 +236,10 @@ def _grow(tree: Tree) -> None:
 
 
 def _tilt(node: Node) -> float:
-    """The tilt at which the counts of the parts sum to within the node's bounds.
+    """The tilt at which the expected counts of the parts sum to within the bounds of the node.
 
     Bounds make counts smaller or larger than those of independent arms, for which `find_shifts`
-    found its shifts. That adds up where a node has many children.
+    found the shifts. If a node has many children, these differences add up.
     """
     low, high = node.reach
     tilt, down, up = 0.0, -np.inf, np.inf
@@ -259,26 +260,26 @@ def _tilt(node: Node) -> float:
 
 
 def _before(parts: list[Law]) -> list[Law]:
-    """The law of the sum of the parts before each of them."""
+    """For each part, the law of the sum of the parts before it."""
     return list(accumulate(parts[:-1], initial=empty(parts[0].weight.ndim)))
 
 
 def _fill(tree: Tree, node: Node, outside: Law, out: Floats) -> list[Law]:
-    """Fill in the chances of the node's own arms, given the weight of each count of the node.
+    """Fill in the chances of the arms of the node itself, given the weight of each of its counts.
 
     Returns the weight of each count of each child.
     """
     weights = []
     outside = outside.bounded(*node.reach, node.shift + node.tilt)
     for part, before in zip(node.parts[::-1], _before(node.parts)[::-1], strict=True):
-        # One row to either side, for an arm that is divided out. What is beyond must not be there
-        # when the law is tilted: it is far wider than the part's own.
+        # One row more on either side, for an arm that is divided out. All other rows, which may be
+        # many, are cut off before the law is tilted.
         low, rows = part.low - 1, tuple(size + 2 for size in part.weight.shape)
         weights.append(Law(low, outside.minus(before).rows(low, rows)).tilted(node.tilt))
         outside = outside.minus(part)
     weights.reverse()
     for cell in node.cells:
-        own = tree.z[cell.arms]
+        log_weights = tree.z[cell.arms]
         shifted = (tree.z + tree.crossing.of_arms)[cell.arms] + (node.above + node.shift)
         low, law, q, r = block_law(shifted)
         chance, further = np.empty(len(q)), weights[len(node.children)]
@@ -289,7 +290,7 @@ def _fill(tree: Tree, node: Node, outside: Law, out: Floats) -> list[Law]:
         )
         block_chances(q, r, law, beside, chance)
         # Rounding may have put chances of nearly equal weights out of order.
-        order = np.argsort(own)
+        order = np.argsort(log_weights)
         chance[order] = np.maximum.accumulate(chance[order])
         out[cell.arms] = chance
     return weights
@@ -298,8 +299,8 @@ def _fill(tree: Tree, node: Node, outside: Law, out: Floats) -> list[Law]:
 def _weights_of_totals(tree: Tree) -> Floats:
     """The weight of each vector of counts that `Crossing.outside` allows."""
     outside = tree.crossing.outside(tree.root.least)
-    every = sum(tree.root.parts, empty(tree.axes))
-    return every.rows(outside.low, outside.weight.shape) * outside.weight
+    all_counts = sum(tree.root.parts, empty(tree.axes))
+    return all_counts.rows(outside.low, outside.weight.shape) * outside.weight
 
 
 def _totals(tree: Tree, coin: Callable[[], float]) -> Ints:
@@ -311,7 +312,7 @@ def _totals(tree: Tree, coin: Callable[[], float]) -> Ints:
 
 
 def _chosen(weight: Floats, coin: Callable[[], float]) -> Ints:
-    """A place in an array of weights."""
+    """A place in an array, drawn with chances proportional to the weights."""
     sums = np.cumsum(weight)
     assert sums[-1] > 0, "no split of the count keeps all bounds"
     place = int(np.searchsorted(sums, coin() * sums[-1], "right"))
@@ -319,11 +320,11 @@ def _chosen(weight: Floats, coin: Callable[[], float]) -> Ints:
 
 
 def _split(node: Node, count: Ints, coin: Callable[[], float]) -> list[Ints]:
-    """How many of the arms drawn from a node come from each of its parts."""
+    """Draw how many of the ``count`` arms of a node come from each of its parts."""
     taken = []
     for part, before in zip(node.parts[::-1], _before(node.parts)[::-1], strict=True):
         shape = part.weight.shape
-        rest = np.flip(before.rows(count - part.low - shape + 1, shape))  # of those before
+        rest = np.flip(before.rows(count - part.low - shape + 1, shape))  # weights of parts before
         taken.append(part.low + _chosen(part.weight * rest, coin))
         count = count - taken[-1]
     return taken[::-1]

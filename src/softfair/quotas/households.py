@@ -1,7 +1,7 @@
-"""Sets of which at most one arm may be taken as one arm each.
+"""Replace each set of which at most one arm may be drawn by a single arm.
 
-If the arms of such a set are in the same other sets, at most one of them is as good as one arm of
-the summed weight: whichever of them is taken, all bounds see the same.
+If the arms of such a set are in the same other sets, the set can be replaced by one arm of the
+summed weight, because every bound is affected in the same way by whichever of the arms is drawn.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Households:
-    """A problem in which households are arms."""
+    """A problem of n arms with each household replaced by one arm; m arms remain."""
 
     z: Floats  # [m] log-weights of the arms that remain
-    nodes: list[Node]  # the root, and sets of these arms
-    members: list[Ints]  # of each household, as arms are numbered outside
-    place: Ints  # [households] of each, among the arms that remain
-    kept: Ints  # [m] numbers outside; for a household, of its first arm
-    weights: Floats  # [n] log-weights as given
+    nodes: list[Node]  # the root, and the sets of the arms that remain
+    members: list[Ints]  # the arms of each household, as numbered among all n
+    place: Ints  # [households] the number of each household among the arms that remain
+    kept: Ints  # [m] the number among all n of each arm that remains; for a household, of its first
+    weights: Floats  # [n] log-weights of all arms
 
     @classmethod
     def of(cls, z: Floats, nodes: Sequence[Node]) -> Households:
-        """From log-weights and nodes of which the first is the root."""
+        """The problem of these log-weights and nodes, of which the first is the root."""
         root, *others = nodes
         small = [node for node in others if node.most == 1 and node.least == 0]
         times = np.zeros(len(z), np.int64)
@@ -65,38 +65,38 @@ class Households:
         return cls(whole[kept], within, merged, place, kept, z)
 
     def shared(self, chance: Floats) -> Floats:
-        """Everybody's chance [n], from that of the arms that remain."""
+        """The chances of all arms [n], from those of the arms that remain."""
         out = np.zeros(len(self.weights))
         out[self.kept] = chance
         for arms, place in zip(self.members, self.place, strict=True):
-            own = self.weights[arms]
-            share = np.exp(own - own.max())
+            log_weights = self.weights[arms]
+            share = np.exp(log_weights - log_weights.max())
             out[arms] = chance[place] * share / share.sum()
         return out
 
     def luck(self, luck: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The luck of the arms that remain [m, 2]: that of a household is a digest of its arms'."""
-        own = luck[self.kept]
+        """The luck of the arms that remain [m, 2]; for a household, a digest of its arms' luck."""
+        remaining = luck[self.kept]
         for arms, place in zip(self.members, self.place, strict=True):
             ordered = sorted(row.tobytes() for row in luck[arms])
             digest = hashlib.blake2b(
                 b"".join(ordered), digest_size=16, person=b"household"
             ).digest()
-            own[place] = np.frombuffer(digest, "<u8")
-        return own
+            remaining[place] = np.frombuffer(digest, "<u8")
+        return remaining
 
     def opened(self, drawn: Ints, take: Callable[[Floats, Ints], int]) -> Ints:
-        """The arms drawn, as they are numbered outside; ``take`` chooses one of a household."""
+        """The numbers among all n of the arms drawn; ``take`` chooses one arm of a household."""
         arms = self.kept[drawn]
         house = dict(zip(self.place.tolist(), self.members, strict=True))
         for j, place in enumerate(drawn.tolist()):
             if place in house:
-                some = house[place]
-                arms[j] = some[take(self.weights[some], some)]
+                members = house[place]
+                arms[j] = members[take(self.weights[members], members)]
         return np.sort(arms)
 
 
 def _within(node: Node, stays: NDArray[np.bool_], number: Ints) -> Node:
-    """A node with the arms that remain."""
+    """The node, with only the arms that remain."""
     arms = number[node.arms[stays[node.arms]]]
     return replace(node, arms=arms, own=arms, most=min(node.most, max(node.least, len(arms))))

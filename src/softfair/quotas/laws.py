@@ -1,10 +1,10 @@
-"""Laws of vectors of counts: how many arms are taken, and how many of them from each of some sets.
+"""Laws of vectors of counts: of all arms that are drawn, and of those in each crossing set.
 
-Axis 0 counts all arms of a branch of the tree; every further axis counts those in one of the sets
-that cross the tree (:mod:`softfair.quotas.tree`). Without such sets a law is a row of numbers.
-Weights are never negative, so that sums lose no digits, and every weight keeps its own, however
-small a part of the largest it is. Fourier transforms would not do: their error is a part of the
-largest weight, and what is small may matter once a law is tilted.
+Axis 0 counts all arms of a branch of the tree; every further axis counts the arms in one of the
+sets that cross the tree (:mod:`softfair.quotas.tree`). Without such sets a law has one axis.
+Weights are never negative, so that sums lose no digits, and every weight has full relative
+precision, however small it is. Fourier transforms do not have that precision: their error is
+proportional to the largest weight, but small weights may matter once a law is tilted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Law", "along", "empty", "trimmed"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-DUST = 1e-25  # what holds less, at either end of an axis, is dropped
+DUST = 1e-25  # smaller weights at either end of an axis are dropped
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,19 +36,19 @@ class Law:
         return trimmed(self.low + other.low, _product(self.weight, other.weight))
 
     def minus(self, other: Law) -> Law:
-        """sum over m of other(m) self(a + m), as a function of a."""
+        """The function of a with values sum over m of other(m) self(a + m)."""
         low = self.low - other.low - other.weight.shape + 1
         return trimmed(low, _product(self.weight, np.flip(other.weight)))
 
     def tilted(self, tilt: float) -> Law:
-        """The weights times exp(tilt count), the count of all arms."""
+        """The weights times exp(tilt count), where count is that of all arms."""
         if tilt == 0:
             return self
         logs = tilt * np.arange(len(self.weight))
         return trimmed(self.low, self.weight * _upright(np.exp(logs - logs.max()), self.weight))
 
     def mean(self, tilt: float) -> tuple[float, float]:
-        """Mean and variance of the count of all arms, weights multiplied by exp(tilt count)."""
+        """Mean and variance of the count of all arms after the weights are `tilted`."""
         rows = np.arange(len(self.weight))
         logs = tilt * rows
         weight = self.weight.reshape(len(rows), -1).sum(axis=1) * np.exp(logs - logs.max())
@@ -57,18 +57,18 @@ class Law:
         return int(self.low[0]) + mean, float(weight @ (rows - mean) ** 2)
 
     def rows(self, low: Ints, shape: tuple[int, ...]) -> Floats:
-        """The weights of the vectors from ``low`` on; 0 beyond those kept."""
+        """The weights of the vectors from ``low`` on; 0 for vectors that are not stored."""
         out = np.zeros(shape)
         first = np.maximum(low, self.low)
         last = np.minimum(low + shape, self.low + self.weight.shape)
         if (last > first).all():
-            there = tuple(slice(a, b) for a, b in zip(first - low, last - low, strict=True))
-            here = zip(first - self.low, last - self.low, strict=True)
-            out[there] = self.weight[tuple(slice(a, b) for a, b in here)]
+            to = tuple(slice(a, b) for a, b in zip(first - low, last - low, strict=True))
+            ends = zip(first - self.low, last - self.low, strict=True)
+            out[to] = self.weight[tuple(slice(a, b) for a, b in ends)]
         return out
 
     def bounded(self, low: int, high: int, shift: float) -> Law:
-        """The part with ``low`` to ``high`` arms in all, without the factor exp(shift count)."""
+        """The part with ``low`` to ``high`` arms in all, divided by exp(shift count)."""
         counts = np.arange(low, high + 1)
         begin = np.concatenate([[low], self.low[1:]])
         rows = self.rows(begin, (len(counts), *self.weight.shape[1:]))
@@ -84,7 +84,10 @@ def empty(axes: int) -> Law:
 
 
 def along(low: int, law: Floats, direction: Ints) -> Law:
-    """The law of m times a direction [axes] of zeros and ones; m has a law from ``low`` on."""
+    """The law of the vector m direction, where ``law`` is the law of m from ``low`` on.
+
+    direction [axes] consists of zeros and ones.
+    """
     shape = tuple(len(law) if step else 1 for step in direction)
     weight = np.zeros(shape)
     weight[tuple(np.arange(len(law)) * step for step in direction)] = law
@@ -92,7 +95,7 @@ def along(low: int, law: Floats, direction: Ints) -> Law:
 
 
 def trimmed(low: Ints, weight: Floats) -> Law:
-    """The law scaled to a largest weight of 1, without what is dust at the ends of its axes."""
+    """The law scaled to a largest weight of 1, without weights below DUST at the ends of axes."""
     top = float(weight.max())
     if not top > 0:
         return Law(low, np.zeros((1,) * weight.ndim))
@@ -107,12 +110,12 @@ def trimmed(low: Ints, weight: Floats) -> Law:
 
 
 def _upright(row: Floats, like: Floats) -> Floats:
-    """A row of numbers along axis 0 of an array."""
+    """The numbers along axis 0, for broadcasting with the array ``like``."""
     return row.reshape(-1, *(1,) * (like.ndim - 1))
 
 
 def _product(a: Floats, b: Floats) -> Floats:
-    """The convolution of two arrays of as many axes."""
+    """The convolution of two arrays with the same number of axes."""
     if a.ndim == 1:
         return np.convolve(a, b)
     out = np.zeros(np.array(a.shape) + b.shape - 1)
@@ -121,7 +124,7 @@ def _product(a: Floats, b: Floats) -> Floats:
 
 
 def _by_rows(a: Floats, out: Floats) -> tuple[Floats, Ints]:
-    """The rows of an array along its last axis, and where each begins in a flat ``out``."""
+    """The rows of an array along its last axis, and the place of each in ``out`` when flat."""
     places = np.indices(a.shape[:-1]).reshape(a.ndim - 1, -1)
     strides = np.array(out.strides[:-1]) // out.itemsize
     return np.ascontiguousarray(a).reshape(-1, a.shape[-1]), strides @ places

@@ -1,4 +1,4 @@
-"""Bounds that no draw can keep: the smallest change with which one can."""
+"""The smallest change to bounds that no draw can keep, so that a draw can keep them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["Relaxed", "relaxed"]
 
 
 class Relaxed(NamedTuple):
-    """A bound that has to give way."""
+    """A bound that must be relaxed."""
 
-    quota: int  # which of the quotas
+    quota: int  # the number of the quota
     name: str
-    asked: int
-    possible: int
-    least: bool  # whether it is the lower bound
+    asked: int  # the bound as given
+    possible: int  # the bound after the change
+    least: bool  # whether this is the lower bound
 
     def __str__(self) -> str:
         bound = "at least" if self.least else "at most"
@@ -30,34 +30,35 @@ class Relaxed(NamedTuple):
 
 
 def relaxed(n: int, k: int, quotas: Sequence[Quota]) -> list[Relaxed]:
-    """The fewest places by which bounds must give way so that k of n arms keep all of them.
+    """The smallest total change to bounds so that some k of n arms keep all of them.
 
     Parameters
     ----------
     n, k : int
-        Arms, and how many of them are drawn.
+        Number of arms, and of arms drawn.
     quotas : sequence of Quota
-        Bounds on sets of arms. Sets of which at most one arm may be taken do not give way.
+        Bounds on sets of arms. Sets of which at most one arm may be drawn are not relaxed.
 
     Returns
     -------
     list of Relaxed
-        Empty: all bounds can be kept.
+        The bounds to change; empty if all bounds can be kept.
 
     Raises
     ------
     Infeasible
-        No k arms are left where at most one may be taken from some sets.
+        There are no k arms with at most one from each of the sets that are not relaxed.
 
     Notes
     -----
-    Arms in the same sets are alike, so that whole numbers of them are asked for: an integer
-    programme with a variable for each kind of arm, and for each kind of household.
+    Arms in the same sets are of one kind, and only the number drawn of each kind matters. An
+    integer programme has a variable for each kind of arm, and for each kind of household.
 
     Examples
     --------
     >>> from softfair.quotas import Quota, relaxed
-    >>> [str(one) for one in relaxed(4, 2, [Quota([0, 1], 2, name="a"), Quota([2], 1, name="b")])]
+    >>> quotas = [Quota([0, 1], 2, name="a"), Quota([2], 1, name="b")]
+    >>> [str(change) for change in relaxed(4, 2, quotas)]
     ['b at least 0 instead of 1']
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
@@ -76,8 +77,9 @@ def relaxed(n: int, k: int, quotas: Sequence[Quota]) -> list[Relaxed]:
         arms = np.asarray(quota.arms, np.int64)
         free[arms] = False
         houses[tuple(np.unique(kind[arms]).tolist())] += 1
-    # Variables: arms of each kind that are in no household; of each kind of household those of whom
-    # an arm of each of its kinds is taken; then by how much each bound gives way.
+    # Variables: the number drawn of each kind of arm that is in no household; for each kind of
+    # household and each kind of arm in it, the number of households from which such an arm is
+    # drawn; then the change of each bound.
     columns = [(j, -1) for j in range(len(kinds))]
     columns += [(j, h) for h, of in enumerate(houses) for j in of]
     most = [int(np.count_nonzero(free & (kind == j))) for j in range(len(kinds))]
@@ -120,7 +122,7 @@ def relaxed(n: int, k: int, quotas: Sequence[Quota]) -> list[Relaxed]:
 
 
 def _households(n: int, quotas: Sequence[Quota]) -> list[bool]:
-    """Which quotas are of sets of which at most one arm may be taken, no arm in two of them."""
+    """Whether each quota is a set of at most one arm; all False if two such sets share an arm."""
     small = [quota.most == 1 and quota.least == 0 for quota in quotas]
     times = np.zeros(n, np.int64)
     for quota in itertools.compress(quotas, small):

@@ -1,9 +1,9 @@
-"""Sets of arms with bounds as a tree, and beside it the sets that cross it.
+"""Sets of arms with bounds as a tree, and the sets that cross the tree.
 
-Of two sets in the tree one holds the other, or they have no arm in common. The number of arms taken
-from a branch then has a law that follows from the laws of its twigs. Sets that cross others are
-kept beside the tree, as few as may be, and laws count their arms along with the branch's. A set and
-all other arms are counted once.
+Of two sets in the tree, one contains the other, or they have no arm in common. The law of the
+number of arms drawn from a branch then follows from the laws of the branches below. Sets that cross
+others are kept beside the tree, as few as possible, and laws count the arms of these sets as well.
+A set and its complement need only one count.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ __all__ = ["Cell", "Crossing", "Node", "Quota", "Tree", "branches", "checked", "
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FEW = 8  # children that a node may have: more are bundled, so that no law is built link by link
-ROUGHLY = 0.5  # standard deviations by which a crossing set may be off its bounds in expectation
-SWEEPS, HALVINGS = 10, 80  # of the search for shifts of crossing sets
+FEW = 8  # most children of a node; more are bundled, because adding laws one by one takes longer
+ROUGHLY = 0.5  # standard deviations by which a crossing set may miss its bounds in expectation
+SWEEPS, HALVINGS = 10, 80  # most steps of the search for shifts of crossing sets
 
 
 @dataclass(frozen=True, eq=False)
 class Quota:
-    """Bounds on how many of a set of arms are drawn.
+    """Bounds on the number of arms that are drawn from a set.
 
     Parameters
     ----------
     arms : array_like of int
         Indices of the arms, each once.
     least, most : int
-        At least and at most so many of them; None means that there is no upper bound.
+        The lower and the upper bound; None means that there is no upper bound.
     name : str
-        What messages call the set.
+        The name of the set in messages.
 
     Examples
     --------
@@ -59,12 +59,12 @@ class Cell:
     """Arms of a node that are in the same crossing sets."""
 
     arms: Ints
-    direction: Ints  # [axes] 1, and then 1 for each crossing set that they are in
+    direction: Ints  # [axes] 1, and then 1 for each crossing set that contains them, else 0
 
 
 @dataclass(eq=False)
 class Node:
-    """A set of the tree; the root holds all arms."""
+    """A set of the tree; the root contains all arms."""
 
     name: str
     arms: Ints
@@ -72,12 +72,12 @@ class Node:
     most: int
     own: Ints  # arms that are in no smaller set
     children: list[Node] = field(default_factory=list)
-    cells: list[Cell] = field(default_factory=list)  # of its own arms
-    shift: float = 0.0  # of the log-weights of all its arms
-    above: float = 0.0  # the sum of the shifts of the sets that hold it
-    tilt: float = 0.0  # a further shift, of the laws of the parts alone
-    parts: list[Law] = field(default_factory=list)  # of its children, then of its cells
-    reach: tuple[int, int] = (0, 0)  # fewest and most arms that can be taken, its bounds kept
+    cells: list[Cell] = field(default_factory=list)  # the cells of ``own``
+    shift: float = 0.0  # added to the log-weights of all arms of the set
+    above: float = 0.0  # the sum of the shifts of the sets that contain this one
+    tilt: float = 0.0  # a further shift, which only the laws of the parts have
+    parts: list[Law] = field(default_factory=list)  # laws of the children, then of the cells
+    reach: tuple[int, int] = (0, 0)  # fewest and most arms that can be drawn within all bounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,15 +87,15 @@ class Crossing:
     member: NDArray[np.bool_]  # [sets, n]
     least: Ints  # [sets]
     most: Ints
-    shift: Floats  # of the log-weights of the arms of each
+    shift: Floats  # [sets] added to the log-weights of the arms of each set
 
     @property
     def of_arms(self) -> Floats:
-        """What the log-weight of each arm is shifted by [n]."""
+        """The sum of the shifts of each arm [n]."""
         return self.shift @ self.member
 
     def outside(self, k: int) -> Law:
-        """The weight of each vector of counts of k arms: within the bounds, the shifts undone."""
+        """The weight of each vector of counts of k arms within the bounds, which undoes shifts."""
         counts = [np.arange(a, b + 1) for a, b in zip(self.least, self.most, strict=True)]
         logs = np.zeros((1,) * (1 + len(counts)))
         for axis, (count, shift) in enumerate(zip(counts, self.shift, strict=True)):
@@ -108,30 +108,30 @@ class Crossing:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A problem of drawing: log-weights, and bounds."""
+    """The log-weights and the bounds of a draw."""
 
-    z: Floats  # [n]
-    nodes: list[Node]  # each after those below it; the last is the root
+    z: Floats  # [n] log-weights
+    nodes: list[Node]  # each node after the nodes below it; the last is the root
     crossing: Crossing
 
     @property
     def root(self) -> Node:
-        """All arms."""
+        """The node of all arms."""
         return self.nodes[-1]
 
     @property
     def free(self) -> bool:
-        """Whether there are no bounds but k."""
+        """Whether k is the only bound."""
         return not self.root.children and not len(self.crossing.least)
 
     @property
     def axes(self) -> int:
-        """Of every law."""
+        """The number of axes of every law."""
         return 1 + len(self.crossing.least)
 
 
 def checked(log_weights: ArrayLike, k: int, quotas: Sequence[Quota]) -> tuple[Floats, list[Node]]:
-    """The log-weights, and the sets whose bounds matter as nodes without children; first the root.
+    """The log-weights, and nodes without children: the root, then each set whose bounds matter.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def checked(log_weights: ArrayLike, k: int, quotas: Sequence[Quota]) -> tuple[Fl
     n = len(z)
     k = whole("k", k, 0, n, f", the arms are {n}")
     nodes = [_checked(quota, j, n) for j, quota in enumerate(quotas)]
-    # Bounds that any k arms keep do not need a branch.
+    # Bounds that any k arms keep need no node.
     return z, [
         Node("all arms", np.arange(n), k, k, np.arange(n)),
         *(
@@ -170,25 +170,25 @@ def _checked(quota: Quota, place: int, n: int) -> Node:
 
 
 def planted(z: Floats, nodes: Sequence[Node]) -> Tree:
-    """The nodes, of which the first is the root, as a tree with what crosses it.
+    """The tree of the nodes, of which the first is the root, and the sets that cross it.
 
     Raises
     ------
     Infeasible
-        A branch cannot have as many arms as it should.
+        The bounds of a branch exclude each other.
     """
     root, *others = nodes
     beside = _beside(others, len(z))
-    apart = {id(node) for node in beside}
-    _plant(sorted((node for node in others if id(node) not in apart), key=_size), root)
+    crossing_ids = {id(node) for node in beside}
+    _plant(sorted((node for node in others if id(node) not in crossing_ids), key=_size), root)
     crossing = _crossing(beside, len(z), root.least)
     for node in branches(root):
         _reach(node)
         if len(node.children) > FEW:
             node.children = _bundled(node.children)
-        patterns, which = np.unique(crossing.member[:, node.own].T, axis=0, return_inverse=True)
+        patterns, number = np.unique(crossing.member[:, node.own].T, axis=0, return_inverse=True)
         node.cells = [
-            Cell(node.own[which.ravel() == j], np.concatenate([[1], pattern.astype(np.int64)]))
+            Cell(node.own[number.ravel() == j], np.concatenate([[1], pattern.astype(np.int64)]))
             for j, pattern in enumerate(patterns)
         ]
     nodes = branches(root)
@@ -200,29 +200,32 @@ def _size(node: Node) -> int:
 
 
 def _beside(nodes: Sequence[Node], n: int) -> list[Node]:
-    """Those of the nodes that are not in the tree: one after another who crosses most others."""
-    # Of sets that nobody may be taken twice from there can be very many; they have no arm in common
-    # and stay in the tree.
+    """The nodes that are kept beside the tree.
+
+    One after another, the node is taken out that crosses most of the others.
+    """
+    # There can be very many sets of at most one arm. If they have no arm in common, they stay in
+    # the tree.
     single = [node for node in nodes if node.most == 1 and node.least == 0]
     house = np.full(n, -1)
     for j, node in enumerate(single):
         house[node.arms] = j
-    apart = sum(len(node.arms) for node in single) == np.count_nonzero(house >= 0)
-    large = [node for node in nodes if not apart or node.most != 1 or node.least]
+    disjoint = sum(len(node.arms) for node in single) == np.count_nonzero(house >= 0)
+    large = [node for node in nodes if not disjoint or node.most != 1 or node.least]
     member = np.zeros((len(large), n))
     for row, node in zip(member, large, strict=True):
         row[node.arms] = 1
     shared, size = member @ member.T, member.sum(axis=1)
     crosses = (shared > 0) & (shared < size) & (shared < size[:, None])
     divided = np.zeros(len(large))
-    if apart and single:
+    if disjoint and single:
         sizes = np.array([len(node.arms) for node in single])
         for j, node in enumerate(large):
             inside = np.bincount(house[node.arms][house[node.arms] >= 0], minlength=len(single))
             divided[j] = np.count_nonzero((inside > 0) & (inside < sizes) & (inside < size[j]))
     beside = []
-    while (many := crosses.sum(axis=1) + divided).any():
-        worst = int(np.argmax(many))
+    while (crossed := crosses.sum(axis=1) + divided).any():
+        worst = int(np.argmax(crossed))
         beside.append(large[worst])
         crosses[worst] = crosses[:, worst] = False
         divided[worst] = 0
@@ -230,7 +233,7 @@ def _beside(nodes: Sequence[Node], n: int) -> list[Node]:
 
 
 def _crossing(beside: Sequence[Node], n: int, k: int) -> Crossing:
-    """The sets beside the tree, a set and all other arms as one."""
+    """The sets beside the tree; bounds on a complement are turned into bounds on the set."""
     bounds: dict[bytes, tuple[NDArray[np.bool_], int, int]] = {}
     for node in beside:
         member = np.isin(np.arange(n), node.arms)
@@ -253,8 +256,8 @@ def _crossing(beside: Sequence[Node], n: int, k: int) -> Crossing:
 
 
 def _plant(nodes: list[Node], root: Node) -> None:
-    """Hang every node, smaller ones first, below the smallest that holds it."""
-    owner = np.full(len(root.arms), -1)  # the largest set so far that holds the arm
+    """Put every node below the smallest node that contains it; ``nodes`` are sorted by size."""
+    owner = np.full(len(root.arms), -1)  # the largest set so far that contains the arm
     for number, node in enumerate([*nodes, root]):
         below = np.unique(owner[node.arms])
         node.children = [nodes[b] for b in below[below >= 0]]
@@ -263,14 +266,15 @@ def _plant(nodes: list[Node], root: Node) -> None:
 
 
 def _bundled(children: list[Node]) -> list[Node]:
-    """At most FEW nodes in place of many: bundles of bundles, without bounds of their own."""
+    """At most FEW nodes that contain all children, in layers of nodes without bounds."""
     while len(children) > FEW:
         bundles = [children[first : first + FEW] for first in range(0, len(children), FEW)]
-        children = [_bundle(some) if len(some) > 1 else some[0] for some in bundles]
+        children = [_bundle(nodes) if len(nodes) > 1 else nodes[0] for nodes in bundles]
     return children
 
 
 def _bundle(children: list[Node]) -> Node:
+    """A node without bounds that contains the children."""
     arms = np.concatenate([child.arms for child in children])
     low, high = (sum(child.reach[end] for child in children) for end in (0, 1))
     none = np.empty(0, np.int64)
@@ -278,7 +282,7 @@ def _bundle(children: list[Node]) -> Node:
 
 
 def branches(root: Node) -> list[Node]:
-    """All nodes, each after those below it; the last child's branch stands last."""
+    """All nodes, each after the nodes below it; the branch of the last child comes last."""
     nodes, waiting = [], [root]
     while waiting:
         node = waiting.pop()
@@ -288,7 +292,7 @@ def branches(root: Node) -> list[Node]:
 
 
 def _reach(node: Node) -> None:
-    """Fill in how many arms can be taken from a branch, and refuse what cannot be."""
+    """Fill in the fewest and most arms that can be drawn from a branch; refuse if none can be."""
     fewest = sum(child.reach[0] for child in node.children)
     most = sum(child.reach[1] for child in node.children) + len(node.own)
     node.reach = max(fewest, node.least), min(most, node.most)
@@ -298,13 +302,13 @@ def _reach(node: Node) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Flat:
-    """The nodes of a tree as arrays, each after those below it, for `find_shifts`."""
+    """The nodes of a tree as arrays, each node after the nodes below it, for `find_shifts`."""
 
-    arms: Ints  # [n] of all nodes, one node's own after the other's
-    begin: Ints  # [nodes + 1] where those of each begin
-    first: Ints  # [nodes] the first of each branch
+    arms: Ints  # [n] the arms of all nodes: ``own`` of each node, one node after another
+    begin: Ints  # [nodes + 1] where the arms of each node begin
+    first: Ints  # [nodes] the first node of each branch
     parent: Ints  # [nodes]
-    least: Floats  # [nodes] fewest and most arms that can be taken from each branch
+    least: Floats  # [nodes] fewest and most arms that can be drawn from each branch
     most: Floats
 
     @classmethod
@@ -319,20 +323,21 @@ class _Flat:
                 first[j] = min(first[j], first[below])
         begin = np.cumsum([0, *(len(node.own) for node in nodes)])
         least, most = (np.array([node.reach[end] for node in nodes], float) for end in (0, 1))
-        return cls(np.concatenate([one.own for one in nodes]), begin, first, parent, least, most)
+        arms = np.concatenate([node.own for node in nodes])
+        return cls(arms, begin, first, parent, least, most)
 
     def shifts(self, z: Floats) -> tuple[Floats, Floats]:
-        """Of each node the sum of the shifts of those that hold it, and its own [nodes]."""
-        both = np.zeros(len(self.parent))
-        find_shifts(z[self.arms], self.begin, self.first, self.parent, self.least, self.most, both)
-        above = both[self.parent]
+        """For each node, the sum of the shifts of the nodes above, and its shift [nodes]."""
+        sums = np.zeros(len(self.parent))
+        find_shifts(z[self.arms], self.begin, self.first, self.parent, self.least, self.most, sums)
+        above = sums[self.parent]
         above[-1] = 0.0
-        return above, both - above
+        return above, sums - above
 
     def chances(self, z: Floats) -> Floats:
-        """Chances [n] of arms that keep the bounds of the tree in expectation, roughly.
+        """Chances [n] of arms that roughly keep the bounds of the tree in expectation.
 
-        At most one of some arms is kept exactly.
+        For sets of at most one arm the chances are exact.
         """
         above, shift = self.shifts(z)
         single = (self.least == 0) & (self.most == 1) & (self.first == np.arange(len(shift)))
@@ -350,9 +355,9 @@ class _Flat:
 
 
 def _shifted(z: Floats, nodes: list[Node], crossing: Crossing) -> Crossing:
-    """Shift the log-weights of every set so that arms keep its bounds in expectation, roughly.
+    """Find shifts of the log-weights of every set that roughly keep its bounds in expectation.
 
-    Any shifts leave the law as it is; these keep its numbers in range.
+    The law is the same for any shifts; these shifts keep numbers in range.
     """
     if len(nodes) == 1 and not len(crossing.least):
         return crossing
@@ -369,11 +374,12 @@ def _shifted(z: Floats, nodes: list[Node], crossing: Crossing) -> Crossing:
 
 
 def _shift_one(z: Floats, flat: _Flat, crossing: Crossing, j: int) -> Crossing:
-    """The crossing sets, j shifted so that it is roughly within its bounds.
+    """The crossing sets, with set j shifted so that it is roughly within its bounds.
 
-    A set that is within them unshifted is not shifted, any other to the bound that it was beyond:
-    shifted further, its numbers would be far from those that a draw takes. The expected count rises
-    with the shift: steps that grow until it is known from both sides, then halves.
+    If the set is within its bounds without a shift, it is not shifted. Otherwise it is shifted to
+    the bound that it misses, but no further, because its numbers would then be far from those of a
+    draw. The expected count rises with the shift. The search takes growing steps until it has the
+    goal between two shifts, and then halves.
     """
     bounds = float(crossing.least[j]), float(crossing.most[j])
     if _short(z, flat, crossing, j, *bounds)[1]:
@@ -387,8 +393,8 @@ def _shift_one(z: Floats, flat: _Flat, crossing: Crossing, j: int) -> Crossing:
             break
         shift = float(crossing.shift[j])
         low, high = (shift, high) if short > 0 else (low, shift)
-        known = np.isfinite(high - low)
-        shift = 0.5 * (low + high) if known else shift + float(np.copysign(step, short))
+        between = np.isfinite(high - low)
+        shift = 0.5 * (low + high) if between else shift + float(np.copysign(step, short))
         step *= 2.0
         crossing = _with_shift(crossing, j, shift)
         short, near = _short(z, flat, crossing, j, goal, goal)
@@ -396,6 +402,7 @@ def _shift_one(z: Floats, flat: _Flat, crossing: Crossing, j: int) -> Crossing:
 
 
 def _with_shift(crossing: Crossing, j: int, shift: float) -> Crossing:
+    """The crossing sets, with this shift of set j."""
     shifts = crossing.shift.copy()
     shifts[j] = shift
     return replace(crossing, shift=shifts)
@@ -404,9 +411,9 @@ def _with_shift(crossing: Crossing, j: int, shift: float) -> Crossing:
 def _short(
     z: Floats, flat: _Flat, crossing: Crossing, j: int, least: float, most: float
 ) -> tuple[float, bool]:
-    """What crossing set j lacks of its bounds in expectation, and whether that is next to nothing.
+    """The distance of the expected count of crossing set j from its bounds; whether it is small.
 
-    A set that is shifted should be at the bound that it was shifted to.
+    A set that is shifted should be at the bound to which it was shifted.
     """
     q = flat.chances(z + crossing.of_arms)[crossing.member[j]]
     count, shift = float(q.sum()), crossing.shift[j]

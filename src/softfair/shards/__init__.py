@@ -1,16 +1,17 @@
 """Cohorts in Parquet files, read in shards: a cohort need not fit in memory.
 
-A cohort is arrays or shards. A shard is SHARD consecutive arms of the whole, wherever files and
-their row groups begin and end, so that sums over shards, taken in order, do not depend on how a
-cohort is cut into files, nor on whether it lies in memory: a cohort in memory is a list of shards
-that are views of its arrays. :mod:`softfair.cluster` maps functions over shards.
+A shard is SHARD consecutive arms of a cohort, wherever its files and their row groups begin and
+end. A cohort in memory is cut in the same way, into views of its arrays. So sums over shards, taken
+in order, do not depend on how a cohort is cut into files, nor on whether it is in memory.
+:mod:`softfair.cluster` maps functions over shards.
 
-The files are those of :mod:`softfair.files`: a row a person, columns ``p00, p01, p10, p11`` or
-``p_A_S_T``, and optionally ``id``, ``group`` and ``start``. A folder is read with all its folders,
-in the order of the names; a folder named ``group=north`` gives its rows that group. All footers are
-read, and ids compared, when a cohort is opened; entries are checked when a shard is read.
+The files are those of :mod:`softfair.files`: one row for each person, columns ``p00, p01, p10,
+p11`` or ``p_A_S_T``, and optionally ``id``, ``group`` and ``start``. A folder is read with all its
+subfolders, in the order of the names; rows in a folder named ``group=north`` have the group
+``north``. When a cohort is opened, all footers are read and ids are compared; entries are checked
+when a shard is read.
 
-    arrays    shards of what lies in memory
+    arrays    shards of arrays in memory
     parquet   shards of Parquet files
     memory    how much memory is free
     cohort    a cohort that is read shard by shard

@@ -1,4 +1,4 @@
-"""Shards of what lies in memory: views of arrays."""
+"""Shards of arrays in memory, which are views."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SHARD = 2**20  # arms: the row group that Parquet writers make, and 32 MB of two
 
 @dataclass(frozen=True, eq=False)
 class Arms:
-    """What kernels read of some arms.
+    """The arrays of m arms that kernels read.
 
     Parameters
     ----------
     P : ndarray [m, 2, S, S] or [m, 2, 2, 1]
-        Transition probabilities; of two-state arms perhaps the chance of state 1 alone.
+        Transition probabilities; for two-state arms possibly only the chance of state 1.
     reward : ndarray [1 or m, 1 or 2, S]
         Rewards, as a Cohort holds them.
     start : ndarray [1 or m, S]
@@ -38,7 +38,7 @@ class Arms:
 
     @property
     def nbytes(self) -> int:
-        """Memory that they take."""
+        """Bytes of memory of the arrays."""
         return self.P.nbytes + self.reward.nbytes + self.start.nbytes
 
     def part(self, low: int, high: int) -> Arms:
@@ -52,16 +52,16 @@ class Arms:
 
 @dataclass(frozen=True, eq=False)
 class ArrayShard:
-    """A shard that lies in memory.
+    """A shard in memory.
 
     Parameters
     ----------
     key : tuple
-        What a worker keeps it under.
+        The key under which a worker keeps the shard.
     first, count : int
-        Its arms are first, ..., first + count - 1 of the whole.
+        The shard has arms first, ..., first + count - 1 of the cohort.
     data : Any
-        Arms or an array; None where only the key was sent.
+        Arms or an array; None if only the key was sent.
     """
 
     key: tuple[str, int]
@@ -74,12 +74,12 @@ class ArrayShard:
         return self.data
 
     def name_only(self) -> ArrayShard:
-        """The shard without its data, for a worker that may have them already."""
+        """The shard without its data, for a worker that may already have the data."""
         return ArrayShard(self.key, self.first, self.count, None)
 
 
 def array_shards(data: Any) -> list[ArrayShard]:
-    """Cut arms or an array into shards that are views of it."""
+    """Cut arms, or an array, into shards, which are views."""
     token, n = os.urandom(8).hex(), len(data)
     return [
         ArrayShard(
@@ -93,7 +93,7 @@ def array_shards(data: Any) -> list[ArrayShard]:
 
 
 def usual_reward(S: int) -> Floats:
-    """Rewards of states that are worth 0, ..., 1 at equal distances [1, 1, S]."""
+    """The default rewards [1, 1, S]: from 0 to 1 at equal distances."""
     row = (np.arange(S) / (S - 1))[None, None]
     row.flags.writeable = False
     return row

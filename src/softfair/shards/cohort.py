@@ -22,9 +22,9 @@ __all__ = ["ShardedCohort", "shards_of"]
 class ShardedCohort(Cohort):
     """A cohort in Parquet files. Make one with :func:`open_cohort`.
 
-    ``SoftFair`` with the solvers "priced" and "meanfield" reads it shard by shard. Everything that
-    needs all arms at once (P, ids, other policies, :func:`softfair.simulate`) takes it from
-    :attr:`loaded`, which refuses a cohort that would not fit in memory.
+    ``SoftFair`` with the solvers "priced" and "meanfield" reads the arms shard by shard. Whatever
+    needs all arms at once (P, ids, other policies, :func:`softfair.simulate`) uses :attr:`loaded`,
+    which refuses a cohort that would not fit in memory.
 
     Parameters
     ----------
@@ -33,15 +33,16 @@ class ShardedCohort(Cohort):
     shards : sequence of FileShard
         All arms, in order.
     labels : tuple of str
-        Which of ``id`` and ``group`` there are; ``group=`` stands for folders that name it.
+        The columns of labels: ``id`` and ``group``; ``group=`` if folders name the group.
     """
 
     def __init__(
         self, path: Path, shards: Sequence[FileShard], labels: tuple[str, ...] = ()
     ) -> None:
-        row = usual_reward(shards[0].S)
-        one = np.ones(1, np.int64)
-        self._set(path=path, shards=tuple(shards), labels=labels, reward_rows=row, cost_rows=one)
+        reward, cost = usual_reward(shards[0].S), np.ones(1, np.int64)
+        self._set(
+            path=path, shards=tuple(shards), labels=labels, reward_rows=reward, cost_rows=cost
+        )
 
     path: Path
     shards: tuple[FileShard, ...]
@@ -51,12 +52,12 @@ class ShardedCohort(Cohort):
         return ShardedCohort, (self.path, self.shards, self.labels)
 
     def saved_fields(self) -> dict[str, Any]:
-        """Where the arms are; they stay in their files."""
+        """The files of the arms, which are not copied."""
         return {"path": str(self.path), "shards": self.shards, "labels": self.labels}
 
     @classmethod
     def from_saved(cls, fields: dict[str, Any]) -> Cohort:
-        """The cohort of :meth:`saved_fields`."""
+        """Build a cohort from its :meth:`saved_fields`."""
         return cls(Path(fields["path"]), fields["shards"], fields["labels"])
 
     def __repr__(self) -> str:
@@ -79,10 +80,11 @@ class ShardedCohort(Cohort):
         Raises
         ------
         InvalidInput
-            If they would not fit.
+            The arms would not fit in memory.
         """
         entries = 4 if self.S == 2 else 2 * self.S * self.S
-        # P of two-state arms is built beside p, starts take S entries, labels some 40 bytes each.
+        # For two-state arms P is built in addition to p; starts take S entries, labels about 40
+        # bytes each.
         need = self.n * (8 * (3 * entries + self.S) + 40 * len(self.labels) + 8)
         free = available_memory()
         if free is not None and need > free:
@@ -117,7 +119,7 @@ class ShardedCohort(Cohort):
         shard : FileShard
             One of :attr:`shards`.
         column : {"id", "group"}
-            Which labels. Without such a column ids are the arms' numbers.
+            The kind of label. Without a column ``id``, ids are the numbers of the arms.
 
         Returns
         -------
@@ -126,7 +128,7 @@ class ShardedCohort(Cohort):
         Raises
         ------
         InvalidInput
-            If a label is missing.
+            A label is missing.
         """
         if column not in self.labels and column == "id":
             return np.arange(shard.first, shard.first + shard.count)
@@ -149,7 +151,7 @@ class ShardedCohort(Cohort):
         """The cohort of some of the arms, see :meth:`softfair.Cohort.subset`."""
         return self.loaded.subset(arms)
 
-    # What needs all arms at once.
+    # These attributes need all arms at once.
     arms = property(lambda self: self.loaded.arms)
     P = property(lambda self: self.loaded.P)
     reward = property(lambda self: self.loaded.reward)
@@ -163,12 +165,12 @@ class ShardedCohort(Cohort):
 
 
 def shards_of(cohort: Cohort) -> Sequence[ArrayShard | FileShard]:
-    """The shards of a cohort: views of its arrays, or what is to be read from files.
+    """The shards of a cohort: views of its arrays, or shards that are read from files.
 
     Parameters
     ----------
     cohort : Cohort
-        In memory or in files.
+        A cohort in memory or in files.
 
     Returns
     -------
@@ -183,6 +185,6 @@ def shards_of(cohort: Cohort) -> Sequence[ArrayShard | FileShard]:
     """
     if isinstance(cohort, ShardedCohort):
         return cohort.shards
-    refuse_costs(cohort, "a pass over shards")  # which would count every arm once
+    refuse_costs(cohort, "a pass over shards")  # a pass would count every arm once
     whole = Arms(cohort.arms, cohort.reward_rows, cohort.start_rows)
     return array_shards(whole)

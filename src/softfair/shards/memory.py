@@ -1,4 +1,4 @@
-"""How much memory is free."""
+"""The amount of free memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["available_memory"]
 
 
 def available_memory() -> int | None:
-    """Bytes that are free for use; None where the system does not tell."""
+    """Bytes of memory that are available; None if the system does not say."""
     try:
         with open("/proc/meminfo") as lines:
             for line in lines:

@@ -34,8 +34,8 @@ def open_cohort(path: str | Path) -> ShardedCohort:
     Raises
     ------
     InvalidInput
-        If there is no such file, a file is broken or has other columns than the first, or an id
-        stands in two rows. The message names the file.
+        There is no such file, a file is broken or has other columns than the first file, or an id
+        is in two rows. The message names the file.
 
     Examples
     --------
@@ -46,8 +46,8 @@ def open_cohort(path: str | Path) -> ShardedCohort:
     ...     for part in range(3):
     ...         people = sf.datasets.synthetic(n=10, seed=part).subset(range(5))
     ...         ids = [f"{part}-{i}" for i in range(5)]
-    ...         made = sf.Cohort.two_state(people.p, ids=ids)
-    ...         write_cohort(made, pathlib.Path(folder, f"part-{part}.parquet"))
+    ...         cohort = sf.Cohort.two_state(people.p, ids=ids)
+    ...         write_cohort(cohort, pathlib.Path(folder, f"part-{part}.parquet"))
     ...     sf.open_cohort(folder)
     ShardedCohort(n=15, S=2, shards=1)
     """
@@ -89,6 +89,7 @@ def open_cohort(path: str | Path) -> ShardedCohort:
 
 
 def _refuse_others(names: Sequence[str], needed: Sequence[str], file: Path) -> None:
+    """Refuse columns that shards cannot have."""
     if odd := [name for name in names if name not in {*needed, *LABELS}]:
         raise InvalidInput(
             f"{file} has a column {odd[0]!r} that is not known in shards ({len(odd)} such); leave "
@@ -114,7 +115,7 @@ def _files_in(place: Path) -> list[Path]:
 
 
 def _cut(stretches: Sequence[Stretch], S: int, columns: tuple[str, ...]) -> Iterator[FileShard]:
-    """Shards of SHARD arms, whatever the files are."""
+    """Cut the rows of all files, one file after another, into shards of SHARD arms."""
     about = repr([(stretch.path, stretch.stamp) for stretch in stretches]).encode()
     token = hashlib.sha256(about).hexdigest()[:16]
     first, taken, room = 0, list[Stretch](), arrays.SHARD
@@ -132,9 +133,9 @@ def _cut(stretches: Sequence[Stretch], S: int, columns: tuple[str, ...]) -> Iter
 
 
 def _refuse_shared_ids(stretches: Sequence[Stretch]) -> None:
-    """Raise if an id stands in two rows.
+    """Raise if an id is in two rows.
 
-    Only 64 bits of each id are kept. Rows that agree in them are compared in full.
+    Only a hash of 64 bits is kept of each id. Ids with equal hashes are then compared in full.
     """
     from pandas.util import hash_array
 

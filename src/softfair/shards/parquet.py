@@ -1,4 +1,4 @@
-"""Shards of Parquet files: rows that are read when they are needed."""
+"""Shards of Parquet files, whose rows are read when they are needed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Stretch:
     path : str
         The file.
     stamp : tuple of int
-        Its size and time of change when the cohort was opened.
+        The size and the time of change of the file when the cohort was opened.
     first, count : int
         The rows.
     """
@@ -48,11 +48,11 @@ class FileShard:
     Parameters
     ----------
     key : tuple
-        What a worker keeps it under.
+        The key under which a worker keeps the shard.
     first, count : int
-        Its arms are first, ..., first + count - 1 of the whole.
+        The shard has arms first, ..., first + count - 1 of the cohort.
     stretches : tuple of Stretch
-        Where its rows are.
+        The rows of the shard.
     S : int
         Number of states.
     columns : tuple of str
@@ -67,7 +67,7 @@ class FileShard:
     columns: tuple[str, ...]
 
     def name_only(self) -> FileShard:
-        """Itself: it is a name already."""
+        """The shard itself, which has no data to leave out."""
         return self
 
     def load(self) -> Arms:
@@ -104,6 +104,7 @@ class FileShard:
     def _refuse(
         self, bad: NDArray[np.bool_], values: Floats, columns: Sequence[str], wanted: str
     ) -> None:
+        """Refuse bad entries; the message names the first and says what is wanted."""
         if not bad.any():
             return
         i, j = (int(place) for place in np.argwhere(bad)[0])
@@ -113,6 +114,7 @@ class FileShard:
         )
 
     def _refuse_sums(self, P: Floats) -> None:
+        """Refuse rows of probabilities that do not sum to 1."""
         sums = P.sum(axis=-1)
         bad = np.abs(sums - 1) > ROW_SUM_TOLERANCE
         if bad.any():
@@ -132,7 +134,7 @@ class FileShard:
 
 
 def open_file(path: str | Path) -> tuple[Any, tuple[int, int]]:
-    """The file by pyarrow, and its size and time of change."""
+    """The file, opened by pyarrow, and its size and time of change."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -170,11 +172,11 @@ def batches(stretch: Stretch, columns: list[str]) -> Iterator[Any]:
             before += rows
         left = stretch.count
         for batch in opened.iter_batches(BATCH, groups, columns, use_threads=False):
-            wanted = batch.slice(skip, left)
+            inside = batch.slice(skip, left)
             skip = max(0, skip - len(batch))
-            left -= len(wanted)
-            if len(wanted):
-                yield wanted
+            left -= len(inside)
+            if len(inside):
+                yield inside
             if not left:
                 return
     except (OSError, pa.ArrowException) as error:
@@ -188,7 +190,7 @@ def floats(batch: Any, column: str) -> Floats:
 
 
 def group_of(path: str) -> str:
-    """The group that a folder named group=... gives to its rows, or ""."""
+    """The group that a folder named group=... gives to its rows; "" if there is no such folder."""
     for part in reversed(Path(path).parts):
         if part.startswith("group="):
             return part.removeprefix("group=")

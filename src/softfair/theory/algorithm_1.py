@@ -1,10 +1,11 @@
 """Theorem 4 and Section 5 on Algorithm 1 itself, run as the paper prints it, with successive draws.
 
-A run of Algorithm 1 is random, so these claims are of two kinds. What one run returns is judged
-exactly: its gains are in the witness. What it returns on average is judged by the mean of some
-runs, with four standard errors in favour of the claim; its recheck runs an implementation in plain
-Python with another random generator (seeds 0, 1, ...), and confirms if both means agree within four
-standard errors of their difference and lead to the same verdict.
+A run of Algorithm 1 is random, so these claims are of two kinds. The result of one run is judged
+exactly, because its gains are in the witness. The average result is judged by the mean of some
+runs, with four standard errors in favour of the claim. The recheck of such a claim runs an
+implementation in plain Python with another random generator (seeds 0, 1, ...). It confirms the
+verdict if both means agree within four standard errors of their difference and lead to the same
+verdict.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ __all__ = ["CLAIMS"]
 Values = Callable[..., Floats]  # (cohort, k, T, gamma, c, episodes, seed) -> V [T + 1, n, S]
 Judge = Callable[[float, float, float, float], Sides]  # (mean, error, V*, allowed) -> sides
 
-ERRORS = 4.0  # standard errors: chance exceeds that once in 30,000 tries
-RATIO = 2.5  # between the standard errors of two samples of a dozen runs or more, at most
+ERRORS = 4.0  # standard errors; chance exceeds so many once in 30,000 tries
+RATIO = 2.5  # largest ratio of the standard errors of two samples of a dozen runs or more
 
 
 def not_above(mean: float, error: float, best: float, allowed: float) -> Sides:
@@ -43,7 +44,7 @@ def not_above(mean: float, error: float, best: float, allowed: float) -> Sides:
 
 
 def not_below(mean: float, error: float, best: float, allowed: float) -> Sides:
-    """liminf V^ep >= V* - what is allowed."""
+    """liminf V^ep >= V* - allowed."""
     return best - allowed, mean + ERRORS * error
 
 
@@ -64,14 +65,14 @@ def search_limit(
 ) -> None:
     """Theorem 4 (k = 1): the values of Algorithm 1 against V*, the sum over arms of V_0(s_i).
 
-    These are not the values of the operator that the proof treats. Each arm's V_{t+1}(s_i) was set
-    at the last visit, when the other arms were in other states, and a state that is seldom visited
-    keeps an old value. lambda is then the difference of two values that were set in different joint
-    states. Above V*: on the cohort ``synthetic(4, seed=35)`` at c = 20 the mean is 14.0 against V*
-    = 12.3, after 150, 300 and 600 episodes alike (means of 100 runs, standard error .2). Below V* -
-    T (n - 1) / (2 + c): at c = 200, where the bound is next to nothing. At c = inf the limit is not
-    V*, so Algorithm 1 does not become the Bellman operator. One cohort is enough to show that; all
-    its joint states are tried.
+    These are not the values of the operator in the proof. The V_{t+1}(s_i) of each arm was set at
+    the last visit to s_i, when the other arms were in other states, and a state that is seldom
+    visited keeps an old value. So lambda is the difference of two values that were set in different
+    joint states. Values can be above V*: on the cohort ``synthetic(4, seed=35)`` at c = 20 the mean
+    is 14.0 and V* = 12.3, after 150, 300 and 600 episodes (means of 100 runs, standard error .2).
+    Values can be below V* - T (n - 1) / (2 + c): at c = 200, where the allowed loss is small. At
+    c = inf the limit is not V*, so Algorithm 1 does not become the Bellman operator. One cohort is
+    enough to show this; all its joint states are tried.
     """
     cohort = datasets.synthetic(4, seed=35) if p is None else Cohort.two_state(p)
     joint = Joint.of(cohort.p[None], 1)
@@ -102,20 +103,20 @@ def search_limit(
 
 
 def _agrees(w: Witness, mean: float, error: float) -> bool:
-    """Whether a mean and its standard error are those of the witness, as far as chance tells."""
+    """Whether a mean and its standard error agree with the witness, up to chance."""
     stated: float = w["standard_error"]
     agree: bool = abs(mean - w["mean"]) <= ERRORS * math.hypot(error, stated)
     return agree and error / RATIO <= stated <= error * RATIO
 
 
 def limit_sides(w: Witness, judge: Judge) -> Sides:
-    """The sides by the witness's mean, if the plain implementation agrees with it."""
+    """The sides by the mean of the witness, if the plain implementation agrees with that mean."""
     s, n = tuple(w["s"]), len(w["p"])
     best = max(plain.tables(w, plain.best)[0][s].values())
     allowed = 0.0 if w["c"] == "inf" else w["T"] * (n - 1) / (2 + w["c"])
     left, right = judge(w["mean"], w["standard_error"], best, allowed)
     if not as_stated(w, left, right):
-        return NOT_SO  # without a run of the algorithm
+        return NOT_SO  # before the slow runs of the algorithm
     V = [plain.algorithm_1(w, w["T"], [w["episodes"]], seed)[0] for seed in range(w["runs"])]
     mean, error = plain.mean_and_error([sum(run[i][s[i]] for i in range(n)) for run in V])
     plain_left, plain_right = judge(mean, error, best, allowed)
@@ -135,18 +136,20 @@ def search_larger_c(
     count: int = 24,
     seed: int = 0,
 ) -> None:
-    """Section 5, "a larger c ... resulting in a better performance", on a run of Algorithm 1.
+    """Section 5, "a larger c ... resulting in a better performance", for a run of Algorithm 1.
 
-    The exact value of the policy that a run returns, drawing successively with the same c, falls at
-    some doubling of c in about half of the problems. At large c the values of Algorithm 1 do not
-    settle, and which policy a run returns is a matter of luck: the mean over many runs was not seen
-    to fall by more than its standard error allows.
+    Consider the exact value of the policy that a run returns and that draws successively with the
+    same c. In about half of the problems this value falls at some doubling of c. At large c the
+    values of Algorithm 1 do not settle, and the policy that a run returns depends on chance. The
+    mean over many runs was not seen to fall by more than its standard error explains.
     """
     p = natural(count, n, seed)
     joint = Joint.of(p, k)
     value, tables = [], []
     for c in cs:
-        learnt = [gains(Cohort.two_state(one), k, horizon, 1.0, c, episodes, seed + 1) for one in p]
+        learnt = [
+            gains(Cohort.two_state(arms), k, horizon, 1.0, c, episodes, seed + 1) for arms in p
+        ]
         tables.append(stacked(learnt))  # [T, B, n, 2]
         value.append(joint.value_of(joint.draws(tables[-1], c, "successive"), 1.0).mean(axis=-1))
     for j, pair in enumerate(pairwise(cs)):
@@ -161,7 +164,7 @@ def search_larger_c(
 
 
 def larger_c_sides(w: Witness) -> Sides:
-    """What the two policies earn, by enumeration of their draws."""
+    """The rewards of the two policies, by enumeration of their draws."""
     small, large = w["cs"]
     if not small < large or not all(plain.next_gains(w["p"], both[-1]) for both in w["gains"]):
         return NOT_SO
@@ -189,12 +192,13 @@ def search_slower(
 ) -> None:
     """Section 5: "a larger horizon T will make the convergence slower". It holds.
 
-    V_t of an episode is made of V_{t+1} of the episode before, so after ep episodes no value holds
-    more than ep rewards. With T > ep the last rewards have not reached V_0. The check compares
-    which share of its limit (taken after many episodes) the mean of V_0 has reached after a few.
+    V_t of an episode follows from V_{t+1} of the episode before, so after ep episodes no value
+    contains more than ep rewards. With T > ep the last rewards have not reached V_0. The check
+    compares the shares of its limit (measured after many episodes) that the mean of V_0 has reached
+    after a few episodes.
     """
-    for one in natural(count, n, seed):
-        cohort = Cohort.two_state(one)
+    for p in natural(count, n, seed):
+        cohort = Cohort.two_state(p)
         V = np.array(  # [2 horizons, 2 numbers of episodes, runs]: the sum of V_0
             [
                 [
@@ -207,14 +211,14 @@ def search_slower(
         shares = V[:, 0] / V[:, 1]  # [2, runs]
         gap = shares[0].mean() - shares[1].mean()
         error = math.hypot(*(shares.std(axis=1, ddof=1) / math.sqrt(runs)))
-        setting = dict(p=one, k=1, T=horizons[1], shorter=horizons[0], gamma=1.0, c=c, runs=runs)
+        setting = dict(p=p, k=1, T=horizons[1], shorter=horizons[0], gamma=1.0, c=c, runs=runs)
         measured = dict(mean=gap, standard_error=error, limits=V[:, 1].mean(axis=1))
         witness = dict(few=episodes[0], episodes=episodes[1], **setting, **measured)
         tightest.add(0.0, gap - ERRORS * error, 1, lambda _, witness=witness: witness)
 
 
 def slower_sides(w: Witness) -> Sides:
-    """How much nearer to its limit the shorter horizon is, if the plain implementation agrees."""
+    """The lead of the shorter horizon towards its limit, if the plain implementation agrees."""
     left, right = 0.0, w["mean"] - ERRORS * w["standard_error"]
     if not 1 <= w["few"] < w["episodes"] or not 1 <= w["shorter"] < w["T"]:
         return NOT_SO

@@ -1,9 +1,9 @@
 """The abstract's "asymptotically optimal", as n grows with k/n fixed.
 
-Take many copies of each of a few arms. As their number grows, the share of each kind in each state
-follows a deterministic recursion (the fluid), and so does what a policy earns an arm; no policy can
-earn more than the dual bound at any prices, and prices make that bound tight. Both are exact, so
-that no simulation is needed.
+Take many copies of each of a few arms. As the number of copies grows, the share of the copies in
+each state follows a deterministic recursion (the fluid), and so does the reward of a policy per
+arm. No policy can earn more than the dual bound at any prices, and the best prices make that bound
+tight. Both the recursion and the bound are exact, so that no simulation is needed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Gains = Callable[..., Floats]  # (cohort, k, T, gamma, c, episodes, seed) -> [T,
 
 
 def fluid_top(p: Floats, k: int, gains: Floats, gamma: float) -> float:
-    """What helping the highest gains [T, n, 2] earns, copies without number, k of n helped."""
-    share = np.full((len(p), 2), 0.5)  # [n, 2]: of the copies of an arm in each state
+    """The reward in the fluid if k of n arms are helped, those with the highest gains [T, n, 2]."""
+    share = np.full((len(p), 2), 0.5)  # [n, 2]: share of the copies of an arm in each state
     earned = 0.0
     for t, gain in enumerate(gains):
         order = np.argsort(-gain, axis=None, kind="stable")
@@ -51,8 +51,8 @@ def fluid_priced(
 ) -> tuple[float, Floats, Floats, float]:
     """Value of the soft policy at these prices, its spending [T], pi [T, n, 2], and the hard dual.
 
-    Soft Bellman backward, each arm for itself; the shares forward; the hard dual is what every arm
-    would earn by buying help at these prices, without what is paid for it.
+    Soft Bellman equations go backward for each arm; shares go forward. The hard dual is the reward,
+    less payments, of arms that buy help at these prices.
     """
     T, n = len(prices), len(p)
     soft, hard, pi = np.zeros((n, 2)), np.zeros((n, 2)), np.empty((T, n, 2))
@@ -77,7 +77,7 @@ def fluid_priced(
 def _prices(cohort: Cohort, k: int, horizon: int, gamma: float, c: float) -> Floats:
     """The balanced prices of the priced solver [T]."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)  # the spending is looked at by the caller
+        warnings.simplefilter("ignore", NotConverged)  # callers check the spending
         values = solvers.solve_priced(cohort, k, horizon, gamma, c)
     prices: Floats = values.theta / c
     return prices
@@ -93,31 +93,32 @@ def search_optimal(
     count: int = 6,
     seed: int = 0,
 ) -> None:
-    """Abstract: SoftFair "is asymptotically optimal". As n grows, Algorithm 1's top k are not.
+    """Abstract: SoftFair "is asymptotically optimal". The top k by Algorithm 1 are not optimal.
 
-    Algorithm 1 learns at c = inf from 30 copies of each of n arms, its gains are averaged over the
-    copies, and the k of n highest are helped in the fluid. Against it stands the soft policy at the
-    prices of the priced solver, which spends no more than k on average: one can earn more.
+    Algorithm 1 learns at c = inf from 30 copies of each of n arms. Its gains are averaged over the
+    copies, and in the fluid the k of n arms with the highest gains are helped. This is compared
+    with the soft policy at the prices of the priced solver, which spends no more than k on average
+    and earns more.
     """
-    for one in problems(count, n, seed):
-        cohort = Cohort.two_state(np.repeat(one, COPIES, axis=0))
+    for p in problems(count, n, seed):
+        cohort = Cohort.two_state(np.repeat(p, COPIES, axis=0))
         learnt = gains(cohort, k * COPIES, horizon, 1.0, math.inf, 300, seed)
         table = learnt.reshape(horizon, n, COPIES, 2).mean(axis=2)
-        prices = _prices(Cohort.two_state(one), k, horizon, 1.0, c)
-        value, spent, _, _ = fluid_priced(one, c, prices, 1.0)
+        prices = _prices(Cohort.two_state(p), k, horizon, 1.0, c)
+        value, spent, _, _ = fluid_priced(p, c, prices, 1.0)
 
         def describe(
-            _: int, one: Floats = one, table: Floats = table, prices: Floats = prices
+            _: int, p: Floats = p, table: Floats = table, prices: Floats = prices
         ) -> dict[str, Any]:
-            return dict(p=one, k=k, T=horizon, gamma=1.0, c=c, gains=table, prices=prices)
+            return dict(p=p, k=k, T=horizon, gamma=1.0, c=c, gains=table, prices=prices)
 
         feasible = bool((spent <= k * (1 + 1e-6)).all())
-        top = fluid_top(one, k, table, 1.0)
+        top = fluid_top(p, k, table, 1.0)
         tightest.add(1.0, top / value, int(feasible), describe, feasible)
 
 
 def optimal_sides(w: Witness) -> Sides:
-    """1, and the top k's earnings as a share of those of the soft policy at the prices."""
+    """1, and the reward of the top k as a share of that of the soft policy at the prices."""
     value, spent, _ = _plain_priced(w)
     if max(spent) > w["k"] * (1 + 1e-6) or not plain.next_gains(w["p"], w["gains"][-1]):
         return NOT_SO
@@ -136,10 +137,10 @@ def optimal_sides(w: Witness) -> Sides:
 def _moved(
     p: Sequence[plain.Arm], share: list[list[float]], active: list[list[float]]
 ) -> list[list[float]]:
-    """Shares of each arm's copies in the two states after one step."""
+    """Shares of the copies of each arm in the two states after one step."""
     moved = []
-    for arm, mine, helped in zip(p, share, active, strict=True):
-        good = sum(helped[s] * arm[1][s] + (mine[s] - helped[s]) * arm[0][s] for s in (0, 1))
+    for arm, in_state, helped in zip(p, share, active, strict=True):
+        good = sum(helped[s] * arm[1][s] + (in_state[s] - helped[s]) * arm[0][s] for s in (0, 1))
         moved.append([1 - good, good])
     return moved
 
@@ -186,24 +187,25 @@ def search_priced_optimal(
     count: int = 10,
     seed: int = 0,
 ) -> None:
-    """Beyond the paper: the priced policy at c is within n (1 + ... + gamma^(T-1)) log 2 / c.
+    """Beyond the paper: the priced policy is within n (1 + ... + gamma^(T-1)) log 2 / c of a bound.
 
-    Of the dual bound, that is, which no policy can exceed. At balanced prices the soft dual is what
-    the policy earns plus its entropy over c, at most log 2 an arm and step, and it is no lower than
-    the hard dual. In the fluid spending k on average is spending k, so as n and then c grow the
-    priced policy is asymptotically optimal. At c -> inf the gap vanishes.
+    The bound is the dual bound, which no policy can exceed. At balanced prices the soft dual is the
+    reward of the policy plus its entropy over c; the entropy is at most log 2 for each arm and
+    step, and the soft dual is no lower than the hard dual. In the fluid, spending k on average is
+    spending k, so that the priced policy is asymptotically optimal as n and then c grow. As
+    c -> inf the gap vanishes.
     """
     for n in (2, 3):
-        for one in problems(count, n, seed):
+        for p in problems(count, n, seed):
             for c in cs:
-                prices = _prices(Cohort.two_state(one), k, horizon, 1.0, c)
-                value, spent, _, hard = fluid_priced(one, c, prices, 1.0)
+                prices = _prices(Cohort.two_state(p), k, horizon, 1.0, c)
+                value, spent, _, hard = fluid_priced(p, c, prices, 1.0)
                 balanced = bool((np.abs(spent - k) <= 1e-6 * k).all())
 
                 def describe(
-                    _: int, one: Floats = one, prices: Floats = prices, c: float = c
+                    _: int, p: Floats = p, prices: Floats = prices, c: float = c
                 ) -> dict[str, Any]:
-                    return dict(p=one, k=k, T=horizon, gamma=1.0, c=c, prices=prices)
+                    return dict(p=p, k=k, T=horizon, gamma=1.0, c=c, prices=prices)
 
                 tightest.add(
                     hard + k * prices.sum() - value,
@@ -215,7 +217,7 @@ def search_priced_optimal(
 
 
 def priced_optimal_sides(w: Witness) -> Sides:
-    """The dual bound less what the policy earns, and what its entropy explains."""
+    """The dual bound less the reward of the policy, and the part that its entropy explains."""
     value, spent, hard = _plain_priced(w)
     weights = [w["gamma"] ** t for t in range(w["T"])]
     if any(abs(x - w["k"]) > 1e-6 * w["k"] for x in spent):

@@ -36,9 +36,9 @@ def search_bounded(
 ) -> None:
     """Lemma 1: 0 <= Q <= n / (1 - gamma). It holds for gamma < 1.
 
-    Over T decisions it holds with n (1 + ... + gamma^(T-1)), n T at gamma = 1: each reward is
-    between 0 and n, whatever the policy. Tried on the optimal Q and on that of the softmax at
-    c = 1, with arms that are all but certain to be good among them.
+    Over T decisions it holds with n (1 + ... + gamma^(T-1)), which is n T at gamma = 1, because
+    each reward is between 0 and n for every policy. The search uses the optimal Q and the Q of the
+    softmax at c = 1; the first problem has arms that are almost certain to be good.
     """
     p = _sure_and_others(count, n, seed)
     joint, T = Joint.of(p, k), horizon or long_enough(gamma, n)
@@ -58,7 +58,7 @@ def search_bounded(
 
 
 def bounded_sides(w: Witness) -> Sides:
-    """Q and its upper bound, or 0 and Q, whichever is nearer."""
+    """Q and its upper bound, or 0 and Q, whichever are nearer to each other."""
     Q = plain.tables(w, plain.soft(1.0) if w["soft"] else plain.best)[0][tuple(w["s"])]
     value, most = Q[tuple(w["a"])], len(w["p"]) * plain.steps_of(w)
     return (value, most) if most < 2 * value else (0.0, value)
@@ -73,14 +73,15 @@ def search_gap(
     count: int = 20,
     seed: int = 0,
 ) -> None:
-    """The corollary, |Q(s, a) - Q(s, a')| <= n / (1 - gamma), and the largest gap there is.
+    """The corollary, |Q(s, a) - Q(s, a')| <= n / (1 - gamma), and the largest possible gap.
 
-    Both Q are between 0 and n / (1 - gamma), so the corollary holds wherever Lemma 1 does, and over
-    T decisions with n (1 + ... + gamma^(T-1)). It is never near: couple the two ways to go on, the
-    one from a' making the same choices as the optimal one from a. Only arms in one of the two sets
-    can differ; an arm in a alone is ahead, one in a' alone behind (a good state and help raise the
-    chance of the next). So the gap is at most min(k, n - k) (1 + ... + gamma^(T-1)). That a gap is
-    at most 1, "intuitively", as the proof of Lemma 2 has it, fails: good states last.
+    Both Q are between 0 and n / (1 - gamma), so the corollary holds if Lemma 1 does, and over T
+    decisions with n (1 + ... + gamma^(T-1)). The bound is far from tight. To see this, couple the
+    processes after a and after a', and let the process after a' copy the optimal choices of the
+    process after a. Only arms in exactly one of the two sets can differ: an arm only in a is ahead,
+    an arm only in a' is behind (a good state and help raise the chance of the good state next). So
+    the gap is at most min(k, n - k) (1 + ... + gamma^(T-1)). The proof of Lemma 2 assumes
+    "intuitively" that a gap is at most 1; this fails, because good states last.
     """
     for n, k in sizes:
         nearly_tight = [[*[FRAGILE] * k, *[INDIFFERENT] * (n - k)]]  # the bound is nearly attained
@@ -109,17 +110,17 @@ def gap_sides(w: Witness, bound: Callable[[int, int, float], float]) -> Sides:
 
 
 def gap_corollary(n: int, k: int, steps: float) -> float:
-    """The corollary's bound: n / (1 - gamma), with ``steps`` for 1 / (1 - gamma)."""
+    """The bound of the corollary, n / (1 - gamma), where ``steps`` is 1 / (1 - gamma)."""
     return n * steps
 
 
 def gap_exchange(n: int, k: int, steps: float) -> float:
-    """min(k, n - k) arms are ahead, by 1 at every step."""
+    """The sharp bound: min(k, n - k) arms are ahead by at most 1 at every step."""
     return min(k, n - k) * steps
 
 
 def gap_one(n: int, k: int, steps: float) -> float:
-    """The premise of Lemma 2's proof."""
+    """The bound that the proof of Lemma 2 assumes."""
     return 1.0
 
 

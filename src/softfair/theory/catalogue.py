@@ -52,11 +52,11 @@ class Row:
     verdict : str
         "holds", "fails", or "holds under" with its condition after a colon.
     corrected : str
-        What holds in place of a claim that fails; "" otherwise.
+        The corrected statement of a claim that fails; "" otherwise.
     margin : str
         The margin to three digits, with its unit.
     instances : int
-        How many instances were tried.
+        The number of instances that were tried.
     """
 
     claim: str
@@ -102,7 +102,7 @@ def table(verdicts: Iterable[Verdict]) -> list[Row]:
 
 
 def claim_of(name: str) -> Claim:
-    """The claim of a name.
+    """The claim of this name.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def claim_of(name: str) -> Claim:
     Raises
     ------
     InvalidInput
-        If there is none; the message lists those that there are.
+        There is no such claim; the message lists all names.
     """
     if name not in _BY_ID:
         raise InvalidInput(f"no claim is called {name!r}; choose from {', '.join(_BY_ID)}")
@@ -130,11 +130,11 @@ def verdicts(
     Parameters
     ----------
     quick : bool
-        Try a quarter of the instances.
+        Whether to try only a quarter of the instances.
     seed : int
         The same seed makes the same instances, and the same verdicts.
     claims : sequence of str, optional
-        Names of the claims to try; default all.
+        Names of the claims to try; by default all.
 
     Returns
     -------
@@ -143,12 +143,12 @@ def verdicts(
     Raises
     ------
     InvalidInput
-        If there is no claim of a name.
+        There is no claim of one of the names.
 
     Notes
     -----
-    A search that finds no violation proves nothing. Where a claim holds, the docstring of its
-    search gives the reason, or says that there is none.
+    A search that finds no violation proves nothing. If a claim holds, the docstring of its search
+    gives the proof, or says that there is none.
 
     Examples
     --------
@@ -167,11 +167,11 @@ def verdicts(
 
 
 def recheck(verdict: Verdict) -> bool:
-    """Tell whether the witness says what the verdict says.
+    """Tell whether the witness confirms the verdict.
 
-    Both sides are computed anew from the numbers of the witness, in plain Python that shares
-    nothing with the search. Bounds are those of the claim's name: the witness of a check that was
-    given another bound is not confirmed.
+    Both sides are computed again from the numbers of the witness, in plain Python that shares no
+    code with the search. The bound is that of the claim of this name: a witness for another bound
+    is not confirmed.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def recheck(verdict: Verdict) -> bool:
     Raises
     ------
     InvalidInput
-        If there is no such claim, or the witness lacks a number or holds an absurd one.
+        There is no such claim, or the witness lacks a number or has an absurd one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Chances of arms: the appendix's products of them over sets, and the least chance there can be."""
+"""Chances of arms: the products in the appendix, and the least possible chance."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def search_product(
 ) -> None:
     """Appendix: Pr(set) is the product of the inclusion probabilities of its arms.
 
-    These products do not sum to 1 unless k = 1. The sum is the k-th elementary symmetric
-    polynomial at a point whose coordinates sum to k, and it is Schur-concave: 1 if the choice is
-    certain, more otherwise, at most C(n, k) (k/n)^k, a lottery's (``most``). That is 1731 at the
-    paper's n = 100, k = 10.
+    These products do not sum to 1 unless k = 1. Their sum is the k-th elementary symmetric
+    polynomial at a point whose coordinates sum to k. This polynomial is Schur-concave, so the sum
+    is 1 if the choice is certain, larger otherwise, and at most the value C(n, k) (k/n)^k of a
+    lottery (``most``), which is 1731 at n = 100 and k = 10, the values of the paper.
     """
     rng = np.random.default_rng([seed, 8])
     for (n, k), spread in product(sizes, (0.0, *np.geomspace(0.1, 10, count - 1))):
@@ -49,7 +49,7 @@ def search_product(
 
 
 def product_sides(w: Witness, most: Callable[[int, int], float]) -> Sides:
-    """The sum of the products and its bound, or 1 and the sum, whichever is nearer."""
+    """The sum of the products and its bound, or 1 and the sum, whichever are nearer."""
     n, k = len(w["inclusion"]), w["k"]
     products = plain.elementary(w["inclusion"], k)
     if n != w["n"] or not plain.close(products, w["sum"]):
@@ -65,7 +65,7 @@ def most_of_products(n: int, k: int) -> float:
 
 
 def floor_joint(n: int, k: int, D: float) -> float:
-    """k e^-D / (n - k + k e^-D): the least joint inclusion when c lambda has a range of D."""
+    """k e^-D / (n - k + k e^-D): the least joint inclusion if c lambda has the range D."""
     return k * math.exp(-D) / (n - k + k * math.exp(-D))
 
 
@@ -93,9 +93,10 @@ def search_floor(
 ) -> None:
     """Beyond the paper: with D the range of c lambda, no arm's chance is below a floor.
 
-    The chance of the arm of lowest weight falls as any other weight grows, so it is least when all
-    others are at the top, D above it. Then it is the floor: the bound is attained, and D -> 0 gives
-    a lottery's k/n. Tried with all others at the top, and at random.
+    The chance of the arm of lowest weight falls if any other weight grows, so it is least if all
+    other log-weights are D above. Then it equals the floor, so that the bound is attained; as
+    D -> 0 it becomes the k/n of a lottery. The search tries all others at the top, and random
+    log-weights.
     """
     rng = np.random.default_rng([seed, 10])
     for (n, k), D in product(sizes, (0.0, 0.5, 2.0, 6.0)):
@@ -112,7 +113,7 @@ def search_floor(
 
 
 def floor_sides(w: Witness, design: sampling.Design) -> Sides:
-    """The floor, in the words of its formula, and the least chance by enumeration."""
+    """The floor by its formula, and the least chance by enumeration."""
     z, k = w["log_weights"], w["k"]
     if w["design"] != design:
         return NOT_SO

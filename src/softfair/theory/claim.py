@@ -1,8 +1,9 @@
-"""A claim, the search for the instance on which it does worst, and the verdict that follows.
+"""A claim, the search for the instance that decides it, and the verdict that follows.
 
 Every claim is an inequality ``left <= right``. An equality is ``|difference| <= 0``; a strict
-inequality is tried up to rounding. A universal claim is judged by the instance of least
-``right - left``, an existential one ("there is an arm such that ...") by that of greatest.
+inequality is tested up to rounding. The instance with the least ``right - left`` decides a
+universal claim; the instance with the greatest ``right - left`` decides an existential claim
+("there is an arm such that ...").
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ Witness = Mapping[str, Any]
 Sides = tuple[float, float]
 Describe = Callable[..., dict[str, Any]]
 
-ROUNDING = 1e-10  # of values up to some hundreds, computed in some hundred steps
+ROUNDING = 1e-10  # error of values up to some hundreds, computed in some hundred steps
 AGREEMENT = 1e-9  # relative and absolute, between a witness and its recomputation
-NOT_SO: Sides = (math.nan, math.nan)  # sides of a witness that is not what the claim speaks of
+NOT_SO: Sides = (math.nan, math.nan)  # the sides of a witness that is no instance of the claim
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is so about one claim.
+    """The verdict on one claim.
 
     Parameters
     ----------
@@ -53,20 +54,20 @@ class Verdict:
     statement : str
         The claim in one plain sentence.
     verdict : {"holds", "fails", "holds under"}
-        Whether it is so on everything that was tried.
+        Whether the claim holds on all instances that were tried.
     condition : str
-        Under what it holds; "" unless the verdict is "holds under".
+        The condition under which the claim holds; "" unless the verdict is "holds under".
     margin : float
         ``|right - left|`` of the witness: the least slack if the claim holds, the largest excess
         if it fails.
     measure : str
-        The unit of the margin, and what it counts.
+        The unit of the margin, and what the margin measures.
     instances : int
-        How many instances were tried.
+        The number of instances that were tried.
     witness : dict
         The instance, in plain numbers and lists; "left" and "right" are the two sides.
     corrected : str
-        Where the claim fails, what holds in its place; "" otherwise.
+        The corrected statement if the claim fails; "" otherwise.
     """
 
     claim: str
@@ -98,9 +99,9 @@ class Verdict:
 
 
 class Search:
-    """The instance of least right - left among all that are added: it decides a universal claim."""
+    """Keeps the instance of least right - left of all that are added, for a universal claim."""
 
-    sign: ClassVar[float] = 1.0  # the instance kept is that of least sign * (right - left)
+    sign: ClassVar[float] = 1.0  # the instance of least sign * (right - left) is kept
 
     def __init__(self) -> None:
         self.slack = math.inf
@@ -110,7 +111,7 @@ class Search:
 
     @staticmethod
     def refutes(slack: float) -> bool:
-        """Whether a witness with this right - left decides against the claim."""
+        """Whether a witness with this right - left refutes the claim."""
         return slack < -ROUNDING
 
     def add(
@@ -121,9 +122,9 @@ class Search:
         describe: Describe,
         meets: ArrayLike = True,
     ) -> None:
-        """Add instances: sides of one shape, of which only those that meet the condition count.
+        """Add instances, one for each entry of the sides; only entries with ``meets`` count.
 
-        describe(*place) makes the witness of the instance at that place of the arrays.
+        describe(*place) returns the witness of the instance at that place of the arrays.
         """
         low, high, counts = np.broadcast_arrays(*np.atleast_1d(left, right, meets))
         signed = np.where(counts, self.sign * (high - low), np.inf)
@@ -141,10 +142,10 @@ class Search:
     def add_pairs(
         self, order: Floats, value: Floats, tried: int, describe: Describe, ties: bool = False
     ) -> float:
-        """Add all pairs of a row: the one higher in order [B, A] should have no lower value [B, A].
+        """Add all pairs of a row: no entry of higher order [B, A] should have a lower value.
 
-        With ``ties`` also pairs of equal order are held to it. describe(b, high, low) makes the
-        witness. Returns the share of pairs in which the value is lower.
+        With ``ties`` this is also tested for pairs of equal order. describe(b, high, low) returns
+        the witness. The result is the share of pairs in which the value is lower.
         """
         ahead = (  # [B, high, low]
             order[:, :, None] >= order[:, None, :]
@@ -157,12 +158,12 @@ class Search:
         return broken / (len(order) * math.comb(order.shape[1], 2))
 
     def count(self, **counted: Any) -> None:
-        """Store what else was counted; it goes into the witness and is not computed anew."""
+        """Store further counts; they go into the witness, and :func:`recheck` ignores them."""
         self.counted.update(counted)
 
 
 class Existence(Search):
-    """The instance of greatest right - left: it decides a claim that such an instance exists."""
+    """Keeps the instance of greatest right - left, for the claim that such an instance exists."""
 
     sign = -1.0
 
@@ -177,7 +178,7 @@ class Existence(Search):
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """A claim, how instances are searched, and how a witness is computed anew.
+    """A claim, the search for its witness, and the recomputation of a witness.
 
     Parameters
     ----------
@@ -186,19 +187,18 @@ class Claim:
     statement : str
         One plain sentence.
     measure : str
-        Unit of the margin, and what it counts.
+        Unit of the margin, and what the margin measures.
     search : callable
-        ``search(tightest, count=, seed=, ...)`` adds instances to ``tightest``. It takes what it
-        checks (the index, the gains, the bound, the law) as arguments, so that it can be seen to
-        fail.
+        ``search(tightest, count=, seed=, ...)`` adds instances to ``tightest``. What is tested (the
+        index, the gains, the bound, the law) is an argument, so that a test can make it fail.
     sides : callable
-        From a witness to (left, right), in plain Python that shares nothing with the search.
+        From a witness to (left, right), in plain Python that shares no code with the search.
     count : int or None
-        How many instances the search makes of each kind; None where nothing is sampled.
+        The number of instances that the search makes of each kind; None if nothing is sampled.
     condition : str
-        Under what the claim is tried, where it does not hold always.
+        The condition under which the claim is tested; "" if there is none.
     instead : Claim or None
-        Where the claim fails: the corrected claim, which has its own check.
+        If the claim fails: the corrected claim, which has a check of its own.
     kind : type
         :class:`Search` for "for all", :class:`Existence` for "there is".
     """
@@ -215,23 +215,23 @@ class Claim:
 
     @property
     def corrected(self) -> str:
-        """What holds in place of this claim, in words; "" if nothing has to."""
+        """The statement of the corrected claim with its condition; "" if there is none."""
         if self.instead is None:
             return ""
         under = f" Condition: {self.instead.condition}." if self.instead.condition else ""
         return f"{self.instead.statement}{under} ({self.instead.id})"
 
     def check(self, count: int | None = None, seed: int = 0, **settings: Any) -> Verdict:
-        """Search, and judge by the instance found.
+        """Search for the witness, and judge the claim by it.
 
         Parameters
         ----------
         count : int, optional
-            Instances of each kind; default the claim's own number.
+            Instances of each kind; by default :attr:`count`.
         seed : int
             The same seed makes the same instances.
         **settings
-            What else the search of this claim takes.
+            Further arguments of the search of this claim.
 
         Returns
         -------
@@ -240,7 +240,7 @@ class Claim:
         Raises
         ------
         InvalidInput
-            If no instance meets the condition, or a side is not a number.
+            No instance meets the condition, or a side is not a number.
         """
         if self.count is not None:
             settings |= {"count": self.count if count is None else count, "seed": seed}
@@ -266,7 +266,7 @@ class Claim:
         )
 
     def confirms(self, verdict: Verdict) -> bool:
-        """Whether both sides, computed anew from the witness, are what the verdict says.
+        """Whether both sides, computed again from the witness, agree with the verdict.
 
         Parameters
         ----------
@@ -280,7 +280,7 @@ class Claim:
         Raises
         ------
         InvalidInput
-            If a number of the witness is missing or cannot be used.
+            A number of the witness is missing or cannot be used.
         """
         refuse_unusable(self.id, verdict.witness)
         try:
@@ -304,7 +304,7 @@ def as_stated(w: Witness, left: float, right: float) -> bool:
     w : mapping
         A witness.
     left, right : float
-        Its sides, computed anew.
+        Its sides, computed again.
 
     Returns
     -------
@@ -313,12 +313,13 @@ def as_stated(w: Witness, left: float, right: float) -> bool:
     return _agree(left, w["left"]) and _agree(right, w["right"])
 
 
-def _agree(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=AGREEMENT, abs_tol=AGREEMENT)
+def _agree(x: float, y: float) -> bool:
+    """Whether two numbers agree up to AGREEMENT."""
+    return math.isclose(x, y, rel_tol=AGREEMENT, abs_tol=AGREEMENT)
 
 
 def _why(error: Exception) -> str:
-    """Why a witness cannot be evaluated."""
+    """The reason for which a witness cannot be evaluated, in words."""
     if isinstance(error, KeyError) and isinstance(error.args[0], str):
         return f"the witness has no {error}"
     if isinstance(error, LookupError):
@@ -327,7 +328,7 @@ def _why(error: Exception) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it; infinity, which JSON has not, by name."""
+    """The value as JSON has it; infinity and nan, which JSON does not have, by name."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list | tuple):

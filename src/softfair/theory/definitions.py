@@ -26,12 +26,12 @@ def search_definition_1(
     count: int = 50,
     seed: int = 0,
 ) -> None:
-    """Theorem 3's trade-off: SoftFair is fair by Definition 1 at both ends, c = 0 and c = inf.
+    """The trade-off in Theorem 3: SoftFair is fair by Definition 1 at both c = 0 and c = inf.
 
-    By the letter it is fair at neither. Definition 1 allows pi(a) >= pi(a') only if
-    Q(a) >= Q(a'), so equal chances demand equal values. A lottery (c = 0) gives equal chances to
-    sets of unequal Q, and the top k (c = inf) chance 0 to all the others. With Q the sum of lambda
-    and 0 < c < inf the `joint` design is fair to the letter.
+    By the letter of Definition 1 it is fair at neither end. The definition allows pi(a) >= pi(a')
+    only if Q(a) >= Q(a'), so equal chances require equal values. A lottery (c = 0) gives equal
+    chances to sets of unequal Q, and the top k (c = inf) gives the chance 0 to all other sets. If Q
+    is the sum of lambda and 0 < c < inf, the `joint` design is fair to the letter.
     """
     gain = np.random.default_rng([seed, 5]).random((count, n))
     members = sets_of(n, k)
@@ -50,7 +50,7 @@ def search_definition_1(
 
 
 def definition_1_sides(w: Witness) -> Sides:
-    """The values of the set that is less likely or tied, and of the other."""
+    """The value of the set that is less likely or tied, and the value of the other set."""
     c, gain = float(w["c"]), w["gains"]
     high, low = plain.total(gain, w["high"]), plain.total(gain, w["low"])
     top = sum(sorted(gain)[-len(w["high"]) :])
@@ -59,7 +59,7 @@ def definition_1_sides(w: Witness) -> Sides:
 
 
 def rising_law(sums: Floats, rng: np.random.Generator) -> Floats:
-    """A random law [B, A] in the order of the sums [B, A]: any policy that is fair to sets."""
+    """A random law [B, A] whose chances have the order of the sums [B, A]: it is fair to sets."""
     steps = np.cumsum(rng.exponential(size=sums.shape), axis=1)  # positive and rising
     law: Floats = np.take_along_axis(steps, np.argsort(np.argsort(sums, axis=1), axis=1), axis=1)
     law /= law.sum(axis=1, keepdims=True)
@@ -74,10 +74,11 @@ def search_sets_to_arms(
     count: int = 200,
     seed: int = 0,
 ) -> None:
-    """Definition 2, first statement to second: whoever orders sets by Q orders arms by lambda.
+    """Definition 2, first statement implies second: order of sets by Q, of arms by lambda.
 
-    It holds where Q is a sum of lambda. Exchange j for i in every set that has j alone: each
-    becomes likelier, and their sum too. (k < n: with k = n all arms are equally certain.)
+    This holds if Q is a sum of lambda and lambda_i > lambda_j. In every set with j but without i,
+    replace j by i: the new set is likelier, and so is the sum over these sets. (k < n is needed:
+    with k = n all arms are certain.)
     """
     rng = np.random.default_rng([seed, 6])
     gain, members = rng.normal(size=(count, n)), sets_of(n, k)
@@ -91,7 +92,7 @@ def search_sets_to_arms(
 
 
 def _law_given(w: Witness) -> dict[plain.Set, float]:
-    """The law of the witness by set; empty if it is not one, or one over other sets."""
+    """The law of the witness by set; empty if its entries are no law over sets of k arms."""
     sets: list[plain.Set] = list(combinations(range(len(w["gains"])), w["k"]))
     if len(sets) != len(w["law"]) or not plain.close(sum(w["law"]), 1.0):
         return {}
@@ -112,12 +113,12 @@ def sets_to_arms_sides(w: Witness) -> Sides:
 def search_arms_to_sets(
     tightest: Search, n: int = 4, k: int = 2, count: int = 200, seed: int = 0
 ) -> None:
-    """Definition 2, second statement to first: whoever orders arms by lambda orders sets by Q.
+    """Definition 2, second statement implies first: a law that orders arms orders sets by Q.
 
-    It fails for 1 < k < n - 1. Take any law over sets, and as lambda any numbers in the order of
-    its inclusion probabilities: the second statement holds, the first as a rule does not. So the
-    two statements are not equivalent. For k = 1 and k = n - 1 a set is an arm, or all but one:
-    there they are.
+    This fails for 1 < k < n - 1. Take any law over sets, and for lambda any numbers in the order of
+    its inclusion probabilities. Then the second statement holds, but the first usually does not. So
+    the two statements are not equivalent. For k = 1 and k = n - 1 they are equivalent, because a
+    set is a single arm, or all arms but one.
     """
     rng = np.random.default_rng([seed, 7])
     members = sets_of(n, k)

@@ -1,4 +1,4 @@
-"""The entropies of Table 2: what the paper's definition allows, and what a lottery has."""
+"""The entropies of Table 2: the range of the paper's definition, and the entropy of a lottery."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CLAIMS", "lottery_entropy"]
 
 TABLE_2 = (100, 10, 80)  # n, k, T
 TABLE_2_RANDOM = 4.56  # action entropy of the Random policy
-ROUNDED = 0.005  # half a unit of the last digit printed
+ROUNDED = 0.005  # half a unit of the last printed digit
 
 
 def search_entropy(
@@ -24,9 +24,9 @@ def search_entropy(
 ) -> None:
     """Action entropy with selections divided by k n, as the paper prints it, or by k T.
 
-    The k T selections of a run divided by k n sum to T / n (.8 in Table 2), and -sum P log P is at
-    most (T/n) log(n^2/T) = 3.86 (all arms alike): Table 2's 4.56 is out of reach. Divided by k T
-    they sum to 1, and the most is log n = 4.605.
+    The k T selections of a run, divided by k n, sum to T / n (.8 in Table 2). Then -sum P log P is
+    at most (T/n) log(n^2/T) = 3.86, if all arms are equal, so that the 4.56 of Table 2 cannot be
+    reached. Divided by k T, the selections sum to 1, and the most is log n = 4.605.
     """
     n, k, T = setting
     total = T / n if divisor == "kn" else 1.0
@@ -78,11 +78,11 @@ def search_lottery(
     printed: float = TABLE_2_RANDOM,
     setting: tuple[int, int, int] = TABLE_2,
 ) -> None:
-    """Table 2's entropy of Random, 4.56 at T = 80, is that of a lottery. Not quite: that is 4.547.
+    """Table 2: the entropy of Random is 4.56 at T = 80. The entropy of a lottery is 4.547.
 
     Each count is Binomial(T, k/n), so the expectation is exact. At T = 100 it is 4.559. The
-    standard deviation of a run is .0082 (.0065 at T = 100; printed: .0056), that of a mean of 50
-    runs .0012. So Table 2 was perhaps made with T = 100, as Figure 1 was.
+    standard deviation of one run is .0082 (.0065 at T = 100; the paper prints .0056), and that of a
+    mean of 50 runs is .0012. So Table 2 was perhaps made with T = 100, as was Figure 1.
     """
     n, k, T = setting
     entropy = lottery_entropy(n, k, T)
@@ -95,7 +95,7 @@ def search_lottery(
 
 
 def lottery_sides(w: Witness) -> Sides:
-    """How far the lottery's entropy is from the printed one, and what rounding explains."""
+    """The difference between the entropy of a lottery and the printed one, and the rounding."""
     n, k, T = w["n"], w["k"], w["T"]
     chance, mean = (1 - k / n) ** T, 0.0  # of being selected 0 times; then 1, 2, ...
     for x in range(1, T + 1):

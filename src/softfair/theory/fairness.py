@@ -1,4 +1,4 @@
-"""Theorem 3: who gains more is no less likely to be helped, by arm, by set and by the true Q*."""
+"""Theorem 3: more gain, no lower chance of help; for arms, for sets, and by the true Q*."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def search_arms(
     count: int = 60,
     seed: int = 0,
 ) -> None:
-    """Theorem 3, arm by arm: an arm that gains more is at least as likely to be helped.
+    """Theorem 3 for arms: an arm that gains more is at least as likely to be helped.
 
-    Both designs do so.
+    This holds for both designs.
 
-    `joint`: exchange the two arms in a set, and its probability changes by the quotient of their
-    weights. `successive`: couple the two exponential clocks; the faster one rings earlier. The
-    chances are those that :mod:`softfair.sampling` hands to every policy.
+    `joint`: if one arm of a set is replaced by the other, the probability of the set is multiplied
+    by the quotient of the weights. `successive`: couple the two exponential clocks; the faster
+    clock rings earlier. The chances are those of :mod:`softfair.sampling`, which every policy uses.
     """
     rng = np.random.default_rng([seed, 3])
     for spread, k in product((0.1, 1.0, 3.0), range(1, n)):
@@ -70,13 +70,14 @@ def search_sets(
     count: int = 200,
     seed: int = 0,
 ) -> None:
-    """Theorem 3, set by set: the set of higher sum of lambda is at least as likely.
+    """Theorem 3 for sets: the set with the higher sum of lambda is at least as likely.
 
-    `joint` yes, `successive` no. Drawn one after another, an arm that is nearly certain helps its
-    companion: with draw probabilities (.5, .1, .23, .23) / 1.06 the first two are a likelier pair
-    (.133) than the last two (.120), though their product is smaller. The proof takes Pr(set) for
-    the product of inclusion probabilities (see :func:`search_product`). `joint` draws sets by
-    exp(c sum lambda): the claim is its definition. k = 1 and k = n - 1 leave no room for the fault.
+    This holds for `joint`, but not for `successive`. With successive draws, an arm that is nearly
+    certain makes sets that contain it likelier: with draw probabilities (.5, .1, .23, .23) / 1.06
+    the first two arms are a likelier pair (.133) than the last two (.120), though the product of
+    their weights is smaller. The proof assumes that Pr(set) is the product of inclusion
+    probabilities (see :func:`search_product`). `joint` draws sets by exp(c sum lambda), so that the
+    claim is its definition. For k = 1 and k = n - 1 the claim holds for both designs.
     """
     rng = np.random.default_rng([seed, 4])
     z = rng.normal(size=(count, n)) * rng.choice([0.3, 1.0, 3.0], (count, 1))
@@ -104,7 +105,7 @@ def sets_sides(w: Witness, design: sampling.Design) -> Sides:
 
 
 def immediate_gains(cohort: Cohort, k: int, horizon: int, gamma: float, c: float) -> Floats:
-    """What FairMyopic draws by: the gain of the next step, at every t [T, n, S]."""
+    """The gains by which FairMyopic draws: that of the next step, at every t [T, n, S]."""
     return np.repeat(cohort.immediate_gain[None], horizon, axis=0)
 
 
@@ -120,19 +121,20 @@ def search_true_values(
     count: int = 30,
     seed: int = 0,
 ) -> None:
-    """Theorem 3 by the true Q*, as Definition 1 has it: no set is favoured over one of higher Q*.
+    """Theorem 3 by the true Q*, as in Definition 1: no set is favoured over one of higher Q*.
 
-    It fails for 2.4 % of the pairs by priced gains and joint draws, and for some 3.4 % by Algorithm
-    1 and successive draws; pairs are counted over all states and times, on the paper's own arms.
-    Even where Pr follows the sum of lambda exactly, lambda is not Q* (see
-    :func:`softfair.theory.optimality.search_decomposition`). At the last decision it is, and the
-    joint design is fair.
+    This fails for 2.4 % of the pairs with priced gains and joint draws, and for about 3.4 % with
+    Algorithm 1 and successive draws; pairs are counted over all states and times, on arms drawn by
+    the paper's law. Even if Pr(set) follows the sum of lambda exactly, that sum does not order sets
+    as Q* does (see :func:`softfair.theory.optimality.search_decomposition`). At the last decision
+    it does, and the joint design is fair.
     """
     p = natural(count, n, seed)
     joint = Joint.of(p, k)
     Q, _ = joint.backward(horizon, gamma, highest)
-    tables = stacked([gains(Cohort.two_state(one), k, horizon, gamma, c) for one in p])
-    # The joint design orders sets by the sum of lambda; the sum has no rounding of exponentials.
+    tables = stacked([gains(Cohort.two_state(arms), k, horizon, gamma, c) for arms in p])
+    # The joint design orders sets by the sum of lambda, which is used here because probabilities
+    # have the rounding of exponentials.
     order = joint.scores(tables) if design == "joint" else joint.draws(tables, c, design)
     likely, worth = (np.swapaxes(x, -1, -2).reshape(-1, len(joint.members)) for x in (order, Q))
 
@@ -157,9 +159,9 @@ def search_true_values(
 
 
 def true_values_sides(w: Witness, design: sampling.Design) -> Sides:
-    """Q* of the set that is no less likely and of the other; nothing if it is less likely.
+    """Q* of the set that is less likely or tied, and of the other; NOT_SO if the order differs.
 
-    At t = T - 1 lambda is the gain of the next step; elsewhere it is taken from the witness.
+    At t = T - 1 lambda must be the gain of the next step; otherwise the witness gives it.
     """
     last = w["t"] == w["T"] - 1
     if w["design"] != design or (last and not plain.next_gains(w["p"], w["gains"])):
@@ -179,10 +181,10 @@ def true_values_sides(w: Witness, design: sampling.Design) -> Sides:
 def search_fair_myopic(
     tightest: Search, horizon: int = 6, k: int = 2, count: int = 10, seed: int = 0
 ) -> None:
-    """Section 5: FairMyopic "is indeed unfair under our proposed fairness constraints". It is.
+    """Section 5: FairMyopic "is indeed unfair under our proposed fairness constraints". This holds.
 
-    The instance looked for has a set that FairMyopic makes no less likely though its Q* is lower:
-    the same search as for SoftFair, with the sides exchanged.
+    The search is for a set that FairMyopic makes no less likely than another though its Q* is
+    lower. It is the search for SoftFair with the sides exchanged.
     """
     inner = Search()
     search_true_values(
@@ -201,7 +203,7 @@ def search_fair_myopic(
 
 
 def fair_myopic_sides(w: Witness) -> Sides:
-    """Q* of the set that is no less likely, and of the other; lambda is the next step's gain."""
+    """Q* of the set that is no less likely, and of the other, if lambda is the next step's gain."""
     if not plain.next_gains(w["p"], w["gains"]):
         return NOT_SO
     low, high = true_values_sides(w, "successive")

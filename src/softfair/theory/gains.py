@@ -1,7 +1,7 @@
-"""What Algorithm 1 and the priced solver learn, without warnings and with stated episodes.
+"""Values and gains by Algorithm 1 and by the priced solver, without warnings.
 
-Algorithm 1 is run here with successive draws, as in the paper. The number of episodes is always
-given, so that a verdict does not change with the default of the solver.
+Algorithm 1 is run with successive draws, as in the paper. The number of episodes is always given,
+so that a verdict does not change with the default of the solver.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _algorithm_1(
     cohort: Cohort, k: int, horizon: int, gamma: float, c: float, episodes: int, seed: int
 ) -> TableValues:
     with warnings.catch_warnings():
-        # At large c values never settle. The checks speak of what the algorithm returns.
+        # At large c values never settle. The claims are about what the algorithm returns.
         warnings.simplefilter("ignore", NotConverged)
         return solvers.solve_paper(
             cohort, k, horizon, gamma, c, design="successive", episodes=episodes, seed=seed
@@ -96,7 +96,7 @@ def priced_gains(cohort: Cohort, k: int, horizon: int, gamma: float, c: float = 
     array [horizon, n, S]
     """
     with warnings.catch_warnings():
-        # In the hard limit few arms cannot spend k in expectation to eight digits.
+        # At c = inf a few arms cannot spend k in expectation to eight digits.
         warnings.simplefilter("ignore", NotConverged)
         return solvers.solve_priced(cohort, k, horizon, gamma, c).rows(0, horizon)
 

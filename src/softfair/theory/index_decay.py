@@ -1,6 +1,6 @@
 """Theorem 1, "the Whittle index decays", and the lemma of its proof, Lemma 3.
 
-m_t is the constant subsidy at which both actions of a single arm are worth the same with h = T - t
+m_t is the constant subsidy at which both actions of a single arm have the same value with h = T - t
 decisions left.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["CLAIMS"]
 
 Index = Callable[[Cohort, float, int], Floats]  # as indices.whittle -> [horizon + 1, n, S]
 
-DECISIONS = 6  # left at most
+DECISIONS = 6  # the largest number of decisions left
 
 
 def search_decay(
@@ -35,13 +35,13 @@ def search_decay(
     count: int = 4000,
     seed: int = 0,
 ) -> None:
-    """Theorem 1: m_t > m_{t+1}. It fails, for a quarter of the paper's own arms.
+    """Theorem 1: m_t > m_{t+1}. It fails for a quarter of the arms drawn by the paper's law.
 
     The proof writes m_t with terms (P[1] - P[0]) V_{t+1}, one for each next state, and lets each
-    fall with t; but the factor of state 0 is negative. What counts is whether V(1) - V(0) falls,
-    and at the index of the state of the smaller Delta it need not. (Read as the proof is written,
-    each V with the subsidy of its own time, the claim fails for a third of the arms.) Among the
-    arms tried is :data:`NO_DECAY`.
+    term fall with t; but the factor of state 0 is negative. What matters is whether V(1) - V(0)
+    falls, and at the index of the state with the smaller Delta it need not fall. (In the literal
+    reading of the proof each V has the subsidy of its time; then the claim fails for a third of the
+    arms.) :data:`NO_DECAY` is among the arms that are tried.
     """
     arms = (
         np.concatenate([[NO_DECAY], natural(1, count, seed)[0]])
@@ -67,13 +67,13 @@ def search_decay_best_state(
     count: int = 2000,
     seed: int = 0,
 ) -> None:
-    """Theorem 1 for s*, the state of the larger Delta: it holds if Delta, l_0 and gamma are > 0.
+    """Theorem 1 for s*, the state with the larger Delta: it holds if Delta, l_0 and gamma are > 0.
 
-    l_0 = p[0, 1] - p[0, 0]. At a subsidy of the index resting is best in both states from then on,
-    so V(1) - V(0) grows by the passive chain alone and
+    l_0 = p[0, 1] - p[0, 0]. If the subsidy is the index, resting is best in both states from then
+    on, so V(1) - V(0) follows the passive chain and
     m = Delta (1 + gamma l_0 + ... + (gamma l_0)^(h - 1)). With l_0 = 0 the index stays at Delta;
-    with l_0 < 0 it swings. Tried where Delta and l_0 are at least .05, so that a rise of
-    Delta (gamma l_0)^h stands clear of rounding.
+    with l_0 < 0 it alternates. Arms have Delta and l_0 of at least .05, so that a rise of
+    Delta (gamma l_0)^h is well above rounding.
     """
     arms = single_arms(p, count, seed)
     gain = arms[:, 1] - arms[:, 0]  # [n, 2]
@@ -107,10 +107,10 @@ def search_index_end(
     count: int = 2000,
     seed: int = 0,
 ) -> None:
-    """Theorem 1's lower end: m_T = Delta, and no m_t is below it. It holds for the paper's arms.
+    """The lower end in Theorem 1: m_T = Delta, and no m_t is lower. It holds for the paper's arms.
 
-    Where a good state helps under either action V(1) >= V(0) at every step, and
-    m = Delta (1 + gamma (V(1) - V(0))) >= Delta.
+    If under both actions the good state is likelier after the good state, V(1) >= V(0) at every
+    step, and m = Delta (1 + gamma (V(1) - V(0))) >= Delta.
     """
     arms = single_arms(p, count, seed)
     gain = arms[:, 1] - arms[:, 0]
@@ -121,18 +121,18 @@ def search_index_end(
         len(arms),
         lambda h, i, s: dict(p=arms[i], gamma=gamma, s=s, decisions_left=h + 2),
     )
-    off = np.abs(W[0] - gain)
+    error = np.abs(W[0] - gain)
     tightest.add(
-        off,
+        error,
         0.0,
         0,
         lambda i, s: dict(p=arms[i], gamma=gamma, s=s, decisions_left=1, m_T=W[0, i, s]),
-        off > ROUNDING,
+        error > ROUNDING,
     )
 
 
 def index_end_sides(w: Witness) -> Sides:
-    """Delta and the index; or how far a stated m_T is from Delta."""
+    """Delta and the index; or, if the witness states m_T, its distance from Delta and 0."""
     gain = w["p"][1][w["s"]] - w["p"][0][w["s"]]
     if "m_T" in w:
         return abs(w["m_T"] - gain), 0.0
@@ -150,12 +150,12 @@ def search_values_rise(
 ) -> None:
     """Lemma 3 (appendix): V_{m,t}(s) > V_{m,t+1}(s) >= 0 for gamma in [0, 1].
 
-    By the letter it fails: at gamma = 0 V does not move after the first decision. V never falls as
-    decisions are added, whatever the sign of the subsidy m: acting costs nothing, so one decision
-    is worth at least 0, and the Bellman operator is monotone. It rises strictly where gamma > 0
-    and p[1, s] > 0. The proof gives the weak inequality alone; an arm that is never good (p = 0)
-    stays at 0 if m <= 0. With ``letter`` the steps of strict rise are counted, without it the
-    rises are measured.
+    By the letter this fails: at gamma = 0 V is the same for every number of decisions from 1 on. V
+    never falls as decisions are added, whatever the sign of the subsidy m: acting costs nothing, so
+    one decision is worth at least 0, and the Bellman operator is monotone. V rises strictly if
+    gamma > 0 and p[1, s] > 0. The proof gives only the weak inequality; the value of an arm that is
+    never good (p = 0) stays at 0 if m <= 0. With ``letter`` the search counts the steps with a
+    strict rise; without it, the search measures the rises.
     """
     arms = single_arms(p, count, seed)
     for gamma, m in product(gammas, (-2.0, -0.5, 0.0, 0.5, 2.0)):
@@ -179,10 +179,10 @@ def search_values_rise(
 
 
 def rise_sides(w: Witness, letter: bool) -> Sides:
-    """Steps and rises among them, or the two values of the least rise.
+    """The numbers of steps and of rises, or the two values of the smallest rise.
 
-    V is computed from the arm of the witness and has to be the V that the witness states: the
-    number of rises alone is the same for every arm at gamma = 0.
+    V is computed from the arm of the witness, and must be the V that the witness states. The number
+    of rises would not be enough, because it is the same for every arm at gamma = 0.
     """
     V = [row[w["s"]] for row in plain.values_under_subsidy(w, w["m"], w["T"])[0]]
     if len(V) != len(w["V"]) or not all(map(plain.close, V, w["V"])):

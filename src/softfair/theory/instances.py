@@ -1,4 +1,4 @@
-"""Arms on which claims are tried: drawn by the paper's law, drawn near 0 and 1, and made by hand.
+"""Arms on which claims are tested: drawn by the paper's law, drawn near 0 and 1, or chosen by hand.
 
 An arm is ``p[a][s]``, the chance of the good state next, as in :meth:`softfair.Cohort.two_state`.
 """
@@ -25,13 +25,13 @@ __all__ = [
     "single_arms",
 ]
 
-#: gamma = .9, state 1, m = .65: acting is best with 2 decisions left, resting with 3.
+#: At gamma = .9 in state 1 with m = .65, acting is best with 2 decisions left, resting with 3.
 NO_DECAY = ((0.05, 0.35), (0.99, 0.995))
-#: Stays good only while it is helped; and beside it an arm that hardly responds.
+#: An arm that stays good only while it is helped, and an arm that hardly responds to help.
 FRAGILE, STEADY = ((0.001, 0.01), (0.02, 0.99)), ((0.3, 0.4), (0.31, 0.41))
-#: Gaps of just under 1, for one step; and an arm that does not respond.
+#: An arm whose help gains just under 1 for one step, and an arm that does not respond to help.
 MOMENTARY, INDIFFERENT = ((0.001, 0.002), (0.996, 0.997)), ((0.3, 0.301), (0.302, 0.303))
-#: Responds a little more at once, and forgets; and an arm that stays good once it is.
+#: An arm that gains a little more by the next step but does not stay good, and an arm that does.
 FLEETING, LASTING = ((0.01, 0.02), (0.5, 0.51)), ((0.01, 0.99), (0.45, 0.995))
 
 
@@ -41,7 +41,7 @@ def natural(count: int, n: int, seed: int) -> Floats:
     Parameters
     ----------
     count, n : int
-        Problems, and arms of each.
+        The number of problems, and of arms in each.
     seed : int
         The same seed makes the same problems.
 
@@ -54,14 +54,14 @@ def natural(count: int, n: int, seed: int) -> Floats:
 
 
 def extreme(count: int, n: int, seed: int) -> Floats:
-    """Draw problems within the paper's four constraints whose chances are near 0 and 1.
+    """Draw problems within the paper's four constraints with chances near 0 and 1.
 
-    Claims break there first. Chances are Beta(.3, .3).
+    Claims tend to fail on such problems first. Chances are drawn from Beta(.3, .3).
 
     Parameters
     ----------
     count, n : int
-        Problems, and arms of each.
+        The number of problems, and of arms in each.
     seed : int
         The same seed makes the same problems.
 
@@ -83,7 +83,7 @@ def problems(count: int, n: int, seed: int) -> Floats:
 
 
 def single_arms(p: ArrayLike | None, count: int, seed: int) -> Floats:
-    """The arms given, or ``count`` of both kinds [n, 2, 2]."""
+    """The arms p, or if p is None ``count`` natural and ``count`` extreme arms [n, 2, 2]."""
     if p is None:
         return problems(1, count, seed).reshape(-1, 2, 2)
     return np.asarray(p, dtype=np.float64).reshape(-1, 2, 2)

@@ -1,4 +1,4 @@
-"""The exact truth for small n: dynamic programming over all joint states and all sets of k arms."""
+"""Exact values for small n: dynamic programming over all joint states and all sets of k arms."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Ints = NDArray[np.int64]
 class Joint:
     """B small problems at once: every joint state (N = 2^n) and every set of k arms (A = C(n, k)).
 
-    Arms are the paper's, two states and worth 1 in the good one.
+    Arms are those of the paper: they have two states, and the good state is worth 1.
 
     Parameters
     ----------
     members : array [A, n]
-        Who is in each set; sets in the order of itertools.combinations.
+        1 for the arms in each set; sets are in the order of itertools.combinations.
     states : array [N, n]
         The joint states.
     move : array [B, A, N, N]
@@ -38,9 +38,9 @@ class Joint:
     Examples
     --------
     >>> from softfair import theory
-    >>> one = theory.Joint.of([[[[0.1, 0.6], [0.5, 0.9]], [[0.2, 0.7], [0.3, 0.8]]]], k=1)
-    >>> Q, V = one.backward(horizon=1, gamma=1.0, value=theory.highest)
-    >>> Q[0, 0, :, 0].round(3).tolist()  # both arms in the bad state: help the first, the second
+    >>> joint = theory.Joint.of([[[[0.1, 0.6], [0.5, 0.9]], [[0.2, 0.7], [0.3, 0.8]]]], k=1)
+    >>> Q, V = joint.backward(horizon=1, gamma=1.0, value=theory.highest)
+    >>> Q[0, 0, :, 0].round(3).tolist()  # both arms are bad: help for the first, for the second
     [0.7, 0.4]
     """
 
@@ -50,7 +50,7 @@ class Joint:
 
     @classmethod
     def of(cls, p: ArrayLike, k: int) -> Joint:
-        """Make the programme of problems p.
+        """Make the dynamic programme of problems p.
 
         Parameters
         ----------
@@ -66,17 +66,17 @@ class Joint:
         Raises
         ------
         InvalidInput
-            If there are too many arms to enumerate.
+            There are too many arms to enumerate.
         """
-        given = np.asarray(p, dtype=np.float64)
-        count, n = given.shape[:2]
+        good = np.asarray(p, dtype=np.float64)
+        count, n = good.shape[:2]
         if n > LARGEST:
             raise InvalidInput(
                 f"the joint programme has {n} arms; give at most {LARGEST}, "
                 "it grows as 4^n times the sets"
             )
         members = sets_of(n, k)
-        P = np.stack([1 - given, given], axis=-1)  # [B, n, 2, S, S]
+        P = np.stack([1 - good, good], axis=-1)  # [B, n, 2, S, S]
         move = np.ones((count, len(members), 1, 1))
         for i in range(n):
             size = 2 * move.shape[-1]
@@ -103,7 +103,7 @@ class Joint:
         value : callable
             value(Q_t [B, A, N], t) -> V_t [B, N].
         reward : float
-            Of an arm in the good state.
+            Reward of an arm in the good state.
 
         Returns
         -------
@@ -112,7 +112,7 @@ class Joint:
         """
         count, sets, size = self.move.shape[:3]
         move = self.move.reshape(count, sets * size, size)
-        worth = reward * self.states.sum(axis=1)  # [N], of the states reached
+        worth = reward * self.states.sum(axis=1)  # [N]: reward of each state reached
         Q, V = np.empty((horizon, count, sets, size)), np.zeros((horizon + 1, count, size))
         for t in reversed(range(horizon)):
             Q[t] = (move @ (worth + gamma * V[t + 1])[:, :, None]).reshape(count, sets, size)
@@ -120,7 +120,7 @@ class Joint:
         return Q, V
 
     def value_of(self, law: Floats, gamma: float) -> Floats:
-        """What a policy earns [B, N] that takes sets by law [T, B, A, N]."""
+        """The reward [B, N] of the policy that helps sets by law [T, B, A, N]."""
         _, V = self.backward(len(law), gamma, lambda Q, t: (law[t] * Q).sum(axis=1))
         value: Floats = V[0]
         return value
@@ -145,7 +145,7 @@ class Joint:
 
 @cache
 def sets_of(n: int, k: int) -> Ints:
-    """[A, n]: who is in each set of k arms."""
+    """1 for the arms in each set of k arms, else 0 [A, n]."""
     return np.array(
         [[int(i in chosen) for i in range(n)] for chosen in combinations(range(n), k)],
         dtype=np.int64,

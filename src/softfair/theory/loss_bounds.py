@@ -1,4 +1,4 @@
-"""Bounds on what softness costs, as functions of n, k and c."""
+"""Bounds on the loss of reward by a softmax in place of a maximum, as functions of n, k and c."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = [
     "softmax_loss",
 ]
 
-PerStep = Callable[[int, int, float], float]  # (n, k, c) -> most that softness may cost a decision
+PerStep = Callable[[int, int, float], float]  # (n, k, c) -> bound on the loss at one decision
 
 CS = (0.1, 0.3, 1.0, 3.0, 10.0)  # multipliers tried
 LARGE_C = "c >= 2 W(1/e) / (1 - W(1/e)) = 0.772"
 
 
 def discounted(gamma: float, horizon: int | None) -> float:
-    """1 + gamma + ... + gamma^(T - 1); for ever if the horizon is None.
+    """1 + gamma + ... + gamma^(T - 1); the infinite sum if the horizon is None.
 
     Parameters
     ----------
@@ -49,12 +49,12 @@ def discounted(gamma: float, horizon: int | None) -> float:
 
 
 def long_enough(gamma: float, n: int) -> int:
-    """Decisions after which what is still to come, n gamma^T / (1 - gamma), is below rounding."""
+    """A horizon T after which the rest, n gamma^T / (1 - gamma), is below rounding."""
     return math.ceil(math.log(0.1 * ROUNDING * (1 - gamma) / n) / math.log(gamma))
 
 
 def eta_paper(n: int, k: int, c: float) -> float:
-    """The paper's bound: (n - k) / (2 + c), for k = 1 by Lemma 2, for k > 1 by its conjecture.
+    """The paper's bound (n - k) / (2 + c): Lemma 2 for k = 1, the conjecture for k > 1.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def eta_paper(n: int, k: int, c: float) -> float:
 def eta_lambert(n: int, k: int, c: float) -> float:
     """(C(n, k) - 1) W(1/e) / c, with Lambert's W: W(1/e) = 0.2785.
 
-    Each action but the best costs delta / (1 + exp(c delta)) at most, which peaks at W(1/e) / c.
+    Each action but the best adds at most delta / (1 + exp(c delta)), whose maximum is W(1/e) / c.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def eta_lambert(n: int, k: int, c: float) -> float:
 def eta_entropy(n: int, k: int, c: float) -> float:
     """log C(n, k) / c.
 
-    (1/c) log sum exp(c Q) is at least max Q, and is the softmax's mean Q plus its entropy over c.
+    (1/c) log sum exp(c Q) is at least max Q, and equals the softmax's mean Q plus its entropy / c.
 
     Parameters
     ----------
@@ -103,9 +103,9 @@ def eta_entropy(n: int, k: int, c: float) -> float:
 
 
 def eta_sharp(n: int, k: int, c: float) -> float:
-    """W((C(n, k) - 1) / e) / c, the least bound that serves all Q.
+    """W((C(n, k) - 1) / e) / c, the least bound that holds for all Q.
 
-    Where the loss L is stationary each gap is 1/c + L, so all gaps are alike, and x = c gap solves
+    Where the loss L is stationary, each gap is 1/c + L. So all gaps are equal, and x = c gap solves
     (x - 1) e^(x - 1) = (C(n, k) - 1) / e.
 
     Parameters
@@ -126,10 +126,10 @@ def _lambert(x: float) -> float:
 
 
 def least_c(n: int, k: int = 1) -> float:
-    """The multiplier from which the paper's (n - k) / (2 + c) is right for every Q.
+    """The multiplier from which on the paper's (n - k) / (2 + c) is a bound for every Q.
 
-    It is where `eta_paper` crosses `eta_sharp`; inf if it never does. For k = 1 it is at most
-    2 W(1/e) / (1 - W(1/e)) = .772, that of n = 2.
+    `eta_paper` crosses `eta_sharp` there; it is inf if they never cross. For k = 1 it is at most
+    2 W(1/e) / (1 - W(1/e)) = .772, its value at n = 2.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def least_c(n: int, k: int = 1) -> float:
 
 
 def softmax_loss(gaps: Floats, c: float) -> Floats:
-    """max Q - softmax Q [B] from how far below the best each other action is [B, A - 1]."""
+    """max Q - softmax Q [B], from the gaps between the best and every other action [B, A - 1]."""
     weight = np.exp(-c * gaps)
     loss: Floats = (weight * gaps).sum(axis=1) / (1 + weight.sum(axis=1))
     return loss
@@ -152,26 +152,26 @@ def softmax_loss(gaps: Floats, c: float) -> Floats:
 
 @dataclass(frozen=True)
 class Bound:
-    """One form of a bound on what softness costs.
+    """One form of a bound on the loss by softness.
 
     Parameters
     ----------
     name : str
-        What is added to the claim's name; "" is the paper's own form.
+        The ending of the claim's name; "" for the form in the paper.
     text : str
-        The bound in letters.
+        The formula of the bound.
     eta : callable
         (n, k, c) -> the bound for one decision.
     condition : str
-        Under what it is tried.
+        The condition under which the bound is tested.
     sizes : tuple of (n, k)
-        Where it is tried.
+        The sizes for which the bound is tested.
     hard : bool
-        Only multipliers from :func:`least_c` on.
+        Whether to test only multipliers from :func:`least_c` on.
     small : bool
-        Only gaps of at most 1.
+        Whether to test only gaps of at most 1.
     horizon : int or None
-        None: for ever, at gamma = .9; else so many decisions at gamma = 1.
+        The number of decisions, at gamma = 1; None for an infinite horizon at gamma = .9.
     """
 
     name: str
@@ -184,8 +184,8 @@ class Bound:
     horizon: int | None = None
 
     def cs(self, n: int, k: int) -> tuple[float, ...]:
-        """The multipliers to try."""
-        least = least_c(2 if k == 1 else n, k)  # for k = 1 that of n = 2 serves every n
+        """The multipliers to test."""
+        least = least_c(2 if k == 1 else n, k)  # for k = 1 the value at n = 2 is enough for every n
         return (least, 2 * least, 10 * least) if self.hard else CS
 
     def id(self, claim: str) -> str:

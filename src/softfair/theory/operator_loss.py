@@ -1,7 +1,7 @@
-"""Theorem 4 and the conjecture on the joint softmax operator: what softness costs in all.
+"""Theorem 4 and the conjecture for the joint softmax operator: the total loss by softness.
 
-These claims speak of Psi_soft over joint actions (Eq. 9), which is what the paper's proof treats.
-Algorithm 1 itself differs from it: see :mod:`softfair.theory.algorithm_1`.
+These claims are about Psi_soft over joint actions (Eq. 9), which the paper's proof treats.
+Algorithm 1 differs from this operator: see :mod:`softfair.theory.algorithm_1`.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ DOUBLINGS = tuple(0.05 * 2.0**j for j in range(11))  # multipliers from .05 to 5
 
 
 def _throughout(soft: SoftValue, c: float) -> Callable[[Floats, int], Floats]:
-    """The soft value of the same multiplier at every decision."""
+    """The soft value with the same multiplier at every decision."""
     return lambda Q, t: soft(Q, c)
 
 
 def _each_loss(
     form: Bound, soft: SoftValue, count: int, seed: int
 ) -> list[tuple[int, int, float, Floats, Floats, Floats, Describe]]:
-    """(n, k, c, Q*, Q_soft [B, A, N] at t = 0, which problems meet the form [B], describe)."""
+    """(n, k, c, Q*, Q_soft [B, A, N] at t = 0, whether problems meet the form [B], describe)."""
     gamma, cases = 0.9 if form.horizon is None else 1.0, []
     for n, k in form.sizes:
         by_hand = [
@@ -83,18 +83,18 @@ def search_loss(
 ) -> None:
     """Theorem 4 (k = 1) and the conjecture (k > 1): Q_soft >= Q* - (n - k) / ((2 + c) (1 - gamma)).
 
-    Theorem 4 fails for small c. An arm that stays good only while it is helped (:data:`FRAGILE`)
-    beside a steady one: the softmax at c = .1 is nearly a lottery, lets the arm fall and loses 7.07
-    where the bound allows 4.76 (gamma = .9). At gamma = 1, the experiments' own, the bound is
-    infinite; with T in the place of 1 / (1 - gamma) (``finite``) it fails too. The conjecture fails
-    with k arms like these. It fails even with ``small-gaps``, where Theorem 4 is right: with
-    k > n/2 arms that gain 1 for a step, the others 0, and c near 0 a decision costs k (n - k) / n,
-    and (n - k) / 2 is less.
+    Theorem 4 fails for small c. Take an arm that stays good only while it is helped
+    (:data:`FRAGILE`) and a steady one: the softmax at c = .1 is nearly a lottery, lets the fragile
+    arm fall and loses 7.07, where the bound allows 4.76 (gamma = .9). At gamma = 1, as in the
+    experiments, the bound is infinite; with T in place of 1 / (1 - gamma) (``finite``) the claim
+    fails, too. The conjecture fails with k fragile arms. It fails even with ``small-gaps``, where
+    Theorem 4 holds: if k > n/2 arms gain 1 for one step, the other arms gain 0, and c is near 0,
+    the loss of a decision is k (n - k) / n, but the bound is (n - k) / 2.
 
-    What holds: ``small-gaps`` (k = 1) and ``large-c``, where Lemma 2 does (from
+    These forms hold: ``small-gaps`` (k = 1) and ``large-c``, because Lemma 2 holds there (from
     :func:`softfair.theory.loss_bounds.least_c` on: .772 for k = 1, 1.72 at n = 3, k = 2, .82 at the
-    paper's n = 100, k = 10); and ``corrected``, for every gamma, T and arm. By induction: what
-    softness costs in all is what it costs each decision, discounted.
+    paper's n = 100, k = 10); and ``corrected``, for every gamma, T and arm. By induction, the total
+    loss is at most the discounted sum of the losses of single decisions.
     """
     gamma = 0.9 if form.horizon is None else 1.0
     for n, k, c, Q, Q_soft, meets, describe in _each_loss(form, softmax_value, count, seed):
@@ -103,7 +103,7 @@ def search_loss(
 
 
 def loss_sides(w: Witness, eta: PerStep) -> Sides:
-    """What softness costs in all, and the bound."""
+    """The total loss by softness, and the bound."""
     soft, best = above_sides(w)
     return best - soft, eta(w["n"], w["k"], w["c"]) * plain.steps_of(w)
 
@@ -111,9 +111,9 @@ def loss_sides(w: Witness, eta: PerStep) -> Sides:
 def search_above(
     tightest: Search, soft: SoftValue = softmax_value, count: int = 20, seed: int = 0
 ) -> None:
-    """Theorem 4's and the conjecture's other half, on the operator: Q_soft <= Q*. It holds.
+    """The other half of Theorem 4 and of the conjecture, for the operator: Q_soft <= Q*. It holds.
 
-    Q_soft is the Q of a policy, the softmax of itself.
+    Q_soft is the Q of a policy, namely of the softmax of Q_soft.
     """
     form = Bound("", "", eta_paper, sizes=((2, 1), (3, 1), *PAIRS))
     for _, _, _, Q, Q_soft, meets, describe in _each_loss(form, soft, count, seed):
@@ -137,11 +137,11 @@ def search_rises_with_c(
     count: int = 75,
     seed: int = 0,
 ) -> None:
-    """Section 5, "a larger c ... resulting in a better performance", on the joint operator.
+    """Section 5, "a larger c ... resulting in a better performance", for the joint operator.
 
-    It holds on all that was tried. For a fixed Q the softmax's mean rises with c, its derivative
-    being the variance of Q; that the values stay in order through the steps was not proved (the
-    softmax's mean is not monotone in Q), so this verdict is one of search alone.
+    The claim holds on all instances that were tried. For a fixed Q, the softmax's mean rises with
+    c, because its derivative is the variance of Q. There is no proof that values keep this order
+    from step to step (the softmax's mean is not monotone in Q), so the verdict rests on the search.
     """
     for n, k in ((3, 1), (4, 2)):
         p = problems(count, n, seed)
@@ -158,7 +158,7 @@ def _add_rises(
     p: Floats,
     joint: Joint,
 ) -> None:
-    """Add that values [B, N], one array for each of the rising cs, rise from each c to the next."""
+    """Add instances: values [B, N], one array for each of the rising cs, rise from c to c."""
     for j, pair in enumerate(pairwise(cs)):
         tightest.add(
             values[j],
@@ -169,7 +169,7 @@ def _add_rises(
 
 
 def rises_sides(w: Witness) -> Sides:
-    """The operator's values at the smaller and the larger c."""
+    """The values of the operator at the smaller and the larger c."""
     small, large = w["cs"]
     if not small < large:
         return NOT_SO
@@ -194,12 +194,13 @@ def search_regularised(
     count: int = 25,
     seed: int = 0,
 ) -> None:
-    """Beyond the paper: the policy that maximises reward + entropy / c earns more the larger c.
+    """Beyond the paper: the policy that maximises reward + entropy / c earns more the larger c is.
 
-    Let R and H be reward and entropy of the best policies at c < c'. Each is best at its own
-    multiplier: R + H / c >= R' + H' / c and R' + H' / c' >= R + H / c'. Added up, H >= H', and then
-    the second says R' >= R. The policy is the softmax of c Q, where Q is backed up by
-    (1/c) log sum exp(c Q) instead of the softmax's mean; prices do the same arm by arm.
+    Let R and H be the reward and the entropy of the best policy at c, and R' and H' those at
+    c' > c. Each policy is best at its multiplier: R + H / c >= R' + H' / c and
+    R' + H' / c' >= R + H / c'. The sum of both inequalities gives H >= H', and then the second
+    gives R' >= R. The policy is the softmax of c Q, where V = (1/c) log sum exp(c Q) instead of the
+    softmax's mean. The priced solver does the same for each arm.
     """
     for n, k in ((3, 1), (4, 2)):
         p = problems(count, n, seed)
@@ -212,7 +213,7 @@ def search_regularised(
 
 
 def regularised_sides(w: Witness) -> Sides:
-    """What the two policies earn from the state of the witness."""
+    """The rewards of the two policies from the state of the witness."""
     small, large = w["cs"]
     if not small < large:
         return NOT_SO

@@ -1,4 +1,4 @@
-"""Theorem 2, "the top k by lambda are optimal", the sum over arms that it rests on, and bounds.
+"""Theorem 2, "the top k by lambda are optimal", the decomposition that it assumes, and bounds.
 
 Values are exact, by :class:`softfair.theory.Joint`, from a uniform start.
 """
@@ -37,15 +37,15 @@ def search_top_k(
 ) -> None:
     """Theorem 2: the top k by lambda, c -> inf, maximise the long-term reward. They do not.
 
-    The true value of the top-k rule against the joint optimum. The proof adds up Q_i as if the
-    joint Q* were a sum over arms (see :func:`search_decomposition`). lambda is Algorithm 1's, or
-    the priced solver's, which loses far less. At the last decision lambda is the gain of the next
-    step, rewards add up, and the top k are best.
+    The search compares the true value of the top-k rule with the joint optimum. The proof adds up
+    Q_i as if the joint Q* were a sum over arms (see :func:`search_decomposition`). lambda is that
+    of Algorithm 1, or that of the priced solver, which loses far less. At the last decision lambda
+    is the gain of the next step and rewards are sums over arms, so that the top k are optimal.
     """
     p = problems(count, n, seed)
     joint = Joint.of(p, k)
     best = joint.backward(horizon, gamma, highest)[1][0].mean(axis=-1)  # [B]
-    tables = stacked([gains(Cohort.two_state(one), k, horizon, gamma) for one in p])
+    tables = stacked([gains(Cohort.two_state(arms), k, horizon, gamma) for arms in p])
     top = _top_k_value(joint, tables, gamma)
     tightest.add(
         1.0,
@@ -62,7 +62,7 @@ def search_top_k(
 
 
 def _top_k_value(joint: Joint, tables: Floats, gamma: float) -> Floats:
-    """What the k arms of highest lambda [T, B, n, 2] earn from a uniform start [B]."""
+    """The reward [B] of helping the k arms of highest lambda [T, B, n, 2], from a uniform start."""
     chosen = joint.scores(tables).argmax(axis=2)  # [T, B, N]
     _, V = joint.backward(
         len(tables),
@@ -85,7 +85,8 @@ def _top(gains: Any) -> plain.Pick:
 def top_k_sides(w: Witness) -> Sides:
     """1, and the share of the optimum that the top-k rule earns.
 
-    lambda is taken from the witness: Algorithm 1 is random. Only at the last decision is it known.
+    lambda is taken from the witness, because Algorithm 1 is random. At the last decision lambda is
+    known, and is checked.
     """
     best = plain.mean_value(w, plain.best)
     if not plain.close(best, w["optimum"]) or not plain.next_gains(w["p"], w["gains"][-1]):
@@ -102,24 +103,24 @@ def search_any_index(
     count: int = 200,
     seed: int = 0,
 ) -> None:
-    """Theorem 2 with any lambda: some problems are solved by no ranking of arms by lambda_t(s).
+    """Theorem 2 with any lambda: in some problems no ranking of arms by lambda_t(s) is optimal.
 
-    Two joint states at the same t in which arms i and j are in the same states; in one every best
-    set has i and not j, in the other j and not i. Whatever the two numbers are, one of the two
-    choices is wrong, and costs at least the margin. At the last decision the gain of the next step
-    is such a number.
+    The search is for two joint states at the same t in which arms i and j are in the same states.
+    In the first, every best set contains i and not j; in the second, j and not i. For any numbers
+    lambda, one of the two choices is then wrong, and loses at least the margin. At the last
+    decision the gain of the next step is an optimal ranking.
     """
     p = problems(count, n, seed)
     joint = Joint.of(p, k)
     Q, _ = joint.backward(horizon, gamma, highest)
     without = np.zeros(len(p), dtype=np.bool_)
     for i, j in combinations(range(n), 2):
-        leads = []  # [T, B, N]: how far the best set with the one alone is above all other sets
+        leads = []  # [T, B, N]: Q of the best set with x and not y, less that of the best other set
         for x, y in ((i, j), (j, i)):
             only_x = (joint.members[:, x] == 1) & (joint.members[:, y] == 0)
             leads.append(Q[:, :, only_x].max(axis=2) - Q[:, :, ~only_x].max(axis=2))
-        for own in product((0, 1), repeat=2):
-            alike = np.flatnonzero((joint.states[:, [i, j]] == own).all(axis=1))
+        for pair in product((0, 1), repeat=2):
+            alike = np.flatnonzero((joint.states[:, [i, j]] == pair).all(axis=1))
             lost = np.minimum(*(lead[..., alike].max(axis=-1) for lead in leads))  # [T, B]
             without |= (lost > ROUNDING).any(axis=0)
 
@@ -140,37 +141,37 @@ def search_any_index(
 
 
 def any_index_sides(w: Witness) -> Sides:
-    """The lesser of the two leads, if it is positive."""
-    i, j, (one, two) = w["i"], w["j"], w["states"]
-    if i == j or (one[i], one[j]) != (two[i], two[j]):
+    """The smaller of the two leads if that is positive, else 0; and 0."""
+    i, j, (first, second) = w["i"], w["j"], w["states"]
+    if i == j or (first[i], first[j]) != (second[i], second[j]):
         return NOT_SO
     table = plain.tables(w, plain.best)[w["t"]]
 
     def lead(s: list[int], x: int, y: int) -> float:
-        mine, others = (
-            [q for a, q in table[tuple(s)].items() if (x in a and y not in a) == own]
-            for own in (True, False)
+        with_x_alone, others = (
+            [q for a, q in table[tuple(s)].items() if (x in a and y not in a) == only_x]
+            for only_x in (True, False)
         )
-        return max(mine) - max(others)
+        return max(with_x_alone) - max(others)
 
-    return max(0.0, min(lead(one, i, j), lead(two, j, i))), 0.0
+    return max(0.0, min(lead(first, i, j), lead(second, j, i))), 0.0
 
 
 def search_decomposition(
     tightest: Search, horizon: int = 6, gamma: float = 1.0, count: int = 60, seed: int = 0
 ) -> None:
-    """The step that Theorems 2 and 3 rest on: Q*(s, a) = sum_i Q_i(s_i, a_i). It is not so.
+    """The step that Theorems 2 and 3 rest on: Q*(s, a) = sum_i Q_i(s_i, a_i). It does not hold.
 
-    If it were, what i is worth above j, Q*(i, x) - Q*(j, x), would not depend on the companion x
-    (n = 4, k = 2). The margin is by how much it does. Only at the last decision, where Q* is a sum
-    of next rewards, is it as the proof says.
+    If it held, the difference of i and j, Q*(i, x) - Q*(j, x), would not depend on the companion x
+    (n = 4, k = 2). The margin is the largest change of that difference with x. The step holds at
+    the last decision, where Q* is a sum of next rewards.
     """
     p = problems(count, 4, seed)
     joint = Joint.of(p, 2)
     Q, _ = joint.backward(horizon, gamma, highest)
-    of = {tuple(arms_of(row)): Q[:, :, a] for a, row in enumerate(joint.members)}  # [T, B, N]
+    Q_of = {tuple(arms_of(row)): Q[:, :, a] for a, row in enumerate(joint.members)}  # [T, B, N]
     for i, j, x, y in ((0, 1, 2, 3), (0, 2, 1, 3), (0, 3, 1, 2)):
-        ix, jx, iy, jy = (of[min(pair), max(pair)] for pair in ((i, x), (j, x), (i, y), (j, y)))
+        ix, jx, iy, jy = (Q_of[min(pair), max(pair)] for pair in ((i, x), (j, x), (i, y), (j, y)))
         setting: Describe = partial(dict, k=2, T=horizon, gamma=gamma, i=i, j=j, x=x, y=y)
         tightest.add(
             np.abs(ix - jx - iy + jy),
@@ -182,10 +183,10 @@ def search_decomposition(
 
 
 def decomposition_sides(w: Witness) -> Sides:
-    """How much the worth of i above j depends on the companion."""
+    """The change of the difference of i and j with the companion, and 0."""
     Q = plain.tables(w, plain.best)[w["t"]][tuple(w["s"])]
     ix, jx, iy, jy = (
-        Q[tuple(sorted((w[one], w[other])))] for one, other in ("ix", "jx", "iy", "jy")
+        Q[tuple(sorted((w[arm], w[companion])))] for arm, companion in ("ix", "jx", "iy", "jy")
     )
     return abs((ix - jx) - (iy - jy)), 0.0
 
@@ -201,11 +202,11 @@ def search_myopic_below_random(
 ) -> None:
     """Section 5: "Myopic might fail, and is even worse than Random". There are such problems.
 
-    An arm that responds a little more at once and forgets (:data:`FLEETING`) takes all the help
-    from arms that stay good once they are (:data:`LASTING`); a lottery helps those too.
+    Myopic gives all help to an arm that gains a little more by the next step but does not stay good
+    (:data:`FLEETING`). A lottery also helps arms that stay good (:data:`LASTING`).
     """
-    made = [[FLEETING, *[LASTING] * (n - 1)]]
-    p = np.concatenate([made, problems(count, n, seed)])
+    by_hand = [[FLEETING, *[LASTING] * (n - 1)]]
+    p = np.concatenate([by_hand, problems(count, n, seed)])
     joint = Joint.of(p, k)
     gain = p[:, :, 1] - p[:, :, 0]  # [B, n, 2]
     myopic = _top_k_value(joint, np.repeat(gain[None], horizon, axis=0), gamma)
@@ -215,7 +216,7 @@ def search_myopic_below_random(
 
 
 def myopic_sides(w: Witness) -> Sides:
-    """What Myopic and Random earn."""
+    """The rewards of Myopic and of Random."""
     gain = [[arm[1][s] - arm[0][s] for s in (0, 1)] for arm in w["p"]]
     lottery = plain.mean_value(w, lambda t, s, Q: sum(Q.values()) / len(Q))
     return plain.mean_value(w, _top([gain] * w["T"])), lottery
@@ -229,8 +230,9 @@ def search_certificate(
 ) -> None:
     """The certificate (beyond the paper): solvers.upper_bound is never below the joint optimum.
 
-    Each arm alone, free to buy help at the price m_t >= 0, does at least as well as under any
-    policy of the whole. Tried on the paper's arms, extreme ones, and arms that help may harm.
+    An arm that may buy help at the price m_t >= 0 on its own does at least as well as under any
+    policy for all arms. Tried on arms by the paper's law, on extreme arms, and on arms that help
+    may harm.
     """
     tightness = []
     for n, k, T, gamma in (
@@ -243,7 +245,7 @@ def search_certificate(
         harmful = np.random.default_rng([seed, 9, n]).random((count, n, 2, 2))
         p = np.concatenate([problems(count, n, seed), harmful])
         best = Joint.of(p, k).backward(T, gamma, highest)[1][0].mean(axis=-1)  # [B]
-        certified = np.array([bound(Cohort.two_state(one), k, T, gamma) for one in p])
+        certified = np.array([bound(Cohort.two_state(arms), k, T, gamma) for arms in p])
         setting: Describe = partial(dict, k=k, T=T, gamma=gamma)
         tightest.add(best, certified, len(p), lambda b, p=p, setting=setting: setting(p=p[b]))
         tightness += list(best / certified)
@@ -253,7 +255,7 @@ def search_certificate(
 
 
 def certificate_sides(w: Witness) -> Sides:
-    """The joint optimum, and the certificate of the solver, of which the claim speaks."""
+    """The joint optimum, and the certificate of the solver, which the claim is about."""
     bound = solvers.upper_bound(Cohort.two_state(w["p"]), w["k"], w["T"], w["gamma"])
     return plain.mean_value(w, plain.best), bound
 

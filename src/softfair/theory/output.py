@@ -1,4 +1,4 @@
-"""Verdicts on a screen and in a file: the table and the JSON of ``softfair verify``."""
+"""Verdicts on the screen and in a file: the table and the JSON of ``softfair verify``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REMEDY = "give a file that softfair verify --json wrote"
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """Count the verdicts in one sentence.
+    """State the numbers of verdicts in one sentence.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def as_json(verdicts: Sequence[Verdict]) -> str:
 
 
 def as_csv(verdicts: Sequence[Verdict]) -> str:
-    """Write verdicts as CSV, one row a claim; the witness is JSON in its cell.
+    """Write verdicts as CSV, one row for each claim; the cell of a witness is JSON.
 
     Parameters
     ----------
@@ -97,18 +97,18 @@ def show(verdicts: Sequence[Verdict], witnesses: bool = False) -> None:
     ----------
     verdicts : sequence of Verdict
     witnesses : bool
-        Print each witness below the table.
+        Whether to print each witness below the table.
     """
     say(summary(verdicts), "bold")
     rows, styles = [], []
     for verdict, row in zip(verdicts, table(verdicts), strict=True):
-        said = [row.statement]
+        sentences = [row.statement]
         if verdict.condition:
-            said.append(f"Condition: {verdict.condition}.")
+            sentences.append(f"Condition: {verdict.condition}.")
         if row.corrected:
-            said.append(f"Instead: {row.corrected}")
-        said.append(f"[{row.margin}; {row.instances:,} tried]")
-        rows.append([row.claim, verdict.verdict, " ".join(said)])
+            sentences.append(f"Instead: {row.corrected}")
+        sentences.append(f"[{row.margin}; {row.instances:,} tried]")
+        rows.append([row.claim, verdict.verdict, " ".join(sentences)])
         styles.append(_COLOURS[verdict.verdict])
     headings = ["claim", "verdict", "what it says, what holds instead, and by how much"]
     show_table(Table(headings, rows, words=set(headings), styles=styles))
@@ -135,7 +135,7 @@ def read_verdicts(path: Path) -> list[Verdict]:
     Raises
     ------
     InvalidInput
-        If the file cannot be read, is not JSON, or an entry is no verdict on a known claim.
+        The file cannot be read or is not JSON, or an entry is not a verdict on a known claim.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -154,31 +154,31 @@ def _first_line(error: Exception) -> str:
 
 
 def _verdict(where: str, entry: Any) -> Verdict:
-    """One entry of a file as a verdict, or a refusal that says what is wrong with it."""
+    """One entry of a file as a verdict; refused with the reason if it is none."""
     if not isinstance(entry, dict):
         raise InvalidInput(f"{where} is no verdict; {_REMEDY}")
-    given = {"corrected": "", **entry}  # files written before verdicts had a correction
+    field_values = {"corrected": "", **entry}  # files written before verdicts had a correction
     types: dict[str, type] = {"margin": float, "instances": int, "witness": dict}
     for name in (known.name for known in fields(Verdict)):
-        if name not in given:
+        if name not in field_values:
             raise InvalidInput(f"{where} has no {name!r}; {_REMEDY}")
         expected = types.get(name, str)
-        if expected is float and isinstance(given[name], int):
-            given[name] = _as_float(given[name])
-        if not isinstance(given[name], expected):
+        if expected is float and isinstance(field_values[name], int):
+            field_values[name] = _as_float(field_values[name])
+        if not isinstance(field_values[name], expected):
             raise InvalidInput(f"{where}: {name!r} is not of the kind that it should be; {_REMEDY}")
-    if not math.isfinite(given["margin"]):
-        raise InvalidInput(f"{where}: margin is {given['margin']}; give a finite number")
-    if given["verdict"] not in get_args(Outcome):
+    if not math.isfinite(field_values["margin"]):
+        raise InvalidInput(f"{where}: margin is {field_values['margin']}; give a finite number")
+    if field_values["verdict"] not in get_args(Outcome):
         raise InvalidInput(
-            f"{where}: verdict is {given['verdict']!r}; give one of {', '.join(_COLOURS)}"
+            f"{where}: verdict is {field_values['verdict']!r}; give one of {', '.join(_COLOURS)}"
         )
-    claim_of(given["claim"])
-    return Verdict(**{known.name: given[known.name] for known in fields(Verdict)})
+    claim_of(field_values["claim"])
+    return Verdict(**{known.name: field_values[known.name] for known in fields(Verdict)})
 
 
 def _as_float(number: int) -> float:
-    """The whole number as a float; infinity if it is too large for one."""
+    """The whole number as a float; infinity if it is too large for a float."""
     try:
         return float(number)
     except OverflowError:
@@ -186,14 +186,14 @@ def _as_float(number: int) -> float:
 
 
 def recheck_file(path: Path, claims: Sequence[str] | None = None) -> list[tuple[Verdict, bool]]:
-    """Compute the witnesses of a file anew.
+    """Compute the witnesses of a file again.
 
     Parameters
     ----------
     path : Path
-        As :func:`read_verdicts` takes it.
+        A file for :func:`read_verdicts`.
     claims : sequence of str, optional
-        Only the verdicts on these claims.
+        The claims whose verdicts to check; by default all.
 
     Returns
     -------
@@ -203,8 +203,8 @@ def recheck_file(path: Path, claims: Sequence[str] | None = None) -> list[tuple[
     Raises
     ------
     InvalidInput
-        If the file cannot be used, a witness lacks a number or holds an absurd one, or there is no
-        verdict on a claim asked for.
+        The file cannot be used, a witness lacks a number or has an absurd one, or there is no
+        verdict on one of ``claims``.
     """
     verdicts = read_verdicts(path)
     for name in claims or ():
@@ -221,7 +221,7 @@ def show_rechecked(rechecked: Sequence[tuple[Verdict, bool]]) -> None:
     Parameters
     ----------
     rechecked : sequence of (Verdict, bool)
-        As :func:`recheck_file` returns it.
+        The result of :func:`recheck_file`.
     """
     confirmed = sum(ok for _, ok in rechecked)
     print(f"{confirmed} of {len(rechecked)} witnesses confirmed.")

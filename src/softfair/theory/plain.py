@@ -1,7 +1,7 @@
-"""Witnesses computed anew: recursion, enumeration and Algorithm 1 in plain Python.
+"""Recomputation of witnesses: recursion, enumeration and Algorithm 1 in plain Python.
 
-Nothing here is shared with the searches: no NumPy, no kernel, no solver, another random generator.
-A witness ``w`` is a mapping as in :class:`softfair.theory.Verdict`.
+This module shares no code with the searches: it uses no NumPy, no kernel and no solver, and another
+random generator. A witness ``w`` is a mapping as in :class:`softfair.theory.Verdict`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def close(x: float, y: float) -> bool:
 
 
 def tables(w: Witness, pick: Pick) -> list[dict[State, dict[Set, float]]]:
-    """Q[t][s][a] by recursion; pick(t, s, Q[t][s]) is the value made of it."""
+    """Q[t][s][a] by recursion; pick(t, s, Q[t][s]) is the value of state s at t."""
     p, gamma, reward = w["p"], w["gamma"], w.get("reward", 1.0)
     arms = range(len(p))
     states: list[State] = list(product((0, 1), repeat=len(p)))
@@ -37,17 +37,17 @@ def tables(w: Witness, pick: Pick) -> list[dict[State, dict[Set, float]]]:
             math.prod(good[i] if s2[i] else 1 - good[i] for i in arms) for s2 in states
         ]
     values = dict.fromkeys(states, 0.0)
-    tightest: list[dict[State, dict[Set, float]]] = []
+    backward: list[dict[State, dict[Set, float]]] = []  # Q at T - 1, T - 2, ...
     for t in reversed(range(w["T"])):
         worth = [reward * sum(s2) + gamma * values[s2] for s2 in states]
-        tightest.append(
+        backward.append(
             {
                 s: {a: sum(map(math.prod, zip(chances[s, a], worth, strict=True))) for a in sets}
                 for s in states
             }
         )
-        values = {s: pick(t, s, tightest[-1][s]) for s in states}
-    return tightest[::-1]
+        values = {s: pick(t, s, backward[-1][s]) for s in states}
+    return backward[::-1]
 
 
 def best(t: int, s: State, Q: Mapping[Set, float]) -> float:
@@ -83,7 +83,7 @@ def mean_value(w: Witness, pick: Pick) -> float:
 def values_under_subsidy(
     w: Witness, m: float, h: int
 ) -> tuple[list[list[float]], list[list[float]]]:
-    """V[h][s] with 0, ..., h decisions left, and Q[a][s] with h left, of one arm."""
+    """V[.][s] with 0, ..., h decisions left, and Q[a][s] with h decisions left, of one arm."""
     p, gamma, V, Q = w["p"], w["gamma"], [[0.0, 0.0]], [[0.0, 0.0]] * 2
     for _ in range(h):
         bad, good = gamma * V[-1][0], w.get("reward", 1.0) + gamma * V[-1][1]
@@ -128,7 +128,7 @@ def total(values: Sequence[float], arms: Sequence[int]) -> float:
 
 
 def next_gains(p: Sequence[Arm], gains: Sequence[Sequence[float]]) -> bool:
-    """Whether lambda[i][s] is the gain of the next step, as it must be at the last decision."""
+    """Whether gains[i][s] are those of the next step, as they must be at the last decision."""
     return all(
         close(arm[1][s] - arm[0][s], row[s])
         for arm, row in zip(p, gains, strict=True)
@@ -137,14 +137,14 @@ def next_gains(p: Sequence[Arm], gains: Sequence[Sequence[float]]) -> bool:
 
 
 def steps_of(w: Witness) -> float:
-    """1 + gamma + ... + gamma^(T-1), or 1 / (1 - gamma) where the horizon stands for "for ever"."""
+    """1 + gamma + ... + gamma^(T-1), or 1 / (1 - gamma) if the witness is "endless"."""
     if w["endless"]:
         return float(1 / (1 - w["gamma"]))
     return float(sum(w["gamma"] ** t for t in range(w["T"])))
 
 
 def elementary(values: Sequence[float], k: int) -> float:
-    """The sum over all sets of k of the product of their values."""
+    """The sum over all sets of k values of the product of the set."""
     sums = [1.0] + [0.0] * k
     for x in values:
         sums = [1.0] + [before * x + now for before, now in pairwise(sums)]
@@ -152,7 +152,7 @@ def elementary(values: Sequence[float], k: int) -> float:
 
 
 def softmax_loss(gaps: Sequence[float], c: float) -> float:
-    """max Q - softmax Q, from how far below the best each other action is."""
+    """max Q - softmax Q, from the gaps between the best and every other action."""
     weight = [math.exp(-c * gap) for gap in gaps]
     return sum(map(math.prod, zip(weight, gaps, strict=True))) / (1 + sum(weight))
 
@@ -160,8 +160,8 @@ def softmax_loss(gaps: Sequence[float], c: float) -> float:
 def algorithm_1(w: Witness, T: int, episodes: Sequence[int], seed: int) -> list[list[list[float]]]:
     """V_0[i][s] of Algorithm 1 (successive draws) after each number of episodes, in rising order.
 
-    Line by line from the paper, with Python's own random generator. Inclusion probabilities are by
-    enumeration of orders; for k = 1 they are the softmax.
+    This follows the paper line by line, with the random generator of Python. Inclusion
+    probabilities are computed by enumeration of orders; for k = 1 they are the softmax.
     """
     p: Sequence[Arm] = w["p"]
     gamma, c, k, arms = w["gamma"], float(w["c"]), w["k"], range(len(w["p"]))
@@ -192,7 +192,7 @@ def algorithm_1(w: Witness, T: int, episodes: Sequence[int], seed: int) -> list[
 
 
 def _draw_law(gain: Sequence[float], k: int, c: float) -> dict[Set, float]:
-    """Pr(set) at multiplier c; at c = inf the best set, tied ones alike."""
+    """Pr(set) at multiplier c; at c = inf the best sets have equal chances, all others 0."""
     if c < math.inf:
         return law_of([c * x for x in gain], k, "successive")
     sums = {a: total(gain, a) for a in combinations(range(len(gain)), k)}
@@ -201,7 +201,7 @@ def _draw_law(gain: Sequence[float], k: int, c: float) -> dict[Set, float]:
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and its standard error."""
+    """The mean and its standard error."""
     mean = sum(values) / len(values)
     squares = sum((x - mean) ** 2 for x in values)
     return mean, math.sqrt(squares / (len(values) - 1) / len(values))

@@ -1,4 +1,4 @@
-"""Footnote 2: whether what softness costs falls exponentially in c."""
+"""Footnote 2: whether the loss by softness falls exponentially in c."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def search_rate_uniform(
 ) -> None:
     """Footnote 2: SoftFair converges to the Bellman operator "with an exponential rate in c".
 
-    Of a loss A e^(-r c) the rate log(L(c) / L(2 c)) / c is r at every c. The largest loss of one
-    decision over all Q is W((n-1)/e) / c, whose rate is log 2 / c: it halves whenever c doubles.
-    For each c there is a Q (all gaps 1/c + L) whose loss is that large.
+    For a loss L = A e^(-r c) the rate log(L(c) / L(2 c)) / c is r at every c. But the largest loss
+    of one decision over all Q is W((n-1)/e) / c, whose rate is log 2 / c: the rate halves whenever
+    c doubles. For each c there is a Q (with all gaps 1/c + L) that has this loss.
     """
     for n, k in sizes:
         for c in cs:
@@ -39,15 +39,15 @@ def search_rate_uniform(
 
 
 def rate_uniform_sides(w: Witness) -> Sides:
-    """The rates from c to 2 c and 2 c to 4 c of the largest loss, found by search over gaps."""
+    """The rates of the largest loss from c to 2 c and from 2 c to 4 c, by a search over gaps."""
     n, c = math.comb(w["n"], w["k"]), w["c"]
 
     def largest(c: float) -> float:
         low, high = 0.0, (2 + math.log(n)) / c  # the loss of equal gaps has one peak in between
         for _ in range(200):
-            one, two = low + (high - low) / 3, high - (high - low) / 3
-            losses = [plain.softmax_loss([gap] * (n - 1), c) for gap in (one, two)]
-            low, high = (one, high) if losses[0] < losses[1] else (low, two)
+            left, right = low + (high - low) / 3, high - (high - low) / 3
+            losses = [plain.softmax_loss([gap] * (n - 1), c) for gap in (left, right)]
+            low, high = (left, high) if losses[0] < losses[1] else (low, right)
         return plain.softmax_loss([low] * (n - 1), c)
 
     first, second, third = (largest(x * c) for x in (1, 2, 4))
@@ -65,8 +65,8 @@ def search_rate_fixed(
     """Footnote 2 for a fixed Q: the loss is at most (number of others) d e^(-c d) once c d >= 1.
 
     d is the smallest gap. The loss is at most the sum of gap e^(-c gap), and x e^(-c x) falls from
-    x = 1/c on. So the rate is exponential in c for each Q, but d can be as small as one likes.
-    Sides are logarithms.
+    x = 1/c on. So the rate is exponential in c for each Q, but d can be arbitrarily small. The
+    sides are logarithms.
     """
     for others in (1, 2, 4):
         gaps = gaps_below_best(others, 5.0, count, seed)[1:]  # the first is all ties

@@ -1,4 +1,4 @@
-"""Lemma 2: what softness costs one decision; and steps of the appendix."""
+"""Lemma 2: the loss by softness at one decision; and steps of the appendix."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ __all__ = ["CLAIMS"]
 
 
 def gaps_below_best(others: int, largest: float, count: int, seed: int) -> Floats:
-    """[B, others] up to ``largest``: all alike on a grid, and at random."""
+    """Gaps [B, others] up to ``largest``: equal gaps from a grid, then random gaps."""
     rng = np.random.default_rng([seed, others])
-    alike = np.repeat(np.linspace(0, largest, 200)[:, None], others, axis=1)
-    return np.concatenate([alike, largest * rng.random((count, others)) * rng.random((count, 1))])
+    equal = np.repeat(np.linspace(0, largest, 200)[:, None], others, axis=1)
+    return np.concatenate([equal, largest * rng.random((count, others)) * rng.random((count, 1))])
 
 
 ONE, SOME = ((2, 1), (3, 1), (5, 1), (20, 1)), ((3, 2), (4, 2), (5, 2), (5, 3), (6, 3))
@@ -47,12 +47,12 @@ def search_softmax(
 ) -> None:
     """Lemma 2: max Q - softmax Q <= (n - 1) / (2 + c), for every Q (k = 1).
 
-    It fails for small c and gaps above 1: at c = .1 and a gap of 5 the loss is 1.89, the bound
-    .476. The proof takes gaps for at most 1 (:func:`search_gap`). What holds, by the form's name:
+    The lemma fails for small c and gaps above 1: at c = .1 and a gap of 5 the loss is 1.89, and the
+    bound is .476. The proof assumes gaps of at most 1 (:func:`search_gap`). These forms hold:
     ``small-gaps`` (delta / (1 + exp(c delta)) <= delta / (2 + c delta), which rises to 1 / (2 + c)
-    at delta = 1); ``large-c`` (from c = .772 on W(1/e) / c <= 1 / (2 + c)); ``corrected``,
-    ``joint`` and ``sharp``, for every Q and c: see :func:`eta_lambert`, :func:`eta_entropy` and
-    :func:`eta_sharp`, which no smaller bound replaces.
+    at delta = 1); ``large-c`` (from c = .772 on, W(1/e) / c <= 1 / (2 + c)); and ``corrected``,
+    ``joint`` and ``sharp`` for every Q and c: see :func:`eta_lambert`, :func:`eta_entropy` and
+    :func:`eta_sharp`, which is the smallest possible bound.
     """
     largest = largest_gap or (1.0 if form.small else 30.0)
     for n, k in form.sizes:
@@ -81,11 +81,11 @@ def search_lower(
     count: int = 200,
     seed: int = 0,
 ) -> None:
-    """Lemma 2's lower bound: delta / (n exp(c delta)) <= max Q - softmax Q.
+    """The lower bound in Lemma 2: delta / (n exp(c delta)) <= max Q - softmax Q.
 
-    It holds if delta is the largest gap of the same Q. The paper has delta(s) as the supremum over
-    all Q, which is n / (1 - gamma). Then it fails: a Q that is the same for all actions loses
-    nothing, and the bound is positive.
+    It holds if delta is the largest gap of the same Q. In the paper delta(s) is the supremum over
+    all Q, which is n / (1 - gamma). Then it fails: if Q is the same for all actions, the loss is 0,
+    but the bound is positive.
     """
     gaps = gaps_below_best(n - 1, n / (1 - gamma), count, seed)
     delta = gaps.max(axis=1) if own_gap else np.full(len(gaps), n / (1 - gamma))
@@ -108,7 +108,7 @@ def lower_sides(w: Witness, own_gap: bool) -> Sides:
 
 
 def search_fraction(tightest: Search, count: int = 200, seed: int = 0, least: float = 0.0) -> None:
-    """The appendix's fact: sum x / (1 + sum y) <= sum x_i / (1 + y_i) for x, y >= 0. It holds.
+    """A fact in the appendix: sum x / (1 + sum y) <= sum x_i / (1 + y_i) for x, y >= 0. It holds.
 
     Each x_i / (1 + sum y) is at most x_i / (1 + y_i).
     """
@@ -139,15 +139,15 @@ def search_weights(
     count: int = 50,
     seed: int = 0,
 ) -> None:
-    """The appendix's step K exp(c lambda_i) = exp(Q(s, a_i)), K = exp(sum_j Q_j(s_j, 0)).
+    """A step in the appendix: K exp(c lambda_i) = exp(Q(s, a_i)), K = exp(sum_j Q_j(s_j, 0)).
 
-    A factor c is missing: exp(c Q(s, a_i)) = K^c exp(c lambda_i) (``corrected``). As printed it
-    holds at c = 1 alone. The steps after it use the right one. Sides are logarithms.
+    A factor c is missing: exp(c Q(s, a_i)) = K^c exp(c lambda_i) (``corrected``). The printed
+    equation holds only at c = 1. The later steps use the correct one. The sides are logarithms.
     """
     rng = np.random.default_rng([seed, 12])
     for c in cs:
         passive, active = rng.random((2, count, 3))
-        scale = c if corrected else 1.0  # of log K and of Q
+        scale = c if corrected else 1.0  # the factor of log K and of Q
         log_left = scale * passive.sum(axis=1) + c * (active - passive)[:, 0]
         log_right = scale * (passive.sum(axis=1) + (active - passive)[:, 0])
         tightest.add(
@@ -159,7 +159,7 @@ def search_weights(
 
 
 def weights_sides(w: Witness, corrected: bool) -> Sides:
-    """How far the logarithms of the two sides are apart, for the first arm."""
+    """The distance of the logarithms of the two sides for the first arm, and 0."""
     c, gain = w["c"], w["active"][0] - w["passive"][0]
     Q = sum(w["passive"][1:]) + w["active"][0]
     scale = c if corrected else 1.0

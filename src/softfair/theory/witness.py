@@ -1,7 +1,7 @@
-"""Which numbers a witness may hold: checked before it is computed anew, as it may come from a file.
+"""Checks of the numbers of a witness, which may come from a file, before it is computed again.
 
-A witness is evaluated by plain recursion over all joint states, so a wrong size would not only be
-wrong but run for days.
+A witness is evaluated by plain recursion over all joint states, so that the evaluation of a witness
+with a wrong size could run for days.
 """
 
 from __future__ import annotations
@@ -21,25 +21,29 @@ MOST_STEPS = 20_000_000  # arm-steps of Algorithm 1 in plain Python
 
 
 def _number(x: Any) -> bool:
+    """Whether x is a number that a float can hold."""
     if not isinstance(x, int | float) or isinstance(x, bool):
         return False
     return -1e300 < x < 1e300  # neither infinite nor, if whole, too large for a float
 
 
 def _whole(least: int, most: int) -> Callable[[Any], bool]:
+    """The test for a whole number in a range."""
     return lambda x: _number(x) and x == int(x) and least <= x <= most
 
 
 def _within(least: float, most: float) -> Callable[[Any], bool]:
+    """The test for a number in a range."""
     return lambda x: _number(x) and least <= x <= most
 
 
 def _each(entry: Callable[[Any], bool], most: int = MOST_LISTED) -> Callable[[Any], bool]:
+    """The test for a list of entries that pass a test."""
     return lambda x: isinstance(x, list) and 0 < len(x) <= most and all(map(entry, x))
 
 
 def _any_depth(entry: Callable[[Any], bool], most: int) -> Callable[[Any], bool]:
-    """A list of lists ... of entries, of at most ``most`` members at each level."""
+    """The test for lists of lists ... of entries, with at most ``most`` members at each level."""
 
     def fits(x: Any) -> bool:
         return (0 < len(x) <= most and all(map(fits, x))) if isinstance(x, list) else entry(x)
@@ -51,7 +55,7 @@ _CHANCE, _STATE = _within(0.0, 1.0), _whole(0, 1)
 _ONE_ARM = _each(_each(_CHANCE, 2), 2)
 _REAL = _within(-1e6, 1e6)
 
-# Name of an entry -> (test, what is to be given). Other entries are what the search counted.
+# Name of an entry -> (test, words for what is allowed). Other entries are counts of the search.
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "p": (
         lambda x: _ONE_ARM(x) or _each(_ONE_ARM, LARGEST)(x),
@@ -102,7 +106,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def refuse_unusable(claim: str, witness: Mapping[str, Any]) -> None:
-    """Raise InvalidInput, in one line, if an entry of the witness is missing or absurd."""
+    """Raise InvalidInput if an entry of the witness is missing or absurd."""
     missing = [name for name in ("left", "right") if name not in witness]
     if missing:
         raise InvalidInput(
