@@ -40,6 +40,7 @@ from softfair import metrics, sampling
 from softfair.errors import InvalidInput
 from softfair.estimate import count_transitions, estimate
 from softfair.programme.audit import audit, lists, off_policy, sections, show, write_page
+from softfair.programme.audit.design import EXACT_BELOW, WITHIN, DesignLaw, design_variance
 from softfair.programme.audit.findings import findings_of
 from softfair.programme.audit.groups import _pooled
 from softfair.programme.audit.lists import FairnessRow, ListsTest, RoundRow, fairness_of
@@ -51,13 +52,9 @@ from softfair.programme.audit.predicted import CELLS, Doubt, Predicted
 from softfair.programme.audit.result import Audit
 from softfair.programme.audit.spread import Histograms, Span, Waits
 from softfair.programme.audit.statistics import (
-    EXACT_BELOW,
-    WITHIN,
-    DesignLaw,
     Rates,
     alarm_level,
     count_p,
-    design_variance,
     flag,
     joint_test,
     quantile,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..eligibility import WAITING, Site, Status
 from ..plans.kept import Kept
-from .statistics import DesignLaw, Draw
+from .design import DesignLaw, Draw
 
 __all__ = ["Planned", "Rounds", "by_person", "windows_of"]
 
