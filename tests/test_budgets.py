@@ -353,6 +353,12 @@ def test_a_wait_is_kept_while_budgets_change():
     sf.testing.check_policy(sf.SoftFair(c=5.0, max_wait=5), k=[2, 4, 3, 6, 2, 5, 1, 3])
 
 
+def test_nobody_can_change_the_budgets_of_a_fitted_policy():
+    fitted = sf.Myopic().fit(sf.datasets.synthetic(n=4, seed=0), [1, 2, 1], 3)
+    with pytest.raises(ValueError, match="read-only"):
+        fitted.k[0] = 3
+
+
 def test_quotas_look_at_the_helps_to_come():
     """Four arms are due within two decisions: with 3 helps next, 1 must come now; with 1, three."""
     left = np.array([2, 2, 2, 2, 9, 9, 9, 9])

@@ -240,9 +240,9 @@ def test_wrong_questions_are_refused(name):
             )
         for wrong in (2, -1, 0.5, np.nan):
             bad = np.where(np.arange(n) == 4, wrong, 0)
-            assert f"states[4] is {bad[4]} (1 of 12 entries are wrong)" in refusal(
-                lambda ask=ask, bad=bad: ask(0, bad)
-            )
+            complaint = refusal(lambda ask=ask, bad=bad: ask(0, bad))
+            assert f"states[4] is {bad[4]} (1 of 12 entries are wrong)" in complaint
+            assert complaint.endswith("give states between 0 and 1")
     for arms in ([0, -1], [3, n]):
         complaint = refusal(lambda arms=arms: fitted.remember(None, 0, states, arms))
         assert f"arms[1] is {arms[1]} (1 of 2 entries are wrong)" in complaint

@@ -1,7 +1,7 @@
 """A promised wait beside shares of groups: both kept on every list, or refused in one line.
 
-Order: brute force, the law of a draw, little worlds in which nothing may ever break, prices, whole
-programmes; and the same with the guard taken away.
+Order: closed form, brute force, the law of a draw, little worlds in which nothing may ever break,
+prices, whole programmes; and the same with the guard taken away.
 """
 
 import itertools
@@ -18,7 +18,7 @@ from scipy.stats import chi2
 
 from softfair import Cohort
 from softfair.errors import Infeasible, InvalidInput
-from softfair.policies.deadlines import Cell
+from softfair.policies.deadlines import Cell, quotas_by_cell
 from softfair.programme import schema, store
 from softfair.programme.audit import audit
 from softfair.programme.checks import check
@@ -31,6 +31,17 @@ from softfair.quotas import Quota
 from softfair.quotas.dividing import Cells, divided
 
 NAME = share_programme.NAME
+
+
+# ---- closed form ----
+
+
+def test_a_set_has_the_bounds_that_are_left_after_those_who_must_be_helped():
+    """Arm 0 is due now and one of three of whom 1 to 2 are helped: of the others 0 to 1."""
+    cell = Cell(np.arange(4), np.empty(0, np.int64), np.full(9, 2))
+    now, more = quotas_by_cell(np.array([1, 9, 9, 9]), [cell], [Quota([0, 1, 2], 1, 2, "north")])
+    assert now.tolist() == [True, False, False, False]
+    assert [(one.arms.tolist(), one.least, one.most) for one in more] == [([0, 1], 0, 1)]
 
 
 # ---- divisions, by brute force ----
