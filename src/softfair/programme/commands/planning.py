@@ -111,12 +111,14 @@ def plan(
     """Draw the list for the next round; the same round again gives the same list."""
     from ..changes import hand_out
     from ..checks import head
+    from ..plans import PlanWish
     from ..tables import json_object, plan_table, write_table
 
     _refuse_together(commit, luck, beacon)
     database = open_store(db)
     settings = settings_of(database)
-    wish = _wish(which_round(settings, round), replan, target, policy, promise, yes)
+    at = which_round(settings, round)
+    wish = PlanWish.parse(target, policy, promise, at, replan, yes)
     if commit:
         _commit(database, wish, as_json)
         return
@@ -146,29 +148,6 @@ def _refuse_together(commit: bool, luck: str | None, beacon: Path | None) -> Non
         raise InvalidInput(
             "--commit comes first, --luck or --beacon later, in another command; give one of them"
         )
-
-
-def _wish(
-    at: int | None,
-    replan: str | None,
-    target: str | None,
-    policy: str | None,
-    promise: str | None,
-    sure: bool,
-) -> PlanWish:
-    """What the options ask of the plan."""
-    from ..aims import Evenness, Target
-    from ..plans import PlanWish
-    from ..promises import Promise
-
-    return PlanWish(
-        at,
-        replan,
-        None if target is None else Target.parse(target),
-        None if policy is None else Evenness.parse(policy),
-        sure,
-        None if promise is None else Promise.parse(promise),
-    )
 
 
 def _planned(database: Store, wish: PlanWish) -> tuple[Plan, bool]:

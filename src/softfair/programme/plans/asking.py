@@ -43,6 +43,32 @@ class PlanWish:
     sure: bool = False
     promise: Promise | None = None
 
+    @classmethod
+    def parse(
+        cls,
+        target: str | None,
+        policy: str | None,
+        promise: str | None,
+        round: int | None = None,
+        replan: str | None = None,
+        sure: bool = False,
+    ) -> PlanWish:
+        """What is asked in the words of ``softfair plan``; None: not asked.
+
+        Raises
+        ------
+        InvalidInput
+            If one of them cannot be read.
+        """
+        return cls(
+            round,
+            replan,
+            None if target is None else Target.parse(target),
+            None if policy is None else Evenness.parse(policy),
+            sure,
+            None if promise is None else Promise.parse(promise),
+        )
+
 
 NOTHING_ASKED = PlanWish()
 

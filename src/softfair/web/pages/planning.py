@@ -15,7 +15,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ...errors import InvalidInput, Unsure
-from ...programme.aims import Evenness, Target
 from ...programme.commands.planning import commitment_json, outlook_lines
 from ...programme.commands.shared import settings_of, software
 from ...programme.luck import Chain, Source, read_beacon
@@ -28,7 +27,6 @@ from ...programme.plans import (
     make_plan,
     open_commitment,
 )
-from ...programme.promises import Promise
 from ...programme.store import Store
 from ..access import Changes, Form
 from ..work import Finished
@@ -63,12 +61,12 @@ class Asked:
         InvalidInput
             If one of them cannot be read.
         """
-        return PlanWish(
+        return PlanWish.parse(
+            self.target or None,
+            self.policy or None,
+            self.promise or None,
             replan=self.replan or None,
-            target=Target.parse(self.target) if self.target else None,
-            evenness=Evenness.parse(self.policy) if self.policy else None,
             sure=self.sure,
-            promise=Promise.parse(self.promise) if self.promise else None,
         )
 
 
