@@ -487,6 +487,7 @@ def test_the_command_line(tmp_path):
     ("k", "reason"),
     [
         ([1, 2], "k has 2 entries and the horizon is 3; give one number, or one for each decision"),
+        ([1, 2, 1, 1], "k has 4 entries and the horizon is 3; give one number, or one for each"),
         ([1, 2, 13], r"k\[2\] is 13, the cohort has 12 arms; give a whole number between 0 and 12"),
         ([1, -1, 1], r"k\[1\] is -1"),
         ([1, 1.5, 1], r"k\[1\] is 1.5"),

@@ -638,6 +638,8 @@ def test_seed_matters_to_the_solver_that_samples():
         ),
         (lambda: sf.ProbFair(low="a"), "low is a and high 1.0, but 0 <= low <= high <= 1"),
         (lambda: sf.FaWT(window="a"), "window is 'a'; give a whole number"),
+        (lambda: sf.FaWT(window=-1), "window is -1; give a whole number of at least 0"),
+        (lambda: sf.FaWT(window=2, least=-1), "least is -1; give a whole number of at least 0"),
         (
             lambda: sf.SoftFair(solver="exact"),
             "solver is 'exact'; choose 'priced', 'meanfield' or 'paper'",

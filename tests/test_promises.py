@@ -193,6 +193,12 @@ def test_a_wait_and_a_floor_are_kept_together(seed):
         left[drawn] = W
 
 
+def test_of_more_late_arms_than_places_as_many_are_helped_as_there_are_places():
+    now, more = deadline_quotas(np.array([1, 1, 1, 9]), 2)
+    assert not now.any()
+    assert (more[0].arms.tolist(), more[0].least) == ([0, 1, 2], 2)
+
+
 def test_the_shortest_wait_is_found_wherever_it_is():
     for shortest in range(3, 70):
         assert shortest_wait(3, lambda W, least=shortest: least <= W) == shortest
