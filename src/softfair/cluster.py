@@ -1,20 +1,21 @@
 """One map over shards: in this process, on an executor, or on a Dask cluster.
 
-A `Spread` is data in shards (:mod:`softfair.shards`) and the crew that works on them. Everything
-that is done with many arms is a function of one shard's data, mapped over all shards; results come
-back in the order of the shards, and sums are taken in that order. Shards do not depend on who works
-on them, so that a result is the same to the last bit in this process and on any workers.
+A `Spread` is data in shards (:mod:`softfair.shards`) with the workers, called the crew, that
+compute on them. A computation on many arms is a function of the data of one shard, mapped over all
+shards. Results come back in the order of the shards, and sums are taken in that order. Shards do
+not depend on the workers, so that a result is the same to the last bit in this process and on any
+crew.
 
-    a pass of `priced`         each shard gives one array [2, T + 1]; they are added
-    gains of one decision      each shard makes its own log-weights, and keeps them for what follows
-    inclusion                  each shard gives a few dozen moments, then its chances
-    draw                       each shard gives the keys near the cut, or the law of its count
+    a pass of `priced`         each shard returns one array [2, T + 1]; the arrays are added
+    gains of one decision      each shard computes its log-weights, and keeps them for later steps
+    inclusion                  each shard returns a few dozen moments, then its chances
+    draw                       each shard returns the keys near the cut, or the law of its count
 
-Without a crew the functions are called here, one shard after another, while the next shard is
-read. A worker is sent a shard's name (paths and rows of a file, or a key), reads it, and keeps it
-as long as there is room; arrays are sent to a worker that does not have them. A shard has the same
-worker in every pass where the crew allows it (Dask). A task can be run again anywhere: a worker
-that dies costs time and nothing else, as long as another is there.
+Without a crew, the functions are called in this process, one shard after another, while the next
+shard is read. A worker of a crew is sent the name of a shard (paths and rows of a file, or a key);
+it reads the shard, and keeps the arms as long as there is room. Arrays are sent only to a worker
+that does not have them. If the crew allows it (Dask), a shard has the same worker in every pass. A
+task can be run again on any worker: a worker that dies costs only time, as long as another is left.
 """
 
 from __future__ import annotations
@@ -47,18 +48,18 @@ Floats = NDArray[np.float64]
 
 KEEP = 2**30  # bytes of arms that a process keeps between passes
 AT_ONCE = 256  # results that are fetched from a Dask cluster together
-PATIENCE = 20.0  # seconds that a cluster without any worker is given to find one
-LOOK = 1.0  # seconds between two looks at whether workers are left
-REACH = 10.0  # seconds in which a scheduler has to answer
+PATIENCE = 20.0  # seconds to wait for a worker if a cluster has none
+LOOK = 1.0  # seconds between two checks of whether workers are left
+REACH = 10.0  # seconds in which a scheduler must answer
 
 
 class Recipe(Protocol):
-    """How to make something of each arm out of a shard's arms.
+    """A computation of one number for each arm from the arms of a shard.
 
     Parameters
     ----------
     token : str
-        Name of this computation: workers keep its results under this name.
+        Name of this computation, under which workers keep the results.
     """
 
     @property
@@ -67,7 +68,7 @@ class Recipe(Protocol):
         ...
 
     def make(self, arms: Arms, extra: Any) -> Floats:
-        """One number an arm [m]."""
+        """One number for each arm [m]."""
         ...
 
 
@@ -76,7 +77,7 @@ class Crew(Protocol):
 
     @property
     def here(self) -> int:
-        """How many workers are on this machine, and use the same compiled kernels."""
+        """The number of workers that are on this machine and use the same compiled kernels."""
         ...
 
     def run(self, tasks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
@@ -92,11 +93,11 @@ class Spread:
     shards : sequence of ArrayShard or FileShard
         The data, in order.
     crew : Crew, optional
-        The workers that compute on them; None means this process.
+        The workers that compute on the shards; None means this process.
     recipe : Recipe, optional
-        What to make of a shard before a function sees it.
+        A computation whose results functions get instead of the arms of a shard.
     extras : sequence, optional
-        What the recipe needs for each shard.
+        The argument ``extra`` of the recipe for each shard.
 
     Examples
     --------
@@ -120,7 +121,7 @@ class Spread:
 
     @classmethod
     def of(cls, data: Arms | Floats) -> Spread:
-        """Views of arms or an array that lie in this process."""
+        """Shards that are views of arms, or of an array, in this process."""
         return cls(array_shards(data))
 
     @property
@@ -129,7 +130,7 @@ class Spread:
         return self.shards[-1].first + self.shards[-1].count
 
     def derive(self, recipe: Recipe, extras: Sequence[Any]) -> Spread:
-        """What the recipe makes of each shard, made where the shard is."""
+        """The results of the recipe in shards, computed by the workers of the shards."""
         return Spread(self.shards, self.crew, recipe, extras)
 
     def map(
@@ -139,28 +140,28 @@ class Spread:
         each: Iterable[tuple[Any, ...]] | None = None,
         what: str = "working on shards",
     ) -> Iterator[Any]:
-        """``function(data, *args, *own)`` of every shard, in order.
+        """``function(data, *args, *further)`` of every shard, in order.
 
         Parameters
         ----------
         function : callable
             A function of a module, which workers can import.
         *args : Any
-            The same for every shard.
+            Arguments that are the same for every shard.
         each : iterable of tuple, optional
-            Further arguments of each shard.
+            The further arguments for each shard.
         what : str
-            What a progress bar says.
+            The text of a progress bar.
 
         Returns
         -------
         iterator
         """
-        own = [()] * len(self.shards) if each is None else list(each)
+        further = [()] * len(self.shards) if each is None else list(each)
         answers = (
-            self._here(function, args, own)
+            self._here(function, args, further)
             if self.crew is None
-            else self._away(self.crew, function, args, own)
+            else self._away(self.crew, function, args, further)
         )
         return track(answers, what, total=len(self.shards))
 
@@ -172,9 +173,9 @@ class Spread:
         return total
 
     def fill(self, out: NDArray[Any], function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Put the array [m] that ``function`` gives first of each shard into out [n].
+        """Fill out [n] with the arrays [m] that ``function`` returns first for each shard.
 
-        The rest of what it gives comes back, a tuple for each shard.
+        The rest of the results is returned, a tuple for each shard.
         """
         rest = []
         for shard, (values, *others) in zip(self.shards, self.map(function, *args), strict=True):
@@ -195,35 +196,38 @@ class Spread:
         ]
 
     def _here(
-        self, function: Callable[..., Any], args: tuple[Any, ...], own: Sequence[tuple[Any, ...]]
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        further: Sequence[tuple[Any, ...]],
     ) -> Iterator[Any]:
         """Compute in this process; the next shard is read from its file meanwhile."""
         tasks = self._tasks()
         if not isinstance(self.shards[0], FileShard):
-            for task, more in zip(tasks, own, strict=True):
-                yield function(_data(*task), *args, *more)
+            for task, of_shard in zip(tasks, further, strict=True):
+                yield function(_data(*task), *args, *of_shard)
             return
         with ThreadPoolExecutor(1, thread_name_prefix="softfair-read") as reader:
             ahead = reader.submit(_fetch, *tasks[0])
-            for i, (task, more) in enumerate(zip(tasks, own, strict=True)):
+            for i, (task, of_shard) in enumerate(zip(tasks, further, strict=True)):
                 arms = ahead.result()
                 if i + 1 < len(tasks):
                     ahead = reader.submit(_fetch, *tasks[i + 1])
-                yield function(_data(*task, arms=arms), *args, *more)
+                yield function(_data(*task, arms=arms), *args, *of_shard)
 
     def _away(
         self,
         crew: Crew,
         function: Callable[..., Any],
         args: tuple[Any, ...],
-        own: Sequence[tuple[Any, ...]],
+        further: Sequence[tuple[Any, ...]],
     ) -> Iterator[Any]:
         """Compute on the crew: send names of shards first, then arrays to workers without them."""
         stamp, tasks = software(), self._tasks()
 
         def task(i: int, shard: Shard) -> tuple[Any, ...]:
             _, recipe, extra = tasks[i]
-            return (_work, stamp, shard, recipe, extra, function, (*args, *own[i]))
+            return (_work, stamp, shard, recipe, extra, function, (*args, *further[i]))
 
         named = [task(i, shard.name_only()) for i, (shard, _, _) in enumerate(tasks)]
         missing: list[int] = []
@@ -248,12 +252,12 @@ class _Missing:
 
 
 class _Store:
-    """Arms of shards that this process keeps between passes, and what recipes last made of them."""
+    """Arms of shards that this process keeps between passes, and results of the last recipe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._arms: dict[tuple[str, int], Any] = {}
-        self._made: dict[tuple[str, int], Floats] = {}
+        self._results: dict[tuple[str, int], Floats] = {}
         self._token = ""
 
     def arms(self, key: tuple[str, int]) -> Any:
@@ -268,29 +272,30 @@ class _Store:
             if arms.nbytes + sum(kept.nbytes for kept in self._arms.values()) <= KEEP:
                 self._arms[key] = arms
 
-    def made(self, token: str, key: tuple[str, int]) -> Floats | None:
-        return self._made.get(key) if token == self._token else None
+    def result(self, token: str, key: tuple[str, int]) -> Floats | None:
+        """The result of the recipe with this token for a shard; None if it is not kept."""
+        return self._results.get(key) if token == self._token else None
 
-    def keep_made(self, token: str, key: tuple[str, int], made: Floats) -> None:
-        """Keep what a recipe made; results under another token are dropped."""
+    def keep_result(self, token: str, key: tuple[str, int], result: Floats) -> None:
+        """Keep the result of a recipe; results of other recipes are dropped."""
         with self._lock:
             if token != self._token:
-                self._token, self._made = token, {}
-            self._made[key] = made
+                self._token, self._results = token, {}
+            self._results[key] = result
 
     def forget(self, token: str) -> None:
-        """Forget what was made under the token."""
+        """Drop the results of the recipe with this token."""
         with self._lock:
             if token == self._token:
-                self._token, self._made = "", {}
+                self._token, self._results = "", {}
 
 
 _store = _Store()
 
 
 def _fetch(shard: Shard, recipe: Recipe | None, extra: Any) -> Any:
-    """The shard's arms, unless what is made of them is there already."""
-    if recipe is not None and _store.made(recipe.token, shard.key) is not None:
+    """The arms of the shard; None if the result of the recipe is kept already."""
+    if recipe is not None and _store.result(recipe.token, shard.key) is not None:
         return None
     kept = _store.arms(shard.key)
     if kept is not None:
@@ -302,13 +307,13 @@ def _fetch(shard: Shard, recipe: Recipe | None, extra: Any) -> Any:
 
 
 def _data(shard: Shard, recipe: Recipe | None, extra: Any, arms: Any = None) -> Any:
-    """The argument that a function gets for a shard: its arms, or what the recipe makes of them."""
+    """The argument that a function gets for a shard: its arms, or the result of the recipe."""
     if recipe is None:
         return _fetch(shard, recipe, extra) if arms is None else arms
-    numbers = _store.made(recipe.token, shard.key)
+    numbers = _store.result(recipe.token, shard.key)
     if numbers is None:
         numbers = recipe.make(_fetch(shard, recipe, extra) if arms is None else arms, extra)
-        _store.keep_made(recipe.token, shard.key, numbers)
+        _store.keep_result(recipe.token, shard.key, numbers)
     return numbers
 
 
@@ -337,7 +342,7 @@ def _itself(data: Floats) -> tuple[Floats]:
 
 @cache
 def software() -> str:
-    """Versions of this package and of those that it computes with: they decide the last bits."""
+    """Versions of this package and of those it computes with, on which the last bits depend."""
     return ", ".join(f"{name} {version(name)}" for name in ("softfair", "numba", "numpy"))
 
 
@@ -347,12 +352,12 @@ def refuse_other_software(stamp: str) -> None:
     Parameters
     ----------
     stamp : str
-        What :func:`software` gives in the session.
+        The result of :func:`software` in the session.
 
     Raises
     ------
     ClusterError
-        If it has other versions.
+        This process has other versions.
     """
     if stamp != software():
         raise ClusterError(
@@ -366,8 +371,8 @@ def crew_of(on: Any) -> Crew | None:
     Parameters
     ----------
     on : None, Executor, dask.distributed.Client or str
-        None is this process. A string is the address of a Dask scheduler, or a number of processes
-        to start on this machine.
+        None means this process. A string is the address of a Dask scheduler, or a number of
+        processes to start on this machine.
 
     Returns
     -------
@@ -393,12 +398,12 @@ def crew_of(on: Any) -> Crew | None:
     if isinstance(on, Executor):
         return _Pool(on)
     if isinstance(on, str) and on.isdecimal() and int(on):
-        # Spawned, not forked: a forked process would have the locks but not the threads that hold
-        # them.
+        # Processes are spawned and not forked, because a forked process has locks of its parent,
+        # but not the threads that hold them.
         spawn = multiprocessing.get_context("spawn")
         threads = max(1, get_threads() // int(on))
         pool = ProcessPoolExecutor(int(on), spawn, _begin_work, (threads,))
-        for _ in range(int(on)):  # they start now, while the caller prepares its tasks
+        for _ in range(int(on)):  # starts all processes now, while the caller prepares its tasks
             pool.submit(software)
         return _Pool(pool)
     if isinstance(on, str):
@@ -413,7 +418,7 @@ def crew_of(on: Any) -> Crew | None:
 
 def _begin_work(threads: int) -> None:
     """Prepare a worker process that this process started; it ends when its parent ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent ends this process
     set_threads(threads)
     parent = multiprocessing.parent_process()
 
@@ -442,7 +447,7 @@ def _client(address: str) -> Any:
             f"no Dask scheduler answers at {address} ({reason}); "
             "start one, or give the address that it prints"
         ) from None
-    except AssertionError:  # how Dask says that its thread did not start within ten seconds
+    except AssertionError:  # Dask's error if its thread does not start within ten seconds
         raise ClusterError(
             "this machine was too busy to start a Dask client within 10 s; call again"
         ) from None
@@ -524,24 +529,24 @@ class _Dask:
         return sorted(self._client.scheduler_info(n_workers=-1)["workers"])
 
     def _await(self, futures: Sequence[Any]) -> None:
-        """Wait until all are done, as long as there is a worker."""
+        """Wait until all futures are done; raise if there is no worker for PATIENCE seconds."""
         import distributed
 
         wait: Any = distributed.wait  # not annotated
-        alone_since = None
+        no_worker_since = None
         while True:
             try:
-                with self._client.as_current():  # otherwise `wait` looks for a client of its own
+                with self._client.as_current():  # otherwise `wait` looks for another client
                     wait(futures, timeout=LOOK)
                 return
             except distributed.TimeoutError:
                 if self._client.status != "running":
                     raise OSError("the scheduler is gone") from None
                 if self._workers():
-                    alone_since = None
+                    no_worker_since = None
                     continue
-                alone_since = alone_since or time.monotonic()
-                if time.monotonic() - alone_since > PATIENCE:
+                no_worker_since = no_worker_since or time.monotonic()
+                if time.monotonic() - no_worker_since > PATIENCE:
                     raise ClusterError(
                         "the Dask cluster has no worker left; start workers and call again"
                     ) from None
