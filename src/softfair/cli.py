@@ -1,4 +1,4 @@
-"""The verbs as commands, nothing else.
+"""The command line: each command calls functions of the package, and prints the result.
 
 Heavy libraries are loaded inside the commands, so that --help is instant.
 """
@@ -120,7 +120,7 @@ QUICK_RUNS = 40  # of each policy in the small version: 8 cohorts, 5 runs on eac
 
 
 class _ListsIds(TyperCommand):
-    """Adds the ids of all experiments to the help, when it is asked for."""
+    """Adds the ids of all experiments to the help, when the help is shown."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from .experiments.catalogue import names_of_experiments
@@ -182,21 +182,21 @@ def reproduce(
     if quick:
         runs, out = min(runs, QUICK_RUNS), out / "quick"
         # The grids of readings are many experiments. They are left out unless they are named.
-        wanted = [
+        kept = [
             e
             for e in experiments
             if not e.figure.endswith("-readings") or {e.id, e.figure} & {*(ids or [])}
         ]
-        experiments = [experiment.small() for experiment in wanted]
+        experiments = [experiment.small() for experiment in kept]
     if policy:
         added = [_policy(name) for name in policy]
         experiments = [experiment.beside(added) for experiment in experiments]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)  # the report says where
+        warnings.simplefilter("ignore", NotConverged)  # the report marks such figures
         claims: list[Verdict] = []
 
         def judge_claims() -> None:
-            if not ids:  # the paper's claims belong to the whole
+            if not ids:  # only a report of everything has the paper's claims
                 claims.extend(verdicts(quick, seed))
 
         # Small problems spend more time in Python than in kernels, so several processes share them.
@@ -307,7 +307,8 @@ def simulate(
     ]
     policies = [_policy(name) for name in names]
     with warnings.catch_warnings():
-        # What cannot be compared is told below the table, or in the error if nothing can.
+        # Notes below the table name policies that cannot be compared; if none can, there is an
+        # error.
         warnings.filterwarnings("ignore", message=".* cannot be compared: ")
         table = compare(policies, _people(cohort), _each_decision(k), horizon, gamma, runs, seed)
     _show(table, as_json, as_csv, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
@@ -412,7 +413,7 @@ def doctor(
 
 
 def _print_rows(rows: list[dict[str, Any]], as_csv: bool) -> None:
-    """Rows as CSV or as JSON."""
+    """Print rows as CSV or as JSON."""
     from .terminal import as_csv as to_csv
 
     if as_csv:
@@ -437,14 +438,14 @@ def _number(name: str, text: str) -> float:
 
 
 def _each_decision(text: str) -> int | list[int]:
-    """k: one number, or one for each decision."""
+    """k from its text: one number, or one for each decision."""
     try:
-        given = [int(part) for part in text.split(",")]
+        budgets = [int(part) for part in text.split(",")]
     except ValueError:
         raise typer.BadParameter(
             f"k is {text!r}; give a whole number, or one for each decision, such as 10,10,0,10"
         ) from None
-    return given if len(given) > 1 else given[0]
+    return budgets if len(budgets) > 1 else budgets[0]
 
 
 def _policy(text: str) -> Policy:
@@ -454,7 +455,7 @@ def _policy(text: str) -> Policy:
     return parse_policy(text)
 
 
-# Heading and form of each figure of a comparison; the last ones where there is room.
+# Heading and format of each figure of a comparison; the last ones are shown if there is room.
 FIGURES = {
     "benefit": ("benefit %", "{:.0f}\u00b1{:.0f}"),
     "of_bound": ("bound %", "{:.0f}"),
@@ -467,7 +468,7 @@ FIGURES = {
     "reward": ("reward", "{:.6g}\u00b1{:.2g}"),
 }
 OPTIONAL = 2
-EXPLAINED = {  # by what is shown
+EXPLAINED = {  # notes for the figures that are shown
     "benefit": "benefit: % of the Oracle's \u00b1 sd",
     "of_bound": "bound: % of the most that any policy can add",
     "bound": "limit: the most benefit of any policy as even",
@@ -520,7 +521,7 @@ def _draw(
     policies: pd.DataFrame | None = None,
     bound: pd.DataFrame | None = None,
 ) -> None:
-    """Benefit against fairness, as a picture in a file."""
+    """Draw benefit against fairness to a file."""
     from .figures import draw_frontier, new_figure
     from .files import write_whole
     from .page import picture
@@ -532,22 +533,22 @@ def _draw(
 
 
 def _without_passwords(text: str) -> str:
-    """An error message about arguments without passwords: one may be a database address."""
+    """The error message with passwords removed, which a database address may contain."""
     text = re.sub(r"(?i)(pass\w*|pw)\s*=\s*[^\s()]+", r"\1=...", text)
     return re.sub(r"[^\s()'\"]*@", "...@", text)
 
 
 def _fail() -> NoReturn:
     """End on an unforeseen error: print one line if a database was altered, else raise it."""
-    said = altered()
-    if said is None:
+    message = altered()
+    if message is None:
         raise
-    print(f"softfair: {said}", file=sys.stderr)
+    print(f"softfair: {message}", file=sys.stderr)
     sys.exit(2)
 
 
 def main() -> None:
-    """Run; bad input is one line on stderr and exit code 2."""
+    """Run the command line; bad input leads to one line on stderr and exit code 2."""
     from .terminal import survive_any_encoding, visible
 
     survive_any_encoding(sys.stdout, sys.stderr)
@@ -564,7 +565,7 @@ def main() -> None:
         print("softfair: interrupted; the same command goes on where it stopped", file=sys.stderr)
         sys.exit(130)
     except SystemExit:
-        # Where a pipe closes while a command prints, click has wrapped the output and exits with 1.
+        # If a pipe closes while a command prints, click has wrapped the output and exits with 1.
         if type(sys.stdout).__name__ == "PacifyFlushWrapper":
             sys.exit(0)
         raise
