@@ -217,7 +217,7 @@ def verify(
     ] = None,
     recheck: Annotated[
         Path | None,
-        typer.Option(help="Compute the witnesses of this file anew, which --json wrote."),
+        typer.Option(help="Compute the witnesses of this file again; --json wrote it."),
     ] = None,
     as_json: Json = False,
     as_csv: Csv = False,
@@ -337,7 +337,7 @@ def allocate(
     seed: Seed = 0,
     on: On = None,
 ) -> None:
-    """This round's list from a cohort file: everybody's probability and score, who is listed."""
+    """One list from a cohort file, with the probability and the score of everybody."""
     from .allocation import allocate as write_list
     from .allocation import states_now
     from .cluster import crew_of

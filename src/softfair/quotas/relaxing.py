@@ -84,12 +84,12 @@ def relaxed(n: int, k: int, quotas: Sequence[Quota]) -> list[Relaxed]:
     columns += [(j, h) for h, of in enumerate(houses) for j in of]
     most = [int(np.count_nonzero(free & (kind == j))) for j in range(len(kinds))]
     most += [houses[of] for of in houses for _ in of]
-    taken = np.array([kinds[j] for j, _ in columns], float).reshape(len(columns), -1).T
+    sets_of = np.array([kinds[j] for j, _ in columns], float).reshape(len(columns), -1).T
     G = len(wide)
     give = np.eye(G)
     rows = [np.concatenate([np.ones(len(columns)), np.zeros(2 * G)])[None]]
     low, high = [float(k)], [float(k)]
-    rows += [np.hstack([taken, give, 0 * give]), np.hstack([taken, 0 * give, -give])]
+    rows += [np.hstack([sets_of, give, 0 * give]), np.hstack([sets_of, 0 * give, -give])]
     low += [*(float(quota.least) for _, quota in wide), *[-np.inf] * G]
     high += [*[np.inf] * G, *(float(n if q.most is None else q.most) for _, q in wide)]
     for h, of in enumerate(houses):
@@ -116,8 +116,8 @@ def relaxed(n: int, k: int, quotas: Sequence[Quota]) -> list[Relaxed]:
         if short[g]:
             out.append(Relaxed(j, name, quota.least, quota.least - int(short[g]), True))
         if short[G + g]:
-            asked = int(quota.most or 0)
-            out.append(Relaxed(j, name, asked, asked + int(short[G + g]), False))
+            most_asked = int(quota.most or 0)
+            out.append(Relaxed(j, name, most_asked, most_asked + int(short[G + g]), False))
     return out
 
 
