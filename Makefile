@@ -40,14 +40,14 @@ docs: $(READY)  ## build the documentation as a site: out/docs/index.html
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs out/docs
 	@echo out/docs/index.html
 
-screenshots: $(READY) browser  ## draw the pictures of the page anew
+screenshots: $(READY) browser  ## take the pictures of the page again
 	@$(BIN)/python tests/screenshots.py docs/images/page
 
 bench: $(READY)  ## run the benchmarks
 	@$(BIN)/python -m benchmarks
 
 SAMPLE ?= 100
-mutate: $(READY)  ## tell which mutants of a room the tests notice: make mutate ROOM=metrics SAMPLE=100
+mutate: $(READY)  ## show which mutants of a room the tests notice: make mutate ROOM=metrics SAMPLE=100
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check cosmic-ray coverage
 	@$(BIN)/python tests/mutate.py $(ROOM) --sample $(SAMPLE)
 

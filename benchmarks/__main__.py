@@ -1,7 +1,7 @@
 """Run the benchmarks and print each figure beside its goal.
 
-Every figure is a ratio of times taken in this one run, the best of several, because the machine
-may be shared.
+Most figures are ratios of times, and both times are measured in this run as the best of several,
+because the machine may be shared.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ def against_numpy(n: int, design: Any, goal: float) -> Row:
     cohort = sf.datasets.synthetic(n, seed=0)
     fitted = sf.SoftFair(c=c, design=design).fit(cohort, k, T)
     gains = solve_priced(cohort, k, T, 1.0, c).rows(0, T)
-    ours = best(lambda: sf.simulate(fitted, runs=runs))
-    theirs = (
+    compiled = best(lambda: sf.simulate(fitted, runs=runs))
+    by_numpy = (
         best(lambda: loops.simulate_by_numpy(cohort.P, gains, c, k, few, 0, design), 3) * runs / few
     )
     return (
         f"simulate, {runs} runs, T = {T}, n = {n}, {design}",
-        theirs / ours,
+        by_numpy / compiled,
         "times faster than NumPy steps",
         goal,
     )

@@ -1,11 +1,11 @@
-"""How often an audit raises an alarm in a programme in which everything is as it is said to be.
+"""How often an audit raises an alarm in an honest programme, which does what it states.
 
 The programmes follow the law in tests/honest.py. Run with
 
     python -m benchmarks.alarms [PROGRAMMES]
 
-It prints the share of programmes with any alarm at all, which is to be at most 5 %, and of each
-table the share of p-values below .05. 200 programmes take a quarter of an hour on one core.
+It prints the share of programmes with any alarm at all (goal: at most 5 %), and for each table the
+share of p-values below .05. 200 programmes take a quarter of an hour on one core.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""How much of a plan's gain is kept when people are known by their columns and a short history.
+"""The gain of a plan made from columns and a short history, relative to a plan from the truth.
 
-The law of the people, written down here: with x the standardised columns of a person (three
-numbers, and a village of four), z independent normal noise and r the share of the variance that
-columns tell,
+The law of the people: with x the standardised columns of a person (three numbers, and one of four
+villages), z independent normal noise, and r the share of the variance that columns explain,
 
     logit of the good state next, not contacted, from state s:  u_s = U_s + .9 (sqrt(r) b_s . x
                                                                      + sqrt(1 - r) z_s)
@@ -10,18 +9,19 @@ columns tell,
                                                                      + sqrt(1 - r) z_{2 + s})
 
 with U = (-1.2, 1.0) and directions b_s, e_s of length one, drawn once. People have lived thirty
-weeks without contacts before the first one on record; a tenth of them is contacted each week, at
-random. Of eight columns that the programme knows four have no meaning.
+weeks without contacts before the first week on record; a tenth of them is contacted each week, at
+random. Of eight columns that the programme knows, four have no meaning.
 
-A plan for T = 20 rounds and k = n / 10 is made from what is believed of the people, at the c at
-which it is as even as SoftFair(c=10) from the truth, and simulated on the true people. What it
-gains over contacting nobody is given as a share of what the plan from the truth gains: with
-columns, without them, and by two references that no programme has:
+A plan for T = 20 rounds and k = n / 10 is made from estimated chances, at the c at which it is as
+even as SoftFair(c=10) from the true chances, and simulated on the true people. Its gain over
+contacting nobody is printed in % of the gain of the plan from the true chances. The chances are
+estimated with columns, without columns, and by two references that no programme has:
 
 - the exact posterior mean, computed from the law above, its first states and the columns, by
-  weighting ATOMS draws of z for each person. It knows every slope, which contacts have to tell;
-- the learner: it knows which columns have a meaning, r, how large slopes are and the law of z, that
-  is, the model is right, and learns U, the mean effects and the slopes from the same history. Their
+  weighting ATOMS draws of z for each person. It knows every slope, which a programme has to learn
+  from contacts;
+- the learner. It knows which columns have a meaning, r, how large slopes are and the law of z; that
+  is, its model is right. It learns U, the mean effects and the slopes from the same history. Their
   posterior is taken as a normal law about its mode (LEARNER_ATOMS draws of z for each person).
 
     python -m benchmarks.columns [cohorts]
@@ -74,7 +74,7 @@ class People:
         self.p = self.chances(self.told, rng.normal(size=(4, N)))  # [N, 2, 2]
 
     def chances(self, told: Floats, z: Floats) -> Floats:
-        """p [..., 2, 2] by action and state, from what columns tell and noise z, [4, ...]."""
+        """p [..., 2, 2] by action and state, from the parts of columns and noise z, [4, ...]."""
         mixed = np.sqrt(self.share) * told + np.sqrt(1 - self.share) * z
         u = BASE.reshape(2, *[1] * (mixed.ndim - 1)) + SPREAD * mixed[:2]
         logit = np.stack([u, u + EFFECT + EFFECT_SPREAD * mixed[2:]])  # [2, 2, ...]
@@ -119,14 +119,14 @@ def exact_posterior(people: People, state: Ints, contacted: Ints) -> Floats:
 
 
 class Learner:
-    """The posterior of slopes W [4, 7] of what is known of people, and people's chances given W."""
+    """The posterior of the slopes W [4, 7] of columns, and people's chances given W."""
 
     def __init__(self, people: People, state: Ints, contacted: Ints) -> None:
         self.known, share = people.known, people.share
         moves = count_transitions(*as_rows(state, contacted), n=N, S=2).reshape(N, 4, 2)
         self.good, self.all = moves[..., 1].T[..., None], moves.sum(axis=2).T[..., None]
         self.first = state[:, 0, None] == 1
-        L = LEARNER_ATOMS if share < 1 else 1  # columns that tell all leave no noise
+        L = LEARNER_ATOMS if share < 1 else 1  # if columns explain all, there is no noise
         size = np.repeat([SPREAD, EFFECT_SPREAD], 2)[:, None]
         self.z = np.sqrt(1 - share) * size * np.random.default_rng(24).normal(size=(4, L))
         sd = np.maximum(size * np.sqrt(share / 6), 1e-6) * np.ones((4, 7))
@@ -165,7 +165,7 @@ class Learner:
 
 
 def kept(people: People, weeks: int, seed: int) -> tuple[float, float, float, float]:
-    """Shares of the gain kept: with columns, without, by the learner, by the exact posterior."""
+    """Gains, with the plan from the truth as 1: with columns, without, learner, exact posterior."""
     state, contacted = history(people.p, weeks, seed)
     read = read_histories(*as_rows(state, contacted), n=N, S=2)
     truth = sf.Cohort(full(people.p), start=state[:, -1])
@@ -188,7 +188,7 @@ def kept(people: People, weeks: int, seed: int) -> tuple[float, float, float, fl
 
 
 def compare(cohorts: int, told: Sequence[float], weeks: Sequence[int]) -> None:
-    """Print the shares of the gain kept, for these shares told by columns and these weeks."""
+    """Print relative gains for some shares of the variance that columns explain, and some weeks."""
     print(
         "share of the gain kept, %: with columns, without; learner, exact posterior; short of both"
     )

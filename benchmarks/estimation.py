@@ -1,35 +1,35 @@
-"""How good a plan made from a history is.
+"""How good estimates from a history are, and plans made from them.
 
-Three things are measured: how many true probabilities the intervals contain, how often the stated
-interval of a plan's gain contains what it truly gains, and how much benefit is lost against a plan
-made from the true probabilities.
+Three things are measured: the share of true probabilities that the intervals contain, how often the
+stated interval of a plan's gain contains the true gain, and how much benefit a plan loses compared
+with a plan from the true probabilities.
 
 Intervals and gains are measured in the worlds of `benchmarks.worlds`: CPAP patients or sorted
 uniforms, with effects of contacts or without; first states tossed, or those after thirty weeks in
 which nobody was contacted; a share of the weeks not recorded. A true value counts as inside an
 interval if it is within .001 of it: the CPAP chances are clipped at .999, the last digit published.
-Beside the coverage of the estimate stands that of the exact posterior, which knows the law of the
-people, and where every week of CPAP patients was recorded that of a learner who knows all of the
-law but five numbers (`benchmarks.exact`).
+The output compares the coverage of the estimate with that of the exact posterior, which knows the
+law of the people, and, if every week of CPAP patients was recorded, with that of a learner, which
+knows all of the law but five numbers (`benchmarks.exact`).
 
 The loss is measured on n patients of the CPAP cohort, a tenth of them contacted each week, drawn
 at random. The plan is SoftFair(c=10) by `priced`, with gains from the estimates, simulated on the
 true patients with the same random numbers as the plan made from the truth.
 
-The loss is given in good rounds, and in the gain over contacting nobody, which is a small part of
-them. Two parts of the loss are not due to the estimator:
+The loss is given in % of the good rounds, and in % of the gain over contacting nobody, which is a
+small part of the good rounds. Two parts of the loss are not due to the estimator:
 
-- At the same c a plan from estimates is the more even one, since shrunk gains differ less. So the
-  loss is also given at the c for which this plan is as even as the plan from the truth (equal
-  entropy of who was contacted).
-- The truth includes how well each patient responds to a contact (5-50 %, drawn for each), of which
-  a few contacts a person say little. So the loss is also given, equally even, of the exact
-  posterior mean, computed from the law that the cohort is drawn from, which no programme knows.
-  Nobody who has seen only this history can do better on average, apart from what planning with
-  means costs.
+- At the same c a plan from estimates is more even than a plan from the truth, since shrunk gains
+  differ less. So the loss is also given at the c for which the plan from estimates is as even as
+  the plan from the truth (equal entropy of the contacts).
+- The truth includes how well each patient responds to a contact (5-50 %, drawn for each patient). A
+  few contacts with each person tell little about this. So the output also has the loss, equally
+  even, of the exact posterior mean, computed from the law that the cohort is drawn from, which no
+  programme knows. No estimate from this history can do better on average, apart from the cost of
+  planning with means.
 
-The coverage alone, of some cells of the grid with several cohorts in each, is printed cell by cell
-by
+This command prints only the coverage, cell by cell, for some cells of the grid with several cohorts
+in each:
 
     python -m benchmarks.estimation [cells] [cohorts] [kind,kind] [words of a cell]
 """
@@ -60,7 +60,7 @@ from .worlds import Floats, Ints, World
 SMALL = bool(os.environ.get("BENCH_SMALL"))
 WEEKS = (10, 30, 100)
 KINDS = ("cpap", "synthetic")
-LEARNT = 1000  # people at most from whom the learner learns: it takes seconds for every 100
+LEARNT = 1000  # the largest cohort for the learner, which takes seconds for every 100 people
 PEOPLE = 100  # of a cohort, for the exact posterior and the learner
 # The c at which the plan from estimates is tried, from more even to less.
 STEEPER = (10.0, 14.0, 20.0, 30.0, 50.0, 80.0)
@@ -69,7 +69,7 @@ Row = tuple[str, float, str, float | None]
 
 @dataclass(frozen=True)
 class Loss:
-    """What one cohort's history of some weeks gave, each as a share."""
+    """Coverage and losses on one cohort with a history of some weeks, each as a share."""
 
     covered: float  # probabilities inside their intervals
     rounds: float  # good rounds lost at the same c
@@ -118,14 +118,14 @@ def estimation() -> list[Row]:
 
 @dataclass(frozen=True)
 class Judged:
-    """What intervals of one cohort do: by action and state, for people of the cohort."""
+    """Coverage and width of the intervals of one cohort, by action and state."""
 
     inside: Floats  # [2, 2] share of true chances inside
     width: Floats  # [2, 2] mean width
 
 
 def judged(world: World, seed: tuple[int, ...]) -> dict[str, Judged]:
-    """One cohort by the estimate, by the exact posterior, and by the learner where it can."""
+    """Intervals of one cohort by estimate, exact posterior and, where it can, the learner."""
     rng = np.random.default_rng(seed)
     p = world.people(rng)
     record = world.record(p, rng)
@@ -165,7 +165,7 @@ def coverage(
 ) -> list[Row]:
     """Coverage of each chance in each kind of world, over cells of the grid drawn at random.
 
-    Of these only the cells whose words contain ``named``; print each with ``show``.
+    Only cells whose description contains ``named`` are taken. With ``show``, each cell is printed.
     """
     by_kind: dict[str, dict[World, list[dict[str, Judged]]]] = {}
     for number, world in worlds(kinds, cells):
@@ -186,7 +186,7 @@ def coverage(
 
 
 def cell_line(world: World, cohorts: list[dict[str, Judged]]) -> str:
-    """The coverage of one cell, %, p00, p01, p10 and p11, with standard errors over cohorts."""
+    """The coverage of p00, p01, p10, p11 in one cell, in %, with standard errors over cohorts."""
     parts = [f"{world.kind}, {world}"]
     for who in cohorts[0]:
         shares = 100 * np.stack([one[who].inside.ravel() for one in cohorts])
@@ -202,7 +202,7 @@ def cell_line(world: World, cohorts: list[dict[str, Judged]]) -> str:
 def error(shares: Floats) -> str:
     """The standard error of a mean over cohorts, if there are several.
 
-    People of a cohort are no independent trials: those of a class share what is not known of it.
+    People of a cohort are not independent trials: an error about a class affects all its people.
     """
     if len(shares) < 2:
         return ""
@@ -212,7 +212,7 @@ def error(shares: Floats) -> str:
 def coverage_rows(
     what: str, of_cells: Mapping[World, list[dict[str, Judged]]], at: tuple[int, int]
 ) -> list[Row]:
-    """What cells have in common and how far single ones are off, for one of the chances."""
+    """Rows for one chance: the mean coverage of all cells, the least cell, and cells far off."""
 
     def means(who: str) -> dict[World, float]:
         return {
@@ -270,9 +270,9 @@ def coverage_rows(
 
 
 def stated_gains(programmes: int) -> list[Row]:
-    """How often the true gain of a plan lies in the stated interval, and what is stated.
+    """How often the true gain of a plan lies in the stated interval, and the mean stated gain.
 
-    Half of the programmes know a column of people that has no meaning.
+    Half of the programmes have a column that has no meaning.
     """
     rng = np.random.default_rng(8)
     rows: list[Row] = []
@@ -312,12 +312,12 @@ def _model(fitted: Estimate) -> Model:
     draws = np.rint(fitted.draws * UNIT).astype(np.uint16)
     low, high = fitted.low.astype(np.float32), fitted.high.astype(np.float32)
     seen = fitted.seen.astype(np.int32)
-    summary: Any = None  # that nobody reads here
+    summary: Any = None  # nothing reads it here
     return Model(0, "", 0, summary, fitted.P, low, high, seen, fitted.bound, draws)
 
 
 def _true_gain(cohort: SiteCohort, p: Floats) -> float:
-    """What the plan at c = 10 gains over no contact, if p [n, 2, 2] is the truth."""
+    """The gain of the plan at c = 10 over contacting nobody, if p [n, 2, 2] is the truth."""
     P, some = np.stack([1 - p, p], axis=-1), cohort.cohort
     gained, now = np.empty((2, some.n))
     for part, by_layer in cohort.chances(10.0):
@@ -355,7 +355,7 @@ def loss(n: int, weeks: int, runs: int, seed: int) -> Loss:
 
 
 def speed() -> Row:
-    """Seconds to read a history and to estimate from it and from twenty columns."""
+    """Seconds to read a history and to estimate from the history and twenty columns."""
     n, weeks = (10_000 if SMALL else 100_000), 52
     recorded = history(sf.datasets.cpap(n, seed=0, **RESPONSES), weeks, n // 10, 0)
     numbers = np.random.default_rng(0).normal(size=(20, n))
@@ -372,7 +372,7 @@ def speed() -> Row:
 
 
 def history(truth: sf.Cohort, weeks: int, k: int, seed: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """person, round, state, contacted [n weeks], sorted: k contacts a week at random."""
+    """person, round, state, contacted [n weeks], sorted; each week has k random contacts."""
     rng = np.random.default_rng([seed, weeks])
     n = truth.n
     state, contacted = np.empty((n, weeks), np.int64), np.zeros((n, weeks), np.int64)
@@ -394,9 +394,9 @@ def history(truth: sf.Cohort, weeks: int, k: int, seed: int) -> tuple[Ints, Ints
 def outcome(
     truth: sf.Cohort, believed: sf.Cohort, k: int, T: int, c: float, runs: int, seed: int
 ) -> tuple[float, float]:
-    """Mean total reward and mean entropy of who was contacted.
+    """Mean total reward and mean entropy of the contacts.
 
-    The plan is made for the cohort believed in and simulated on the true one.
+    The plan is made for the believed cohort and simulated on the true cohort.
     """
     plan = sf.SoftFair(c=c).fit(believed, k, T)
     acting = Fitted(plan.policy, truth, k, T, 1.0, plan.rule, plan._scorer)

@@ -1,17 +1,17 @@
-"""What those say of people who know more than an estimate can: the law, or all but five numbers.
+"""References for an estimate, which know the law of people, or all of the law but five numbers.
 
-`exact_posterior` knows the law that people were drawn from: a person's chances are those of many
-people drawn from it (a bank), weighted by the likelihood of the person's history. Given the law
-people are independent. So 90 % intervals hold 90 % of people in every cohort, but for chance, and
-more where many people have the same chance (all CPAP patients who adhere have .999 after a contact:
-an interval of no width holds them).
+`exact_posterior` knows the law that people were drawn from. Its posterior of a person consists of
+the chances of many people drawn from the law (a bank), weighted by the likelihood of the person's
+history. Given the law, people are independent. So, up to chance, 90 % intervals hold 90 % of the
+people of every cohort, and more if many people have the same chance (all CPAP patients who adhere
+have .999 after a contact: an interval of no width holds it).
 
-`learner` knows of CPAP patients that there are two clusters of equal size, with uniform noise about
-their chances, and how effects are distributed. It has to learn the four chances of the clusters and
-the width of the noise (flat priors, the width on a log scale), by a random walk (Metropolis). What
-it does not know of these five numbers is the same for all people of a cluster: over cohorts whose
-numbers are drawn from its prior its intervals hold 90 %, and at the one point that is CPAP whatever
-they hold there, in many people at once or in none.
+`learner` is for CPAP patients. It knows that there are two clusters of equal size, with uniform
+noise about their chances, and how effects are distributed. It learns the four chances of the
+clusters and the width of the noise (flat priors, the width on a log scale), by a random walk
+(Metropolis). Its error in these five numbers is the same for all people of a cluster. Over cohorts
+whose numbers are drawn from its prior, its intervals hold 90 %. Under the one law of CPAP they can
+hold more or less, and hold many people of a cohort at once or none.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["BANK", "LEVEL", "Ends", "exact_posterior", "inside", "learner"]
 
 LEVEL = 0.9  # of the intervals
 BANK = 20_000  # people drawn from the law
-TAILS = 101  # ends of an interval that are tried
-NEAR = 0.001  # the last digit of published chances: a true value so near is inside
-POINTS = 128  # of the noise and the effect of a cluster
-TRIES, STEPS, KEPT = 300, 3000, 60  # of the random walk: starts, steps, and draws used
-NARROW, WIDE = np.log(0.002), np.log(0.2)  # of the noise
+TAILS = 101  # positions of an interval that are tried
+NEAR = 0.001  # a true value this close counts as inside; it is the last digit of published chances
+POINTS = 128  # points of the noise and the effect for each cluster
+TRIES, STEPS, KEPT = 300, 3000, 60  # of the random walk: starts tried, steps, and draws used
+NARROW, WIDE = np.log(0.002), np.log(0.2)  # bounds of the log width of the noise
 Ends = tuple[Floats, Floats, Floats]  # mean, low, high [m, 2, 2]
 
 
@@ -44,7 +44,7 @@ def inside(low: Floats, high: Floats, p: Floats) -> NDArray[np.bool_]:
 
 
 def exact_posterior(world: World, bank: Floats, record: Record) -> Ends:
-    """Mean and ends for people who are like those of the bank, p [B, 2, 2], equally likely."""
+    """Means and ends for people drawn from the law of the bank, p [B, 2, 2]."""
     p = np.ascontiguousarray(bank.reshape(-1, 4).T)  # [4, B]
     begin = _beginning(p, world.settled)
     histories = zip(record.state, record.contacted, strict=True)
@@ -52,29 +52,30 @@ def exact_posterior(world: World, bank: Floats, record: Record) -> Ends:
 
 
 def _ends(weights, p: Floats) -> Ends:  # type: ignore[no-untyped-def]
-    """Mean and ends of people with these weights [B] of the chances p [4, B].
+    """Means and ends of people, from the weights [B] of each person on the chances p [4, B].
 
-    Intervals are the shortest of those with the quantiles t and t + LEVEL as ends, for TAILS t.
+    An interval has the quantiles t and t + LEVEL as ends, with the t of TAILS values that makes it
+    the shortest.
     """
     order = np.argsort(p, axis=1)
     ordered = np.take_along_axis(p, order, axis=1)
     tails = np.linspace(0, 1 - LEVEL, TAILS)
     ends = []
     for weight in weights:
-        one = np.empty((3, 4))
+        mean_and_ends = np.empty((3, 4))
         for j in range(4):
             below = np.cumsum(weight[order[j]])
             at = np.searchsorted(below, np.concatenate([tails, tails + LEVEL]) * below[-1])
             low, high = ordered[j][np.minimum(at, p.shape[1] - 1)].reshape(2, TAILS)
             best = np.argmin(high - low)
-            one[:, j] = weight @ p[j] / below[-1], low[best], high[best]
-        ends.append(one)
+            mean_and_ends[:, j] = weight @ p[j] / below[-1], low[best], high[best]
+        ends.append(mean_and_ends)
     mean, low, high = np.stack(ends, axis=1).reshape(3, -1, 2, 2)
     return mean, low, high
 
 
 def _beginning(p: Floats, settled: bool) -> Floats:
-    """Chance [B] that people p [4, B] are well in the first week."""
+    """Chance [B] that people with chances p [4, B] are in the good state in the first week."""
     good = np.full(p.shape[1], 0.5)
     for _ in range(ALONE if settled else 0):
         good = good * p[1] + (1 - good) * p[0]
@@ -95,7 +96,7 @@ def _likelihood(state: Ints, contacted: Ints, p: Floats, begin: Floats) -> Float
 
 
 def learner(world: World, record: Record, seed: int, people: int) -> Ends:
-    """Mean and ends of the first ``people`` CPAP patients; every week is recorded."""
+    """Means and ends of the first ``people`` CPAP patients; every week must be recorded."""
     if world.kind != "cpap" or world.missing:
         raise ValueError("the learner is for CPAP patients with complete histories")
     rng = np.random.default_rng(seed)
@@ -139,7 +140,7 @@ def learner(world: World, record: Record, seed: int, people: int) -> Ends:
 
 
 def _walk(density, rng: np.random.Generator) -> list[Floats]:  # type: ignore[no-untyped-def]
-    """KEPT draws from a density of the five numbers; the first half of the steps is thrown away."""
+    """KEPT draws from a density of the five numbers, from the second half of the steps."""
     tries = np.concatenate([rng.random((TRIES, 4)), rng.uniform(NARROW, WIDE, (TRIES, 1))], axis=1)
     theta = max(tries, key=density)
     value, scale, path = density(theta), 0.3, [theta]
@@ -150,10 +151,10 @@ def _walk(density, rng: np.random.Generator) -> list[Floats]:  # type: ignore[no
             root = np.linalg.cholesky(np.cov(recent.T) + 1e-8 * np.eye(5))
             scale = max(scale, 0.3)
         tried = theta + scale * root @ rng.normal(size=5)
-        then = density(tried)
-        accepted = np.log(rng.random()) < then - value
+        tried_value = density(tried)
+        accepted = np.log(rng.random()) < tried_value - value
         if accepted:
-            theta, value = tried, then
+            theta, value = tried, tried_value
         if step < STEPS // 2:  # towards a quarter of the tries accepted
             scale *= np.exp((0.75 if accepted else -0.25) * 0.1)
         path.append(theta)

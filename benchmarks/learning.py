@@ -1,15 +1,15 @@
-"""What learning while allocating costs: from no history at all, refitting every round.
+"""The cost of learning during a programme that starts without a history and fits every round.
 
-n people are drawn from a law of `benchmarks.worlds.World`. Nothing is known of them in the
-first round but their states. In each of T rounds every way to plan sees all states and contacts
-so far, scores people for the rounds that remain (at most HORIZON) and lists k of them by the joint
-design. Lists of all ways are equally even: c is set in each round so that the law of one place of
-the list has the entropy of an even chance for SPREAD of the people. So what differs between two
-ways is whom they prefer, not how strongly.
+n people are drawn from a law of `benchmarks.worlds.World`. In the first round only their states are
+known. In each of T rounds, each way of planning sees all states and contacts so far, scores people
+for the rounds that remain (at most HORIZON), and lists k of them by the joint design. The lists of
+all ways are equally even: c is set in each round so that the law of one place of the list has the
+entropy of equal chances for the share SPREAD of the people. So two ways differ in whom they prefer,
+not in how strongly.
 
-Ways to plan:
+Ways of planning:
 
-- **random**: everybody alike;
+- **random**: the same score for everybody;
 - **means**: gains of people whose probabilities are the posterior means;
 - **averaged**: gains averaged over joint draws from the posterior, at prices common to all draws;
 - **Thompson**: gains of one joint draw from the posterior, drawn anew in each round;
@@ -19,10 +19,10 @@ Ways to plan:
   programme knows;
 - **truth**: gains from the true probabilities.
 
-The total of good rounds beyond those of nobody contacted is given as a share of what `truth`
-gains, over the same people, first states and random numbers of moves; with the 95 % interval of
-the difference from it over cohorts (Student), and for each quarter of the rounds. The last line
-compares ways with `means`, in the same points.
+The gain of a way is its number of good rounds beyond those with nobody contacted. The output has
+it in % of the gain of `truth` over the same people, first states and random numbers of moves, with
+the 95 % interval of the difference from `truth` over cohorts (Student), and for each quarter of the
+rounds. The last line compares the ways with `means`, in the same points.
 
     python -m benchmarks.learning [cohorts]
 """
@@ -56,7 +56,7 @@ Ints = NDArray[np.int64]
 
 
 class Seen:
-    """What the programme has seen: states [n, t + 1] and contacts [n, t]."""
+    """The history so far: states [n, t + 1] and contacts [n, t]."""
 
     def __init__(self, start: Ints) -> None:
         self.state, self.contacted = start[:, None], np.empty((len(start), 0), np.int64)
@@ -136,7 +136,7 @@ def optimistic(fitted: Estimate, now: Ints, k: int, rounds_left: int) -> Floats:
 
 
 def as_even(score: Floats, k: int) -> Floats:
-    """Log-weights [n] whose joint design is as even as SPREAD says: scores times a c."""
+    """Log-weights [n], scores times a c, such that the joint design is as even as SPREAD asks."""
     n = len(score)
     wanted = math.log(max(SPREAD * n, k))
 
@@ -144,7 +144,7 @@ def as_even(score: Floats, k: int) -> Floats:
         q = inclusion(math.exp(log_c) * score, k, "joint") / k
         return float(-np.sum(q * np.log(np.maximum(q, 1e-300)))) - wanted
 
-    # Scores that are all alike are as even as can be at any c: then the greatest is taken.
+    # Equal scores are perfectly even at any c: then the greatest c is taken.
     low, high = -5.0, 25.0 - math.log(max(float(np.ptp(score)), 1e-9))
     return math.exp(brentq(excess, low, high) if excess(high) < 0 else high) * score
 
@@ -170,12 +170,12 @@ def scores(
         return averaged(fitted, now, k, left)
     if way == "optimistic":
         return optimistic(fitted, now, k, left)
-    one = fitted.draws[rng.integers(len(fitted.draws)), ..., 0].astype(np.float64)
-    return gains(full(one), now, k, left)
+    drawn = fitted.draws[rng.integers(len(fitted.draws)), ..., 0].astype(np.float64)
+    return gains(full(drawn), now, k, left)
 
 
 def good_rounds(way: str, p: Floats, start: Ints, luck: Floats, posterior: Posterior) -> Floats:
-    """People in the good state after each round [T]; luck [T, n] moves them."""
+    """The number of people in the good state after each round [T]; luck [T, n] decides moves."""
     n, k = len(p), len(p) // 10
     rng = np.random.default_rng([len(way), *start[:30].tolist()])
     seen, good = Seen(start), np.empty(T)
@@ -192,7 +192,7 @@ def good_rounds(way: str, p: Floats, start: Ints, luck: Floats, posterior: Poste
 
 
 def learning(world: World, cohorts: int) -> None:
-    """Print what each way gains."""
+    """Print the gain of each way."""
     posterior = Posterior(world)
     curves = np.empty((cohorts, len(WAYS), T))  # gains over nobody contacted
     for number in range(cohorts):
@@ -212,14 +212,14 @@ def learning(world: World, cohorts: int) -> None:
         lost = 100 * (totals[:, -1] - totals[:, w]) / truth
         half = student.ppf(0.975, cohorts - 1) * lost.std(ddof=1) / math.sqrt(cohorts)
         quarters = 100 * by_quarter[:, w].sum(axis=(0, 2)) / by_quarter[:, -1].sum(axis=(0, 2))
-        told = " ".join(f"{one:6.1f}" for one in quarters)
-        print(f"  {way:16s} {100 - lost.mean():6.1f} +- {half:4.1f} % of truth; quarters {told}")
+        shares = " ".join(f"{share:6.1f}" for share in quarters)
+        print(f"  {way:16s} {100 - lost.mean():6.1f} +- {half:4.1f} % of truth; quarters {shares}")
     rest = [f"{way} {_paired(totals, way, truth)}" for way in WAYS[2:6]]
     print(f"  beyond means: {'; '.join(rest)}", flush=True)
 
 
 def _paired(totals: Floats, way: str, truth: float) -> str:
-    """What a way gains beyond `means`, with its interval, in points."""
+    """The gain of a way beyond that of `means`, in points, with its interval."""
     more = 100 * (totals[:, WAYS.index(way)] - totals[:, WAYS.index("means")]) / truth
     half = student.ppf(0.975, len(more) - 1) * more.std(ddof=1) / math.sqrt(len(more))
     return f"{more.mean():+.1f} +- {half:.1f}"

@@ -1,4 +1,4 @@
-"""What a user would otherwise write, to measure against.
+"""Code that a user would write without softfair, as a reference for times.
 
 Algorithm 1 as plain Python loops over arms, and a simulation as a NumPy loop over steps.
 """
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 
 def inclusion_by_loops(log_weights: list[float], k: int) -> list[float]:
-    """Mean field of the successive design with the first correction, arm by arm."""
+    """Inclusion of the successive design by mean field and its first correction, arm by arm."""
     top = max(log_weights)
     weights = [math.exp(x - top) for x in log_weights]
     tau = k / sum(weights)
@@ -46,7 +46,7 @@ def inclusion_by_loops(log_weights: list[float], k: int) -> list[float]:
 
 
 def successive_draws(log_weights: list[float], k: int, rng: random.Random) -> set[int]:
-    """As the paper says it: draw one arm by softmax, remove it, k times."""
+    """The paper's draw: draw one arm by softmax and remove it, k times."""
     top = max(log_weights)
     weights = [math.exp(x - top) for x in log_weights]
     total = sum(weights)
@@ -56,7 +56,7 @@ def successive_draws(log_weights: list[float], k: int, rng: random.Random) -> se
         drawn = -1
         for i, w in enumerate(weights):
             if w > 0:
-                drawn = i  # should rounding leave a rest of goal, the last arm left takes it
+                drawn = i  # if rounding leaves goal >= 0 to the end, the last arm is drawn
                 goal -= w
                 if goal < 0:
                     break
@@ -95,7 +95,7 @@ def algorithm_1(
 
 
 def draw_joint_by_numpy(log_weights: Floats, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Draw by rejection: independent coins at the tilt that expects k, until k come up."""
+    """Draw by rejection: toss a coin for each arm, with k heads expected, until k come up."""
     u = math.log(k / (len(log_weights) - k)) - log_weights.mean()
     for _ in range(50):
         q = 1 / (1 + np.exp(-(log_weights + u)))
@@ -120,7 +120,7 @@ def draw_successive_by_numpy(
 def simulate_by_numpy(
     P: Floats, gains: Floats, c: float, k: int, runs: int, seed: int, design: str
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Give rewards [runs, T] and counts [runs, n] of SoftFair with gains [T, n, 2]."""
+    """Return rewards [runs, T] and counts [runs, n] of SoftFair with gains [T, n, 2]."""
     T, n, _ = gains.shape
     rng = np.random.default_rng(seed)
     p = np.ascontiguousarray(P[..., 1])

@@ -1,14 +1,16 @@
-"""How often a longer memory is taken, where it tells nothing and where it does.
+"""How often `softfair fit --memory` takes the memory: in worlds where it matters, and in others.
 
-The laws of the people, written down here. They have lived thirty weeks without contacts before the
-first one on record; then each is contacted with the chance .3 a week, at random.
+This file states the laws of the people. People have lived thirty weeks without contacts before the
+first week on record; then each person is contacted with chance .3 in each week, at random.
 
     first order   chances of the good state next by action and state, each from Beta(.8, .8)
-    second order  .2 after a bad week and .8 after a good one, give or take .1 from person to
-                  person; a contact after two bad weeks lifts it to .75, and else does nothing
+    second order  chance .2 after a bad week and .8 after a good one, give or take .1 from person to
+                  person; a contact after two bad weeks lifts the chance to .75, and any other
+                  contact does nothing
 
-A memory is taken if rounds held out are foretold better with it (`softfair.estimate.foresight_of`):
-it should be in at most 5 % of the cohorts of the first order, and in all of the second.
+A memory is taken if it predicts held-out rounds better (`softfair.estimate.foresight_of`). It
+should be taken in at most 5 % of the cohorts of the first order, and in all cohorts of the second
+order.
 
     python -m benchmarks.memory [cohorts]
 """
@@ -28,17 +30,17 @@ from .learning import as_rows
 ALONE, CONTACTED = 30, 0.3
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Chances = Callable[[Ints, Ints, Ints], Floats]  # from state before, state now and contact
+Chances = Callable[[Ints, Ints, Ints], Floats]  # of state before, state now and contact
 
 
 def first_order(n: int, rng: np.random.Generator) -> Chances:
-    """People of whom only the state now counts."""
-    p, each = rng.beta(0.8, 0.8, (n, 2, 2)), np.arange(n)
-    return lambda before, now, contact: p[each, contact, now]
+    """People whose chances depend only on the state now."""
+    p, everybody = rng.beta(0.8, 0.8, (n, 2, 2)), np.arange(n)
+    return lambda before, now, contact: p[everybody, contact, now]
 
 
 def second_order(n: int, rng: np.random.Generator) -> Chances:
-    """People whom a contact helps after two bad weeks alone."""
+    """People whom a contact helps only after two bad weeks."""
     own = rng.uniform(-0.1, 0.1, n)
 
     def chances(before: Ints, now: Ints, contact: Ints) -> Floats:
@@ -49,8 +51,8 @@ def second_order(n: int, rng: np.random.Generator) -> Chances:
 
 
 def taken(law: Callable[..., Chances], n: int, weeks: int, memory: str, cohorts: int) -> int:
-    """In how many cohorts the memory is taken."""
-    many = 0
+    """The number of cohorts in which the memory is taken."""
+    count = 0
     for seed in range(cohorts):
         rng = np.random.default_rng([41, seed])
         good = law(n, rng)
@@ -61,8 +63,8 @@ def taken(law: Callable[..., Chances], n: int, weeks: int, memory: str, cohorts:
             if week >= 0:
                 state[:, week], contacted[:, week] = now, contact
             before, now = now, (rng.random(n) < good(before, now, contact)).astype(np.int64)
-        many += foresight_of(*as_rows(state, contacted[:, :-1]), n=n, S=2, memory=memory).better
-    return many
+        count += foresight_of(*as_rows(state, contacted[:, :-1]), n=n, S=2, memory=memory).better
+    return count
 
 
 def main(cohorts: int = 40) -> None:
@@ -72,9 +74,9 @@ def main(cohorts: int = 40) -> None:
         (first_order, 200, 15, "contact"),
         (second_order, 500, 20, "2"),
     ):
-        found = taken(law, n, weeks, memory, cohorts)
+        count = taken(law, n, weeks, memory, cohorts)
         print(
-            f"{law.__name__:13} {n} people, {weeks} weeks, memory {memory:8} {found} of {cohorts}"
+            f"{law.__name__:13} {n} people, {weeks} weeks, memory {memory:8} {count} of {cohorts}"
         )
 
 

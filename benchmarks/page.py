@@ -1,9 +1,9 @@
 """The page under load: 50 people at once on the list and the fairness page, 10,000 beneficiaries.
 
-A real server process is asked by threads; every time is compared with that of one person alone, in
-the same run: of people who look at a page before they ask for the next, and of programs that do
-not, so that 50 requests are under way all the time. An answer that says how far its work is counts
-as none: it is asked for again, as the page does, and the time goes on.
+Threads send requests to a real server process. Times are compared with those of one visitor alone
+in the same run: times of visitors who look at a page before they ask for the next, and times of
+programs that do not, so that 50 requests are under way all the time. If an answer only says how far
+its work is, the thread asks again, as the page does, and the time goes on.
 
 A move of a slider is timed in a real Chromium, from the move until all four pictures are drawn.
 """
@@ -36,7 +36,7 @@ from softfair.web.accounts import begin_visit, new_account
 from .programme import SOFTWARE, Row, files
 
 PEOPLE, ROUNDS, VISITORS, SECONDS = 10_000, 20, 50, 60.0
-LOOKS = 5.0  # seconds that somebody looks at a page, on average
+LOOKS = 5.0  # seconds that a visitor looks at a page, on average
 AGAIN = 1.0  # seconds after which a page asks whether its work is done
 SLIDER = 1000  # people for whom a move of the slider is timed
 
@@ -79,7 +79,7 @@ class _Crowd:
         self.address, self.key, self.round = address, key, round
 
     def together(self, visitors: int, seconds: float, looks: float) -> tuple[list[float], int]:
-        """Times of all requests of some people, and how many failed."""
+        """Times of all requests of some visitors at once, and the number of failed requests."""
         times: list[float] = []
         errors: list[int] = []
         until = time.monotonic() + seconds
@@ -112,14 +112,14 @@ class _Crowd:
         return httpx2.Client(base_url=self.address, cookies={COOKIE: self.key}, timeout=300)
 
     def ask(self, client: httpx2.Client, place: str) -> int:
-        """The code of the answer, once the work for it is done."""
+        """The status code of the answer, when the work for it is done."""
         while "x-working" in (answer := client.get(place)).headers:
             time.sleep(AGAIN)
         return answer.status_code
 
 
-# Moves a slider to each of some places in turn; the milliseconds until the last picture is drawn.
-# The slider is that of a name, or that of something to be wished for.
+# Moves a slider to each of some places in turn, and returns the milliseconds from each move until
+# the last picture is drawn. The slider has a name, or belongs to a target or promise (a wish).
 MOVES = """async ([name, wish, places]) => {
   const form = document.getElementById("goal");
   if (wish) {
@@ -139,7 +139,7 @@ MOVES = """async ([name, wish, places]) => {
   }
   return times;
 }"""
-SLIDERS = {  # what is moved: name of the slider, what is wished for, and places
+SLIDERS = {  # description of the slider: its name, the wish that it belongs to, and places
     "c": ("position", "", range(3, 98, 3)),
     "evenness at the last of these": ("even", "", range(1, 24, 3)),
     "the benefit as a target": ("", "benefit", range(50, 99, 7)),

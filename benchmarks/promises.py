@@ -2,7 +2,7 @@
 
     python -m benchmarks.promises [RUNS]
 
-FaWT takes, of the sets of k arms that keep the promise, the one with the greatest sum of Whittle
+Of the sets of k arms that keep the promise, FaWT takes the set with the greatest sum of Whittle
 indices. SoftFair with ``max_wait`` keeps the same promise by a draw. Both are simulated with the
 same random numbers. For each W the multipliers c are tried in turn, and the difference of benefit
 is given with its 95 % interval. The multipliers were chosen by runs with other random numbers.
@@ -42,7 +42,7 @@ def against_fawt(cohort: sf.Cohort, k: int, T: int, runs: int) -> list[str]:
 
 
 def passes(n: int, W: int) -> str:
-    """The promised solve in plain passes, in processor seconds."""
+    """Processor seconds of a solve without a promise and with one, and their ratio."""
     cohort, T = sf.datasets.synthetic(n, seed=0), 26
     spent = []
     for solve in (
@@ -62,12 +62,12 @@ def main() -> None:
     """Print both tables."""
     warnings.simplefilter("ignore", sf.NotConverged)
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    named = "  ".join(f"c={c:g}" for c in MULTIPLIERS)
+    cs = "  ".join(f"c={c:g}" for c in MULTIPLIERS)
     for name, cohort, T in (
         ("synthetic(100, seed=0), k=10, T=50", sf.datasets.synthetic(100, seed=0), 50),
         ("cpap(100, seed=0), k=10, T=80", sf.datasets.cpap(100, seed=0), 80),
     ):
-        print(f"{name}: benefit % / entropy of FaWT(W), then SoftFair(max_wait=W) at {named}")
+        print(f"{name}: benefit % / entropy of FaWT(W), then SoftFair(max_wait=W) at {cs}")
         print("\n".join(against_fawt(cohort, 10, T, runs)), flush=True)
     for W in (12, 20):
         print(passes(100_000, W), flush=True)

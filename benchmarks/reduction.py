@@ -1,14 +1,15 @@
-"""What 1e9 arms on 100 workers would take, by a simulation of the reduction with measured times.
+"""How long a fit of 1e9 arms on 100 workers would take, by a simulation with measured times.
 
     python -m benchmarks.reduction
     python -m benchmarks.reduction --arms 1e8 --workers 10
 
-Measured here: the work of a pass over one shard (on one thread, several times, so that it varies as
-it does), reading a shard from Parquet, a task without work on a real Dask worker (its hand-over,
-its result and the scheduler's part), and adding one result. Simulated: a pass, event by event.
-Workers have their shards, one task after another; a task starts when its worker is free and the
-scheduler, which hands over one task at a time, has got round to it; results are added in the order
-of the shards. Beside it stands the formula of docs/scale.md, and how far the two are apart.
+Measured on this machine: the work of a pass over one shard (on one thread, several times, for its
+variation), reading a shard from Parquet, a task without work on a real Dask worker (its hand-over,
+its result and the scheduler's part), and adding one result. A pass is then simulated event by
+event. Each worker has its shards and computes one task after another. A task starts when its worker
+is free and the scheduler, which hands over one task at a time, has handed it over. Results are
+added in the order of the shards. The output compares the simulation with the formula of
+docs/scale.md.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds."""
+    """Measured times, in seconds."""
 
-    shard: Floats  # of a pass over one shard, each time that it was measured
-    read: float  # of a shard, once
-    task: float  # of a task without work, when many are given at once
-    delay: float  # from giving one task without work to having its result
-    add: float  # of one result
+    shard: Floats  # a pass over one shard, several measurements
+    read: float  # reading a shard, once
+    task: float  # a task without work, if many are submitted at once
+    delay: float  # from submitting one task without work to its result
+    add: float  # adding one result
 
 
 def measure(repeats: int) -> Measured:
@@ -57,12 +58,12 @@ def measure(repeats: int) -> Measured:
     theta, seconds = np.full(T, 30.0), []
     for _ in range(repeats + 1):
         begun = time.process_time()
-        found = sweep_shard(arms, theta, 10.0, 1.0, int(RuleCode.PRICED))
+        result = sweep_shard(arms, theta, 10.0, 1.0, int(RuleCode.PRICED))
         seconds.append(time.process_time() - begun)
-    total = np.zeros_like(found)
+    total = np.zeros_like(result)
     begun = time.process_time()
     for _ in range(1000):
-        total = total + found
+        total = total + result
     add = (time.process_time() - begun) / 1000
     return Measured(np.array(seconds[1:]), read, *tasks(), add)
 

@@ -1,16 +1,17 @@
-"""What each part of a fit costs from ten thousand to a hundred million arms.
+"""The time of each part of a fit, from ten thousand to a hundred million arms.
 
     python -m benchmarks.scale                  # 1e4 to 1e7 arms in memory, 1e7 from Parquet
     python -m benchmarks.scale --most 1e8       # and 1e8 from Parquet, 4 GB in a scratch folder
     python -m benchmarks.scale --json FILE      # the figures, for benchmarks.reduction
 
-Every size runs in a process of its own, whose highest memory is told. The floor is 4 n T
-exponentials in the same kernels, and the memory bandwidth that of a sum over an array larger than
-the caches, both measured in the same process just before. Two states, k = 1 %, c = 10, T = 52.
+Every size runs in a process of its own, and the output has the highest memory of this process. The
+floor is the time of 4 n T exponentials in the same kernels. The memory bandwidth is that of a sum
+over an array larger than the caches. Both are measured in the same process just before the fit. Two
+states, k = 1 %, c = 10, T = 52.
 
-Two clocks are read: the wall's, and that of all threads of the process together, which says what
-the work costs also where other processes share the machine. Costs, ratios and growth are by the
-second.
+Two times are measured: by the clock, and the processor time of all threads of the process together,
+which depends less on other processes that share the machine. Costs, ratios and growth are of the
+processor time.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def write_people(folder: Path, n: int) -> None:
 
 
 def bandwidth() -> float:
-    """Bytes of an array that are added up in a second of a thread."""
+    """Bytes of an array that one thread adds up in a second."""
     values = np.ones(2**25)
 
     def add(low: int, high: int) -> float:
@@ -80,12 +81,12 @@ def peak() -> float:
 
 
 def measure(n: int, folder: str | None) -> Figures:
-    """What each part costs at n arms, in memory or from the files of a folder."""
+    """The time of each part at n arms, in memory or from the files of a folder."""
     wall: dict[str, float] = {}
     cost: dict[str, float] = {}
 
     def timed(part: str, work: Callable[[], Any]) -> Any:
-        """Of several calls, the cheapest counts."""
+        """Do the work, and keep the least times of all calls for this part."""
         begun, spent = time.perf_counter(), time.process_time()
         found = work()
         spent, begun = time.process_time() - spent, time.perf_counter() - begun
@@ -144,7 +145,7 @@ def measure(n: int, folder: str | None) -> Figures:
 
 
 def show(figures: Figures) -> None:
-    """One size, in ns an arm-step and as ratios."""
+    """Print the figures of one size, in ns an arm-step and as ratios."""
     n, cost = figures["n"], figures["cost"]
     print(
         f"\n{n:,} arms in {figures['where']}: fit {figures['wall']['fit']:.1f} s by the wall, "
@@ -167,7 +168,7 @@ def show(figures: Figures) -> None:
 
 
 def growth(rows: list[Figures]) -> None:
-    """The exponent of n in what a pass and a fit cost, between neighbouring sizes."""
+    """Print the exponents of n in the time of a pass and of a fit, between neighbouring sizes."""
     for small, large in pairwise(rows):
         if small["n"] == large["n"]:
             continue

@@ -1,13 +1,14 @@
-"""How often the interval of a trial's effect holds the truth, and how often an effect is made up.
+"""How often intervals of a trial's effect hold the truth, and how often a false effect is reported.
 
 The programmes follow the law in tests/tried.py. Run with
 
     python -m benchmarks.trials [PROGRAMMES]
 
 It prints, for people and for sites, the share of intervals that hold the true effect (goal: 95 %),
-the share of programmes without any effect in which one is told (goal: at most 5 %), each with the
-error of the simulation (one standard deviation), and the mean width beside that of the difference
-of means. 1,000 programmes of each kind take some minutes on one core.
+and the share of programmes without any effect in which an effect is reported (goal: at most 5 %),
+each with the error of the simulation (one standard deviation). It also prints the mean width of the
+intervals, beside the width of intervals of the difference of means. 1,000 programmes of each kind
+take some minutes on one core.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def main(programmes: int = 1000) -> None:
         widths: list[tuple[float, float]] = []
         made_up: list[float] = []
         for seed in track(range(programmes), name):
-            made = tried(seed, world)
-            pairs = list(zip(made.result().effects, made.truth, strict=True))
+            programme = tried(seed, world)
+            pairs = list(zip(programme.result().effects, programme.truth, strict=True))
             covered.append(float(np.mean([row.low <= truth <= row.high for row, truth in pairs])))
             widths += [(row.high - row.low, row.plain_high - row.plain_low) for row, _ in pairs]
-            none = tried(seed, world._replace(effect=False)).result()
-            made_up.append(float(any(row.told for row in none.effects)))
+            without_effect = tried(seed, world._replace(effect=False)).result()
+            made_up.append(float(any(row.told for row in without_effect.effects)))
         adjusted, plain = np.mean(widths, axis=0)
         print(
             f"{name}: intervals that hold the truth {share(covered)}; effects made up "

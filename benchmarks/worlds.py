@@ -1,16 +1,16 @@
-"""Worlds in which estimates are judged: how people are, and how their history was recorded.
+"""Worlds in which estimates are judged: laws of people, and of how their history is recorded.
 
 Kinds of people:
 
-- ``cpap``: adherent and non-adherent patients, the same two for every cohort;
-- ``synthetic``: sorted uniforms, the same law for every cohort;
+- ``cpap``: adherent and non-adherent patients, the same two groups in every cohort;
+- ``synthetic``: sorted uniforms, the same law in every cohort;
 - ``clusters``: a law drawn anew for each cohort: one to three clusters of people with uniform
   noise; a contact takes away a share of the failures;
-- ``beta``: a law drawn anew for each cohort: chances are beta variables that go together, and a
-  contact takes away a beta share of the failures, which goes with them or against them.
+- ``beta``: a law drawn anew for each cohort: chances are correlated beta variables, and a contact
+  takes away a beta share of the failures, which is correlated with the chances, with either sign.
 
-Choices of the estimator were made on the first three, with other seeds than those of the benchmark;
-``beta`` had no part in them.
+Choices in the estimator were made on the first three kinds, with other seeds than those of the
+benchmark. ``beta`` was not used for these choices.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from softfair.programme.sample import RESPONSES
 
 __all__ = ["ALONE", "LAWS", "Floats", "Ints", "Record", "World"]
 
-ALONE = 30  # weeks without a contact before the first, where people have settled
+ALONE = 30  # weeks without a contact before the first week, in worlds that have settled
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -52,7 +52,7 @@ class Record:
 
 @dataclass(frozen=True)
 class World:
-    """How people are and how their history was recorded."""
+    """The law of people and how their history is recorded."""
 
     kind: str
     n: int
@@ -60,7 +60,7 @@ class World:
     settled: bool
     missing: float
     contacts: float
-    effect: float  # share of the law's effects: 0 where contacts do nothing
+    effect: float  # factor of the law's effects; 0: contacts do nothing
     law: int = 0  # seed of the law of people, for kinds that have many
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""How the documentation is built: `make docs`. Nothing is fetched, neither here nor by a reader."""
+"""Settings of Sphinx for `make docs`. Neither the build nor the pages need a network."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Agents in the Gymnasium environment: one at random and SoftFair, on the same episodes."""
+"""Two agents in the Gymnasium environment, a random one and SoftFair, on the same episodes."""
 
 import gymnasium
 import numpy as np

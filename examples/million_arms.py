@@ -1,4 +1,4 @@
-"""A million arms on one machine: the same calls, in memory that grows with the arms alone.
+"""A million arms on one machine, by the same calls; memory is proportional to the number of arms.
 
 Another number of arms: python million_arms.py 100000
 """

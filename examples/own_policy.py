@@ -1,4 +1,4 @@
-"""A policy of your own, in fifteen lines: put to the contract, compared, and traced."""
+"""A policy of your own in fifteen lines: test its contract, compare it, follow a run."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ import softfair as sf
 
 
 class FittedNeediest(sf.Fitted):
-    """The worst states first; among equals, whoever was helped longest ago has better odds."""
+    """The worst states first; in equal states, arms that have waited longer have better odds."""
 
     def memory(self, runs=1):
         return np.zeros(self.cohort.n)  # decisions since the last help

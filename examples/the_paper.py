@@ -1,4 +1,4 @@
-"""The paper in twenty lines: its cohort, its policy and its baselines, and what fairness costs."""
+"""The paper in twenty lines: its cohort, its policy, its baselines, and the cost of fairness."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Arms of three states in two groups: from a data frame to who is helped, and what groups get."""
+"""Arms of three states in two groups: from a data frame to a list, and the rates of groups."""
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ for action in (0, 1):
             frame[f"p_{action}_{s}_{t}"] = row[:, t]
 frame["reward_0"], frame["reward_1"], frame["reward_2"] = 0.0, 0.6, 1.0
 frame["start"] = rng.integers(0, 3, n)
-frame["village"] = rng.choice(["A", "B"], n)  # kept, and plays no part
+frame["village"] = rng.choice(["A", "B"], n)  # an extra column: kept, but not used
 
 cohort = sf.Cohort.from_frame(frame)
 print(cohort, "with", ", ".join(cohort.extra))

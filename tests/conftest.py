@@ -56,7 +56,7 @@ def server():
 def url(request, tmp_path):
     """The address of a database that does not hold a programme yet.
 
-    The same tests once more on PostgreSQL take as long again: they are left to CI.
+    Running the same tests on PostgreSQL, too, takes as long again; only CI does so.
     """
     if request.param == "sqlite":
         return str(tmp_path / "programme.db")
@@ -78,8 +78,8 @@ def light(tmp_path):
 def estimates_are_made_once(tmp_path_factory):
     """Keep what programmes learn from a history, for all tests and workers of a run.
 
-    An estimate depends on its arguments alone (tests/test_estimate.py tells), and hundreds of tests
-    make the same few programmes. Tests of the estimate itself call it directly.
+    An estimate depends only on its arguments (tests/test_estimate.py checks this), and hundreds of
+    tests make the same few programmes. Tests of the estimate itself call it directly.
     """
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
@@ -104,7 +104,7 @@ def estimates_are_made_once(tmp_path_factory):
 
 @pytest.fixture
 def estimates_are_made_anew(monkeypatch):
-    """For a test of what is seen while an estimate is made."""
+    """Do not keep estimates: for tests of the progress that is shown during an estimate."""
     monkeypatch.setattr(softfair.estimate, "estimate", softfair.estimate.estimation.estimate)
 
 

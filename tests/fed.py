@@ -1,4 +1,4 @@
-"""The measures of an audit, given rounds from a list: first all they must know, then each round."""
+"""Measures of an audit, computed for a list of rounds that a test gives."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from softfair.programme.models import Model
 
 
 def fed(measure, *rounds):
-    """A measure that was given some rounds: sequences of what it takes for each."""
-    for one in zip(*rounds, strict=True):
-        measure.add(*one)
+    """The measure after ``add`` for each round; ``rounds`` has a sequence for each argument."""
+    for arguments in zip(*rounds, strict=True):
+        measure.add(*arguments)
     return measure
 
 
 def sure_model(P, number=1):
-    """A model [n, 2, S, S] that draws nothing, and so has no doubt."""
+    """A model [n, 2, S, S] without draws, and so without uncertainty."""
     n, S = len(P), P.shape[-1]
     return Model(number, "", 0, {}, P, P, P, np.zeros((n, 2, S), int), np.zeros(n, bool))
 
 
 def tally_of(rounds, labels, J):
-    """Of all draws of some rounds; labels [m] of each."""
+    """The tally of all draws of some rounds, with labels [m] for each round."""
     tally = Tally(J)
     for one, label in zip(rounds, labels, strict=True):
         for draw in one.draws(label):
@@ -56,14 +56,14 @@ def policies_for(rounds, cs):
 
 
 def off_policy_of(rounds, policies, means, S, z):
-    """``means`` [m, 2] of each round; empty: nothing is known of them."""
+    """Off-policy estimates; ``means`` [m, 2] of each round, or empty if they are not known."""
     means = means or [np.full((len(one.person), 2), np.nan) for one in rounds]
     by_list = fed(off_policy.ByList(S), rounds)
     return fed(off_policy.OffPolicy(policies, by_list, S), rounds, means).rows(z)
 
 
 def several_rounds_of(rounds, policies, P, horizon, cooldown, z):
-    """P [n, 2, S, S] of the model of every plan."""
+    """Estimates over several rounds; every plan has a model with P [n, 2, S, S]."""
     known, by_list = fed(Rounds(), rounds), fed(off_policy.ByList(P.shape[-1]), rounds)
     windows = windows_of(known.all, known.followed, horizon)
     found = several.Several(windows, policies, by_list.reached)
@@ -71,9 +71,9 @@ def several_rounds_of(rounds, policies, P, horizon, cooldown, z):
 
 
 def predictions(rounds, model_of, S):
-    """What models said of each round, without those of which nothing is known."""
-    told = [predicted(one, model_of(one.model), S) for one in rounds]
-    return [said for said in told if len(said.person)]
+    """The predictions for each round, without rounds that have no predictions."""
+    by_round = [predicted(round_, model_of(round_.model), S) for round_ in rounds]
+    return [prediction for prediction in by_round if len(prediction.person)]
 
 
 def engagement_of(told, z):

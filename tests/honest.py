@@ -1,7 +1,7 @@
-"""Programmes in which everything is as it is said to be: the law is written down here.
+"""Honest programmes: their lists are drawn with the stated chances. This file states their law.
 
-People have chances of their own, which no model of this package knows; lists are drawn by the
-stated chances; most of the listed are reached; each round is predicted from all before it.
+Each person has chances that no model of this package knows. Most people on a list are reached. The
+predictions of a round come from all rounds before it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from softfair.programme.tracks import History
 
 REACHED = 0.85  # of the listed
 SEEN = 0.95  # of the states
-SHARPNESS = 8.0  # how strongly a list follows what a contact is thought to add
+SHARPNESS = 8.0  # how strongly a list follows the estimated effects of contacts
 
 
 def people_of(n: int, rng: np.random.Generator) -> People:
@@ -68,7 +68,7 @@ def fitted(columns: list[np.ndarray], n: int, number: int) -> Model:
 
 
 def programme(seed: int, n: int = 100, k: int = 12, weeks: int = 10, rounds: int = 6) -> Evidence:
-    """A programme of the law above: odd seeds CPAP patients, every fourth without an effect."""
+    """An honest programme: of CPAP patients for odd seeds, without effects for every fourth."""
     rng = np.random.default_rng([11, seed])
     p = cpap_people(n, seed % 4 != 3, seed) if seed % 2 else synthetic(n, seed=seed).p
     columns = list(recorded(p, weeks, seed))
@@ -124,19 +124,19 @@ def programme(seed: int, n: int = 100, k: int = 12, weeks: int = 10, rounds: int
 
 
 def page(seed: int, **size: int) -> Audit:
-    """What is found in such a programme."""
+    """The audit of an honest programme."""
     return measure(programme(seed, **size))
 
 
 def p_values(found: Audit) -> list[float]:
-    """Of every comparison of a page that a row can be flagged for."""
+    """The p-values of all comparisons of an audit that can flag a row."""
     tables = (found.groups, found.engagement, found.calibration, found.cells, found.drift)
     tables += (found.memory,)
     return [row.p for table in tables for row in table if not np.isnan(row.p)]
 
 
 def alarms(found: Audit) -> list[str]:
-    """What a page raises."""
+    """The alarms of an audit: tables with a flagged row, and findings that begin with Look."""
     marks = [
         name
         for name in ("groups", "engagement", "calibration", "cells", "drift", "memory")

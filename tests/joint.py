@@ -1,8 +1,8 @@
-"""The exact truth about a few arms: dynamic programming over all joint states and sets of arms.
+"""Exact values for a few arms, by dynamic programming over all joint states and sets of arms.
 
 Budgets may change with time and rewards may depend on the action. A run's reward is
-sum_t gamma^t (R(s_{t+1}, 0) + a_t (R(s_t, 1) - R(s_t, 0))), summed over arms. Everything is written
-in NumPy, apart from the package.
+sum_t gamma^t (R(s_{t+1}, 0) + a_t (R(s_t, 1) - R(s_t, 0))), summed over arms. This file uses NumPy,
+and no code of the package.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def start_of(cohort):
 
 
 def joint_Q(cohort, V, gamma, k):
-    """All sets of k arms, and Q of each in every joint state [sets, S^n]; V [S^n] comes next."""
+    """All sets of k arms, and their Q in every joint state [sets, S^n]; V [S^n] are next values."""
     sets = sets_of(cohort.n, k)
     return sets, Q_of(cohort, V, gamma, sets)
 
 
 def Q_of(cohort, V, gamma, sets):
-    """Q of each set in every joint state [sets, S^n]; V [S^n] comes next."""
+    """Q of each set in every joint state [sets, S^n]; V [S^n] is the next value."""
     R, Q = rewards_of(cohort), []
     reached = reduce(np.add.outer, R[:, :, 0]).ravel()
     for chosen in sets:
@@ -66,7 +66,7 @@ def Q_of(cohort, V, gamma, sets):
 
 
 def joint_optimum(cohort, k, gamma, *, at_most):
-    """The best that any policy can expect that helps k[t] (or at most k[t]) arms at decision t."""
+    """The best expected reward of policies that help k[t] (or at most k[t]) arms at decision t."""
     V = np.zeros(cohort.S**cohort.n)
     for most in reversed(k):
         sizes = range(most + 1) if at_most else [most]
@@ -75,7 +75,7 @@ def joint_optimum(cohort, k, gamma, *, at_most):
 
 
 def joint_value(fitted):
-    """What a fitted policy expects, by enumeration of the joint design's law over sets."""
+    """The expected reward of a fitted policy, by enumeration of the joint design over sets."""
     cohort, n, S = fitted.cohort, fitted.cohort.n, fitted.cohort.S
     V = np.zeros(S**n)
     for t in reversed(range(fitted.horizon)):
@@ -89,7 +89,7 @@ def joint_value(fitted):
     return float(start_of(cohort) @ V)
 
 
-# How likely an arm is to be active, and what the choice adds to Q(s, 0); x = c gain - theta.
+# The chance of an arm to be active, and what the choice adds to Q(s, 0); x = c gain - theta.
 def priced(c, gain, x):
     return expit(x), np.logaddexp(0, x) / c
 
@@ -118,10 +118,10 @@ def backward(cohort, theta, c, gamma, respond, bonus=0.0):
 
 def active(cohort, chances):
     """Expected active arms at each step [T], each arm alone with chances [T, n, S]."""
-    mu, found = cohort.start, []
+    mu, expected = cohort.start, []
     for pi in chances:
-        found.append((mu * pi).sum())
+        expected.append((mu * pi).sum())
         mu = np.einsum("is,ist->it", mu * (1 - pi), cohort.P[:, 0]) + np.einsum(
             "is,ist->it", mu * pi, cohort.P[:, 1]
         )
-    return np.array(found)
+    return np.array(expected)

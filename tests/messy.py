@@ -1,9 +1,9 @@
-"""A programme with the files that people have: its people, its spreadsheets and its law.
+"""A programme with untidy files as offices have them: its people, its spreadsheets and its law.
 
-Nothing of the package is used here. Each person has chances of being well next week, by the state
-now and by whether they were called; what is noted is the minutes that they exercised, at least 3 in
-a good week. The files have other names for columns, lost zeros, several spellings of a place,
-decimal commas, dates with the day first, gaps, notes and titles.
+This file uses no code of the package. Each person has chances of being well next week, which depend
+on the state now and on whether the person was called. The office notes the minutes that a person
+exercised, at least 3 in a good week. The files have other names for columns, lost zeros, several
+spellings of a place, decimal commas, dates with the day first, gaps, notes and titles.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GOOD = 3.0  # minutes
 
 
 class World:
-    """What is so, and what the office writes about it."""
+    """The true states of people, and the files that the office writes about them."""
 
     def __init__(self, n: int, weeks: int, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -43,7 +43,7 @@ class World:
         return FIRST + dt.timedelta(days=7 * (week - 1))
 
     def minutes(self) -> np.ndarray:
-        """What is noted of the state now."""
+        """The minutes that the office notes for everybody's state now."""
         good = GOOD + self.rng.exponential(2, self.n)
         return np.where(self.state == 1, good, self.rng.uniform(0, GOOD - 0.1, self.n)).round(1)
 
@@ -91,7 +91,7 @@ class World:
         return text.getvalue().encode("latin-1")
 
     def live(self, listed: list[str]) -> tuple[dict[str, int], np.ndarray]:
-        """A week with a list: who of it was reached, and the minutes of all after it."""
+        """A week with a list: who on the list was reached, and everybody's minutes after it."""
         called = np.zeros(self.n, int)
         for name in listed:
             i = self.ids.index(name)
@@ -110,7 +110,7 @@ def _saved(book: openpyxl.Workbook) -> bytes:
 
 
 def fill(content: bytes, told: dict[str, int | None]) -> bytes:
-    """A worksheet as a worker gives it back: ticks, words, gaps and a comment."""
+    """A worksheet that a worker has filled in: ticks, words, gaps and a comment."""
     book = openpyxl.load_workbook(io.BytesIO(content))
     sheet = book.active
     names = [cell.value for cell in sheet[1]]
@@ -123,6 +123,6 @@ def fill(content: bytes, told: dict[str, int | None]) -> bytes:
 
 
 def minutes_file(world: World, minutes: np.ndarray) -> bytes:
-    """States alone, as another system writes them."""
+    """A file with states only, in the form of another system."""
     rows = [f"{name},{minute}" for name, minute in zip(world.ids, minutes, strict=True)]
     return "\n".join(["ID,Minutes", *rows, ""]).encode("utf-16")

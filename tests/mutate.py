@@ -1,17 +1,18 @@
 """Which mutants of a room do its tests notice? `make mutate ROOM=metrics SAMPLE=100`
 
-Cosmic Ray makes the mutants: one small change of an operator, a number, a condition or a branch. A
-sample of places is drawn with a fixed seed, one mutant at each, and the tests that execute its
-statement are run on a copy of the repository, the quickest first, until one fails. The rate of
-mutants killed is printed with its 95 % interval (Clopper and Pearson), then every survivor as a
-diff: a survivor is a missing test, or a change without effect. Annotations are left out, and what
-only guards against misuse (`strict`, `frozen`, `eq`), because no test can notice them.
+Cosmic Ray makes the mutants. A mutant is one small change of an operator, a number, a condition or
+a branch. A sample of places is drawn with a fixed seed, with one mutant at each place. The tests
+that execute the changed statement run on a copy of the repository, the quickest first, until one
+fails: then the mutant is killed. The output has the diff of every survivor, and the rate of killed
+mutants with its 95 % interval (Clopper and Pearson). A survivor is a missing test, or a change
+without effect. Annotations and arguments that only guard against misuse (`strict`, `frozen`, `eq`)
+are not mutated, because no test can notice such a change.
 
-Each mutant is tried by tests that take `--seconds` of CPU together on the sound code: a survivor of
-a statement that hundreds of tests execute would else cost as much as the whole suite. What only
-later tests would notice, or tests that are marked slow, counts as a survivor, so the rate printed
-is never too high. Which test executes what is the same for every sample: with `--seen FILE` it is
-kept in a file, and taken from there as long as neither sources nor tests change.
+The tests for one mutant take at most `--seconds` of CPU together on the unchanged code; otherwise a
+survivor in a statement that hundreds of tests execute would cost as much as the whole suite. A
+mutant that only later or slow tests would notice counts as a survivor, so the printed rate is never
+too high. `--seen FILE` keeps in a file which test executes which lines. The file can be used for
+other samples as long as neither sources nor tests change.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from scipy.stats import beta
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path("src") / "softfair"
-#: Room -> the test files that are to notice its mutants.
+#: Room -> the test files that should notice its mutants.
 ROOMS = {
     "metrics": ["test_metrics"],
     "sampling": ["test_sampling"],
@@ -96,9 +97,9 @@ ROOMS = {
         "test_wait_and_shares",
     ],
 }
-GUARDS = {"strict", "frozen", "eq"}  # arguments that change nothing for who makes no mistake
-PATIENCE = 5  # a mutant that takes so many times as long as the sound code loops for ever
-HOPELESS = 1800  # seconds, also for one that waits for ever without using a processor
+GUARDS = {"strict", "frozen", "eq"}  # arguments that change nothing in correct code
+PATIENCE = 5  # a test that takes this many times as long as on the unchanged code is ended
+HOPELESS = 1800  # seconds after which a test is ended that waits without using a processor
 #: Every run of the tests is a fork of one process that has loaded the libraries.
 WARM = multiprocessing.get_context("forkserver")
 LIBRARIES = ["numba", "pandas", "scipy.optimize", "scipy.stats", "matplotlib.pyplot", "sqlalchemy"]
@@ -114,7 +115,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen of a test that ran on the sound code."""
+    """The time and the executed lines of a test on the unchanged code."""
 
     seconds: float  # of CPU
     lines: dict[Path, set[int]]  # executed, of each file of the room
@@ -143,7 +144,7 @@ def silent_places(source: str) -> set[tuple[int, int]]:
 
 
 def places(file: Path, luck: random.Random) -> Iterator[tuple[Path, int, str, int]]:
-    """A file, a line, an operator and which of its occurrences it is, at each place of a file."""
+    """For each place of a file: file, line, an operator, and the number of its occurrence."""
     source = (ROOT / file).read_text(encoding="utf-8")
     silent = silent_places(source)
     by_place: dict[tuple[int, int], list[tuple[str, int]]] = {}
@@ -218,7 +219,7 @@ class Watch:
 
 
 class Haste:
-    """A pytest plugin: only these tests, in this order, and an end to one that loops for ever."""
+    """A pytest plugin: runs only these tests, in this order, and ends a test that loops."""
 
     def __init__(self, chosen: dict[str, Seen]) -> None:
         self.chosen = chosen
@@ -237,8 +238,8 @@ class Haste:
 def statement_at(source: str, line: int) -> range:
     """The lines of the statement at a line, without its body; none if it is executed at import.
 
-    The head of a function, such as a decorator or a default, counts as its body: who calls the
-    function notices.
+    The head of a function, such as a decorator or a default, counts as its body: tests that call
+    the function can notice a change.
     """
     around = [
         node
@@ -257,12 +258,13 @@ def statement_at(source: str, line: int) -> range:
 
 
 def likely(mutant: Mutant, tests: dict[str, Seen], seconds: float) -> dict[str, Seen]:
-    """The tests that can notice a mutant: the quickest first of those that execute its statement.
+    """The tests that can notice a mutant, in the order in which they run.
 
-    Then those that share a fixture of their module with one of them: the first test alone is seen
-    to execute what the fixture does. If none executes it, it may be executed at import: then those
-    that execute anything of the file, or else all. Together they take at most so many seconds, but
-    for the first.
+    Tests that execute the changed statement come first, the quickest first. Then come tests that
+    share a fixture of their module with one of these, because only the first test is seen to
+    execute the lines of a fixture. If no test executes the statement, it may be executed at import:
+    then the tests that execute anything of the file are taken, or all tests. Together the tests
+    take at most ``seconds``, except that the first is always taken.
     """
     lines = set(statement_at((ROOT / mutant.file).read_text(encoding="utf-8"), mutant.line))
     of_file = {
@@ -288,10 +290,10 @@ def run(copy: Path, room: str, plugin: Watch | Haste) -> None:
     os.chdir(copy)
     os.environ["PYTHONPATH"] = str(copy / "src")
     sys.path.insert(0, str(copy / "src"))
-    # What is compiled of sound files is kept for later runs; of a mutant nothing is.
+    # Bytecode of unchanged files is kept for later runs; bytecode of a mutant is not.
     sys.dont_write_bytecode = isinstance(plugin, Haste)
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1" if sys.dont_write_bytecode else ""
-    # One failure is enough: a smaller example of it is not looked for. And no clock decides.
+    # One failure is enough: Hypothesis does not shrink it. There are no deadlines by the clock.
     settings.register_profile(
         "mutate",
         database=None,
@@ -312,7 +314,7 @@ def run(copy: Path, room: str, plugin: Watch | Haste) -> None:
 
 
 def test(copy: Path, room: str, plugin: Watch | Haste, seconds: float | None) -> str:
-    """Run the room's tests in a process that is warm: "killed", "survived" or "for ever"."""
+    """Run the room's tests in a warm process; returns "killed", "survived" or "for ever"."""
     process = WARM.Process(target=run, args=(copy, room, plugin))
     process.start()
     process.join(seconds)

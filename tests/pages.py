@@ -1,11 +1,11 @@
-"""Pages are run as a reader would: every block of code in reading order, in one folder.
+"""Runs pages as a reader would: every block of code in reading order, in one folder.
 
-- ``python`` blocks share one namespace; those with ``>>>`` must print what stands below.
+- ``python`` blocks share one namespace; one with ``>>>`` must print the output below its commands.
 - ``sh`` blocks: each line is a command, and must succeed. A line whose comment says that it takes
   minutes is not run: its words are parsed as the program would.
 - ``console`` blocks: the lines after ``$ command`` are what it prints, with ``...`` for anything.
 - A block with a ``:caption:`` is a file of that name.
-- ``text`` is to be read and not run. Any other language is refused, so that nothing goes unrun.
+- ``text`` blocks are not run. Any other language is refused, so that no code goes unrun.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ READ = {"text"}  # shown, not run
 
 
 class Page:
-    """What a reader of one page has at hand: a namespace, a folder, an environment."""
+    """The state of a reader of one page: a namespace, a folder, an environment."""
 
     def __init__(self, name: str, instead: dict[str, str]):
         self.name = name

@@ -1,4 +1,4 @@
-"""The audit: figures by hand and by brute force; honest draws pass its tests and others do not."""
+"""The audit: figures by hand and by brute force; honest draws pass its tests, others fail."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def planned(
     sites=None,
     **more,
 ):
-    """A round by hand; nothing recorded unless said."""
+    """A planned round from given columns; a column that is not given has no records."""
     m = len(probability)
 
     def whole(values, default):
@@ -142,9 +142,9 @@ def history_of(rows):
 
 
 def foretold(chance, after, **more):
-    """Moves between two states, by the predicted chance of the good one and the state reached.
+    """Moves between two states, from the predicted chance of the good state and the state reached.
 
-    A row a round, in their order.
+    Each row is a round, in order.
     """
     q = len(after)
 
@@ -162,7 +162,7 @@ def foretold(chance, after, **more):
 
 
 def first(count, of):
-    """``of`` entries, the first ``count`` of them 1, the others 0."""
+    """``of`` entries: the first ``count`` are 1, the others 0."""
     return (np.arange(of) < count).astype(np.int64)
 
 
@@ -222,7 +222,7 @@ class Compared:
 def test_a_page_shares_four_per_cent_among_its_comparisons():
     """Holm: the least of three p against a third of .04, the next against a half, and so on.
 
-    What cannot be tested takes no part; the fifth per cent is for the test of all lists.
+    A comparison that cannot be tested does not count. The test of all lists has the remaining .01.
     """
     third, half = 0.04 / 3, 0.04 / 2
     for p, level in (
@@ -246,7 +246,7 @@ def test_a_page_shares_four_per_cent_among_its_comparisons():
 )
 @settings(deadline=None)
 def test_a_count_is_never_rarer_than_its_p(chances, place):
-    """Noughts and ones by convolution: so far from the mean on that side has at most half of p."""
+    """Sums of 0 and 1 by convolution: one tail beyond the count has at most half of p."""
     law = np.ones(1)
     for p in chances:
         law = np.convolve(law, [1 - p, p])
@@ -271,7 +271,7 @@ def test_quantile_and_z_are_the_normal_law():
 
 @pytest.mark.parametrize("small", [1.0, 1e-2, 1e-7])
 def test_the_joint_test_adds_squares_over_variances(small):
-    """Independent deviations d with variances v: sum d^2 / v with a degree of freedom each."""
+    """Independent deviations d with variances v: sum d^2 / v, one degree of freedom each."""
     d, v = np.array([1.0, -2.0, 0.5]), np.array([2.0, 3.0, small])
     found = joint_test(d, np.diag(v))
     x = 0.5 + 4 / 3 + 0.25 / small
@@ -280,7 +280,7 @@ def test_the_joint_test_adds_squares_over_variances(small):
 
 
 def test_the_joint_test_counts_only_what_can_vary():
-    """A fixed total takes a degree of freedom: two parts of it are one comparison."""
+    """A fixed total removes a degree of freedom: two parts of a total are one comparison."""
     found = joint_test(np.array([1.5, -1.5]), np.array([[0.75, -0.75], [-0.75, 0.75]]))
     assert (found.chi_square, found.freedom) == (pytest.approx(1.5**2 / 0.75), 1)
     assert found.p == pytest.approx(2 * stats.norm.sf(1.5 / math.sqrt(0.75)))
@@ -308,7 +308,7 @@ def test_a_tally_of_a_lottery_is_hypergeometric():
 def test_a_rate_is_never_worth_more_than_its_rounds():
     """Eight people listed in 1 of 2 rounds, one in 2, one in none: less scatter than by lottery.
 
-    sum (x - m / 2)^2 = 2, so .25 / (2 / 400 * 10 / 9) = 45 rounds' worth, of 20 there are.
+    sum (x - m / 2)^2 = 2, so .25 / (2 / 400 * 10 / 9) = 45 rounds; but there are only 20.
     """
     x = np.array([1.0] * 8 + [2.0, 0.0])
     found = Rates.of(x, np.full(10, 2.0), np.zeros(10, np.int64), 1, Z)
@@ -342,9 +342,9 @@ def test_waits():
 
 
 def test_never_listed_counts_first_listings():
-    """One of two places, then one again: .75 first listings are expected of the second round.
+    """One of two people is drawn, twice: .75 first listings are expected in the second round.
 
-    The product of 1 - p would say otherwise.
+    The product of 1 - p would give another number.
     """
     rounds = [planned([0.5, 0.5], [1, 0], round=1), planned([0.25, 0.75], [1, 0], round=2)]
     figures, histograms = spread_of(rounds, people_of(2), history_of([]), Z, 0)
@@ -425,7 +425,7 @@ def test_engagement_by_hand():
 
 
 def test_a_round_in_numbers():
-    """Rows: listed and reached, missed, unknown; off the list, arranged, opted out, left alone."""
+    """Rows: listed (reached, missed, unknown), off the list, arranged, opted out, left alone."""
     one = planned(
         [0.5] * 7,
         [1, 1, 1, 0, 0, 0, 0],
@@ -458,7 +458,7 @@ def test_a_round_in_numbers():
 
 @pytest.mark.parametrize(("m", "bins"), [(18, 1), (50, 2), (130, 6), (400, 10)])
 def test_lists_are_compared_in_bins_of_equal_variance(m, bins):
-    """Chances near one half have a variance of 1/4 each: one bin a variance of 5, ten at most."""
+    """Chances near 1/2 have a variance of 1/4 each: one bin for a variance of 5, at most ten."""
     p = 0.5 + np.linspace(-0.01, 0.01, m)
     rows, _ = lists_of([planned(p, first(m // 2, m))], Z)
     assert len(rows) == bins
@@ -469,7 +469,7 @@ def test_lists_are_compared_in_bins_of_equal_variance(m, bins):
     assert len(equal) == 1  # equal chances stay together
 
 
-def test_who_of_the_listed_is_reached():
+def test_reached_share_of_listed_people():
     one = planned([0.5] * 8, [1, 1, 1, 1, 0, 0, 0, 0], contacted=[1, 1, 0, -1, 1, 0, 0, -1])
     ((row,), test) = lists_of([one], Z)
     assert row.reached_share == pytest.approx(2 / 3)
@@ -480,9 +480,9 @@ def test_who_of_the_listed_is_reached():
 
 
 def test_spread_by_hand():
-    """Ten people, twice a lottery of 5: of the 5 left by the first, 2.5 are left by the second.
+    """Ten people, two lotteries of 5: on average 2.5 of those off the first list are off both.
 
-    Of those five, the number listed is hypergeometric: 5 * 1/2 * 1/2 * 5/9.
+    The number of those five on the second list is hypergeometric, with variance 5/2 * 1/2 * 5/9.
     """
     rounds = [
         planned([0.5] * 10, first(5, 10), round=1, contacted=[1, 1, 0, 0, 0] + [0] * 4 + [-1]),
@@ -509,7 +509,7 @@ def test_spread_by_hand():
 
 
 def test_waiting_now_by_hand():
-    """Of four people in rounds 1 to 6: contacted last in 5, never, in 3 (the opted out), in 6."""
+    """Four people in rounds 1 to 6, last contacted in 5, never, in 3 (and opted out), and in 6."""
     calls = {0: 5, 1: 0, 2: 3, 3: 6}
     history = history_of([(i, t, 0, int(t == calls[i])) for i in range(4) for t in range(1, 7)])
     people = people_of(4, opted_out=[0, 0, 1, 0])
@@ -525,7 +525,7 @@ def test_waiting_now_by_hand():
 
 
 def test_groups_by_hand():
-    """Two rounds of two groups; of the first round three contacts and three outcomes are known."""
+    """Two rounds of two groups; in the first round three contacts and three outcomes are known."""
     p = [0.6, 0.2, 0.8, 0.4]
     rounds = [
         planned(p, [1, 0, 1, 0], contacted=[1, 0, 0, -1], after=[1, 0, 1, -1], round=1),
@@ -619,9 +619,9 @@ def test_calibration_is_binomial():
 
 
 def test_the_variance_of_a_calibration_by_enumeration():
-    """Chances that differ: the sum of 20 has the variance of the exact law of the number of good.
+    """With different chances, the sum of 20 has the variance of the exact law of the count.
 
-    The law comes by convolution, one move after the other.
+    The law is computed by convolution, one move after the other.
     """
     chances = np.linspace(0.1, 0.8, 20)
     law = np.ones(1)
@@ -668,7 +668,7 @@ def test_drift_has_the_variance_of_then_and_of_now():
 def test_drift_of_people_who_happen_to_differ_little_has_the_variance_of_their_chances():
     """Five people, four moves each with a chance of 1/4, one of them to good: no error at all.
 
-    So what the chances say is more: 20 * 1/4 * 3/4 over 20^2. Earlier as above.
+    So the variance of the chances is the larger one: 20 * 1/4 * 3/4 over 20^2. Earlier as above.
     """
     earlier = history_of([(i, t, s, 0) for i in range(25) for t, s in ((1, 0), (2, int(i < 15)))])
     person = np.repeat(np.arange(5), 4)
@@ -739,7 +739,7 @@ def other(q):
 
 
 def against(p, q, listed=None, **more):
-    """The estimate of a policy with probabilities q from one round with probabilities p."""
+    """The estimate for a policy with probabilities q, from one round drawn with probabilities p."""
     m = len(p)
     listed = first(m // 2, m) if listed is None else listed
     one = planned(p, listed, after=more.get("after", np.arange(m) % 2))
@@ -748,7 +748,7 @@ def against(p, q, listed=None, **more):
 
 
 def test_a_weight_of_more_than_fifty_is_no_support():
-    """Towards the list by factors 60 and 20, away from it by factors 60 and 20, and by 1.2."""
+    """Weights of 60 and 20 for listed people, of 60 and 20 for others, and of 1.2."""
     p = np.array([0.01, 0.01, 0.99, 0.99, 0.5, 0.5])
     q = np.array([0.60, 0.20, 0.40, 0.80, 0.6, 0.4])
     shift = np.abs(q - p)
@@ -760,7 +760,7 @@ def test_a_weight_of_more_than_fifty_is_no_support():
 
 
 def test_a_twentieth_of_the_change_may_be_unsupported():
-    """200 people are moved by .1 each, some more, listed almost never, by .6: .6 / 20.6 = 3 %."""
+    """200 people change by .1 each, some almost never listed by .6 in all: .6 / 20.6 = 3 %."""
     moved = np.tile([0.6, 0.4], 100)
     listed = np.tile([1, 1, 0, 0], 50)
 
@@ -785,7 +785,7 @@ def test_a_change_by_rounding_needs_no_support_and_a_small_one_does():
 
 
 def test_an_estimate_needs_ten_rounds_of_people_listed_and_not():
-    """By its own probabilities every weight is 1, so that k listed people are worth k rounds."""
+    """A policy with the stated probabilities has weights of 1, so that k listed people count k."""
     for k, enough in ((9, False), (10, True)):
         for listed in (first(k, 60), 1 - first(k, 60)):
             p = np.full(60, listed.mean())
@@ -825,7 +825,7 @@ def test_group_values_of_one_person_are_put_together():
 
 
 def bare(**changes):
-    """An audit of one planned round of two people of which nothing is known."""
+    """An audit of one planned round of two people, without any records."""
     one = planned([0.5, 0.5], [1, 0], round=4)
     spread, histograms = spread_of([one], people_of(2), history_of([]), Z, 0)
     parts = {
@@ -853,11 +853,11 @@ NOTHING_KNOWN = [
 
 
 def told_of(**changes):
-    """What is found in that audit with some parts changed, beyond what is found as it is."""
+    """The findings of the bare audit with some parts changed that it does not have unchanged."""
     return [finding for finding in findings_of(bare(**changes)) if finding not in NOTHING_KNOWN]
 
 
-def test_what_is_said_of_lists():
+def test_findings_about_lists():
     """The lists are doubted below one in a hundred."""
     assert list(findings_of(bare())) == NOTHING_KNOWN
     size = "1 place on 1 list"
@@ -874,7 +874,7 @@ def test_what_is_said_of_lists():
     assert sentence.startswith("Look: 3 places on lists that a probability of 0 or 1 rules out; ")
 
 
-def test_who_has_no_capacity_is_told_of_the_last_round_alone():
+def test_people_without_capacity_are_reported_for_the_last_round_only():
     (known,) = bare().rounds
     first, last = replace(known, round=7, no_site=3), replace(known, round=9, no_site=0)
     assert not any("no capacity" in line for line in told_of(rounds=(first, last)))
@@ -883,7 +883,7 @@ def test_who_has_no_capacity_is_told_of_the_last_round_alone():
     assert "2 people had no chance in round 9:" in line
 
 
-def test_what_is_said_of_rounds():
+def test_findings_about_rounds():
     (row,) = bare().rounds
     anew = tuple(replace(row, round=t, version=t) for t in range(1, 8))
     (sentence,) = (told for told in told_of(rounds=anew) if "more than once" in told)
@@ -907,7 +907,7 @@ def test_what_is_said_of_rounds():
     ]
 
 
-def test_what_is_said_of_people():
+def test_findings_about_people():
     spread = bare().spread
     assert told_of(spread=replace(spread, in_draw=0)) == ["Nobody was in the draw."]
     waiting = replace(spread, never_contacted_ever=3, here_now=5, first_round=2, waiting_longest=1)
@@ -922,7 +922,7 @@ def test_what_is_said_of_people():
     ]
 
 
-def test_what_is_said_of_outcomes():
+def test_findings_about_outcomes():
     """Engagement is averaged over people: (.2 * 30 + .6 * 10) / 40 = .3."""
     row = EngagementRow(4, 30, 0.2, 0.1, 0.3, 0.4, 1.0, 0.3, 0.2, 0.2)
     rows = (row, replace(row, round=5, people=10, predicted=0.6, realised=0.8))
@@ -986,7 +986,7 @@ def test_figures_as_they_are_written():
 
 
 def exact_covariance(score, k):
-    """Of the draw that is proportional to the product of weights, over all lists."""
+    """The covariance of the draw that is proportional to the product of weights, over all lists."""
     n = len(score)
     lists = np.array(
         [[i in chosen for i in range(n)] for chosen in itertools.combinations(range(n), k)],
@@ -999,12 +999,12 @@ def exact_covariance(score, k):
 
 
 def exact_variance(p, k, members):
-    """The same of a set, where chances are given."""
+    """The variance of the number of listed people of a set, from chances."""
     return exact_of_set(p, k, np.isin(np.arange(len(p)), members).astype(float))
 
 
 def exact_of_set(p, k, numbers):
-    """The variance of a sum of numbers over a list; weights are found by a general solver."""
+    """The variance of a sum of numbers over a list; a general solver finds the weights."""
     found = optimize.least_squares(
         lambda score: exact_covariance(np.append(score, 0.0), k)[0] - p, np.zeros(len(p) - 1)
     )
@@ -1036,7 +1036,7 @@ def test_the_law_of_a_draw_against_all_lists():
 
 
 @pytest.mark.parametrize("spread", [0.5, 1.5, 2.5])
-def test_where_the_formula_takes_over_it_is_within_what_is_said(spread, monkeypatch):
+def test_the_formula_for_large_draws_is_within_its_stated_error(spread, monkeypatch):
     """Sixty people and enough chance for the formula, against the exact law."""
     rng = np.random.default_rng(2)
     score = spread * rng.normal(size=160)
@@ -1226,7 +1226,7 @@ def test_honest_lists_pass_and_others_do_not():
 
 @pytest.mark.slow
 def test_an_honest_programme_raises_no_alarm():
-    """Six programmes of the law in `honest`: what can be flagged, and how often p is small.
+    """Six honest programmes: the number of alarms, and of small p-values.
 
     Alarms come in at most 5 % of such programmes (5 of 200 were seen); two or
     more of six have a chance of 1 - .95^6 - 6 * .05 * .95^5 = 3 %, three or more of .2 %. Of 130 or
@@ -1240,7 +1240,7 @@ def test_an_honest_programme_raises_no_alarm():
     assert np.mean(np.array(p) < 0.05) < 0.2
 
 
-def test_a_model_that_doubts_is_not_blamed_for_what_it_doubts():
+def test_an_uncertain_model_is_not_flagged_for_its_uncertainty():
     """Forty people whose chances are .3 all or .7 all, nobody knows which: forty of forty is odd
     for a model that is sure of .5, and not for one that knows that it does not know.
 
@@ -1274,7 +1274,7 @@ def test_a_model_that_doubts_is_not_blamed_for_what_it_doubts():
 
 @pytest.mark.slow
 def test_the_off_policy_estimate_is_right_on_average_and_its_interval_covers():
-    """The same people each time, some of whom mostly do well and others not; their luck differs.
+    """The same people each time, some of whom mostly do well; their random numbers differ.
 
     400 programmes: the mean error is within 4 standard errors of zero (20 is the root of 400); the
     interval of 90 % covers .9 within 4 sqrt(.9 * .1 / 400) = .06; and the standard error is the
@@ -1335,9 +1335,9 @@ def test_the_off_policy_estimate_is_right_on_average_and_its_interval_covers():
 
 
 def simulated(rng, n, T, drift=0.0):
-    """A history of T rounds; later contacts go to those for whom they were seen to help.
+    """A history of T rounds, with later contacts for people whom contacts were seen to help.
 
-    That misleads a plain comparison of early and late frequencies.
+    A plain comparison of early and late frequencies is misleading there.
     """
     p = rng.beta(2, 2, size=(n, 2, 2))
     state = rng.integers(0, 2, n)
@@ -1492,7 +1492,7 @@ def test_both_databases_say_the_same(server, tmp_path):
 
 
 def test_one_round_for_itself(database, tmp_path):
-    """What the whole says of a round; nothing that only several rounds can tell."""
+    """The audit of one round has its figures, and none that need several rounds."""
     small(database, tmp_path)
     for t in (6, 7, 8):
         plan, _ = make_plan(database, SOFTWARE)
@@ -1674,7 +1674,7 @@ PLAIN = (
 
 
 def test_json_keeps_its_keys_and_tables_their_level(tmp_path):
-    """What is read by other programs; and the identities between the figures of a row."""
+    """Other programs read the JSON; the figures of a row satisfy their identities."""
     database = Store(str(tmp_path / "a.db"))
     small(database, tmp_path, n=60, capacity=20, c=1.0, level=0.8)
     rng = np.random.default_rng(10)
@@ -1714,7 +1714,7 @@ def test_other_multipliers_on_request(tmp_path):
     assert [row.policy for row in audit(database).off_policy][-2:] == ["half of c", "twice c"]
 
 
-def test_plans_made_anew_are_told(tmp_path):
+def test_findings_name_plans_made_again(tmp_path):
     database = Store(str(tmp_path / "anew.db"))
     initialise(database, SOFTWARE, seed=0)
     small(database, tmp_path)
@@ -1728,8 +1728,8 @@ def test_plans_made_anew_are_told(tmp_path):
     assert "ill" not in told[0]  # a reason may name people
 
 
-def test_the_log_says_what_the_database_says(tmp_path):
-    """A row a person and round of the plans in force, by a query of its own."""
+def test_the_exported_log_agrees_with_the_database(tmp_path):
+    """A row for each person and round of the plans in force, compared with an own query."""
     database = Store(str(tmp_path / "log.db"))
     initialise(database, SOFTWARE, seed=7, capacity=2, first_day="2027-01-04")
     with pytest.raises(InvalidInput, match="no round is planned yet"):
@@ -1770,7 +1770,7 @@ def test_the_log_says_what_the_database_says(tmp_path):
 
 
 def moves_of(rng, rounds, n, S):
-    """What models said of some rounds, and what came: with doubt, in any order of people."""
+    """Predictions of some rounds and their outcomes, with uncertain models, people in any order."""
     told = []
     for at in rounds:
         person = rng.permutation(n)[: rng.integers(n // 2, n)]
@@ -1783,7 +1783,7 @@ def moves_of(rng, rounds, n, S):
 
 
 def test_calibration_is_that_of_all_moves_together():
-    """Three states, five rounds: every figure from the moves of all rounds side by side."""
+    """Three states, five rounds: every figure agrees with one from all moves at once."""
     told = moves_of(np.random.default_rng(12), range(5), 300, 3)
     P = np.concatenate([said.law[:, 2] for said in told])
     good = np.concatenate([said.after == 2 for said in told])
@@ -1875,14 +1875,14 @@ def test_sets_that_do_not_overlap_have_the_covariance_of_their_columns(n):
 
 
 def test_a_whole_draw_has_no_variance_however_large_it_is():
-    """The list is as long as it has to be; rounding of 100,000 variances does not look like one."""
+    """A list of everybody has variance 0, in spite of rounding in 100,000 variances."""
     p = np.random.default_rng(17).random(100_000)
     law = DesignLaw(p * 10_000 / p.sum())
     assert law.of_sets(np.zeros(100_000, int), 1).tolist() == [[0.0]]
     assert law.of_sets(np.zeros(100_000, int), 2)[0, 0] == 0.0
 
 
-def test_what_a_model_doubts_does_not_go_by_how_many_people_are_looked_at_at_once(monkeypatch):
+def test_model_uncertainty_does_not_depend_on_the_size_of_blocks(monkeypatch):
     rng = np.random.default_rng(15)
     P = rng.dirichlet(np.ones(2), (50, 2, 2))
     draws = (np.clip(P[..., 1:] + rng.normal(0, 0.1, (9, 50, 2, 2, 1)), 0, 1) * UNIT).astype(int)
@@ -1898,7 +1898,7 @@ def test_what_a_model_doubts_does_not_go_by_how_many_people_are_looked_at_at_onc
 
 
 def again(path, first_round, rounds, n):
-    """Add rounds to a programme in which the plan of one round and what came of it are repeated."""
+    """Add rounds to a programme that repeat the plan and the records of one round."""
     with sqlite3.connect(path) as raw:
         (number,) = raw.execute("select max(id) from plan").fetchone()
         columns = [row[1] for row in raw.execute("pragma table_info(plan)")]
@@ -1922,12 +1922,12 @@ def again(path, first_round, rounds, n):
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_planned_rounds(tmp_path, monkeypatch):
-    """Three planned rounds and eighteen of the same 6,000 people, looked at without the check.
+    """Audits after three and after eighteen planned rounds of the same 6,000 people, without check.
 
-    A round may take what stands at the top of the room: eight bytes a person while bins are sought
-    and two of history; and, however many people there are, what is kept of its doubt, [39, 2, 2,
-    200] numbers and a fortieth more, and 30,000 bytes for its rows of tables and what is read of
-    it. One column of numbers of eight bytes, held beside these, would be beyond that.
+    A round may take eight bytes a person during the search for bins and two of history, as the
+    docstring of `softfair.programme.audit` states. For any number of people it may also take
+    [39, 2, 2, 200] numbers and a fortieth more for the uncertainty of the model, and 30,000 bytes
+    for rows of tables and the rest. Another column of eight bytes a person would exceed this.
     """
     monkeypatch.setattr(sys.modules[audit.__module__], "check_in", lambda connection: NO_CHECK)
     n, peaks = 6000, {}

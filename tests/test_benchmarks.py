@@ -1,4 +1,4 @@
-"""What benchmarks print beside the estimate, against closed forms and brute force."""
+"""References that benchmarks compare with the estimate, against closed forms and brute force."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def even_bank(B: int) -> np.ndarray:
 
 
 def test_the_exact_posterior_of_uniform_chances_is_a_beta():
-    """Six moves from both states; a first state that is tossed says nothing."""
+    """Six moves from both states; a first state by a fair coin carries no information."""
     state = np.array([[0, 1, 1, 1, 0, 1]])
     contacted = np.array([[0, 0, 0, 1, 0, 0]])
     B = 400_000
@@ -42,7 +42,7 @@ def test_the_exact_posterior_of_uniform_chances_is_a_beta():
 
 
 def chance_of(path, contacted, p, settled):
-    """Chance of a path of states; people who settled had thirty weeks without a contact."""
+    """The chance of a path of states; settled people had thirty weeks without a contact before."""
     matrix = np.stack([1 - p[0], p[0]], axis=1)
     start = [0.5, 0.5] @ np.linalg.matrix_power(matrix, 30 if settled else 0)
     chance = start[path[0]]
@@ -64,8 +64,8 @@ def test_the_exact_posterior_sums_over_what_was_not_recorded(settled):
 
 
 @pytest.mark.parametrize("kind", sorted(LAWS))
-def test_the_exact_posterior_covers_as_it_says_whatever_the_law(kind):
-    """Of 400 people, for whom it is right given the law: binomial, four standard errors."""
+def test_the_exact_posterior_has_its_nominal_coverage_under_any_law(kind):
+    """Coverage of 400 people, who are independent given the law: binomial, four standard errors."""
     for law in range(3):
         world = World(kind, 400, 6, True, 0.3, 0.2, 1.0, law)
         rng = np.random.default_rng(law)

@@ -30,13 +30,13 @@ PHONE = {"width": 320, "height": 640}
 
 
 def chromium_path():
-    """Where a Chromium is; None: nowhere."""
+    """The path of a Chromium, or None."""
     return os.environ.get("SOFTFAIR_CHROMIUM") or shutil.which("chromium")
 
 
 @pytest.fixture(scope="module")
 def chromium():
-    """A real browser. Where there is none, a person is told; in CI that is a failure."""
+    """A real browser. Without a Chromium the tests are skipped with a message; in CI they fail."""
     from playwright.sync_api import sync_playwright
 
     path = chromium_path()
@@ -69,7 +69,7 @@ def serving(database, spool, patience=LONG):
 
 @pytest.fixture(scope="module")
 def village_url(tmp_path_factory):
-    """A programme with a list, served to all tests that do not mind each other."""
+    """A programme with a list, served to all tests that do not disturb each other."""
     folder = tmp_path_factory.mktemp("village")
     database = village.founded(str(folder / "village.db"))
     with serving(database, folder) as address:
@@ -78,7 +78,7 @@ def village_url(tmp_path_factory):
 
 @contextlib.contextmanager
 def visiting(chromium, address, database=None, name=None, **options):
-    """A page of somebody who is signed in; what the console complains of is a failure."""
+    """A page of a person who is signed in; a complaint on the console is a failure."""
     context = chromium.new_context(base_url=address, **options)
     if name is not None:
         key = accounts.begin_visit(
@@ -157,7 +157,7 @@ def test_a_whole_week(chromium, tmp_path, scripts):
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
 def test_long_work_goes_on_by_itself(chromium, tmp_path, scripts):
-    """With no patience at all every page tells of its work first, and then shows what came."""
+    """If the server waits for nothing, every page first shows its progress, then its result."""
     database = village.founded(str(tmp_path / "village.db"))
     close_round(database, village.NAME, AT)
     with (
@@ -212,7 +212,7 @@ def test_the_slider_redraws(chromium, village_url):
         assert int(drawn.get_attribute("data-drawn")) >= 3
 
 
-def test_what_is_wished_for_has_a_slider(chromium, village_url):
+def test_targets_and_promises_have_sliders(chromium, village_url):
     """A target, a guarantee and a promise move the sliders or say why not, by keyboard."""
     database, address = village_url
     with visiting(chromium, address, database, "officer") as page:

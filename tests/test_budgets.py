@@ -74,7 +74,7 @@ def expected_active(cohort, theta, c, gamma, rule=priced, bonus=0.0):
 
 
 def test_a_budget_of_all_or_nobody_is_a_plain_chain():
-    """With k_t = 0 or n nothing is left to choose: values, gains and the bound are a product."""
+    """With k_t = 0 or n there is no choice: values, gains and the bound are matrix products."""
     for S in (2, 3):
         cohort, k, gamma = any_cohort(4, S, 3), [0, 4, 4, 0, 4], 0.9
         V, gains = np.zeros((4, S)), []
@@ -101,7 +101,7 @@ def test_a_lottery_is_even_at_every_decision():
 
 
 def test_one_decision_with_help_among_holidays():
-    """With help at one decision alone and no later effect of states, the best k are the best."""
+    """If one decision has help and states have no later effect, the k largest gains are best."""
     p = np.array([[[0.2, 0.2], [g, g]] for g in (0.9, 0.5, 0.3, 0.25)])
     cohort = sf.Cohort.two_state(p, start=[0, 0, 0, 0])
     for t in range(4):
@@ -159,9 +159,9 @@ def test_the_bound_is_above_the_joint_optimum(n, S):
 
 
 def test_the_bound_knows_when_help_comes():
-    """It is within a tenth of what help can bring (measured: 4 %), and not the bound of the mean k.
+    """The bound is within a tenth of what help can bring (measured: 4 %), not that of the mean k.
 
-    Arms that forget at once and have help at the end alone cannot be helped earlier.
+    Arms without memory whose help comes only at the end cannot be helped earlier.
     """
     for seed in range(6):
         cohort, k = sf.datasets.synthetic(n=5, seed=seed), [0, 4, 0, 3, 0, 2]
@@ -323,7 +323,7 @@ def test_a_frontier_is_below_its_bound():
 )
 @settings(max_examples=40, deadline=None)
 def test_any_budget_at_all(k, c, S, gamma, seed):
-    """Chances sum to each decision's k, the same set is drawn by the same luck, bounds hold."""
+    """Chances sum to the k of each decision, the same seed draws the same set, bounds hold."""
     warnings.simplefilter("ignore", NotConverged)  # inside: Hypothesis runs this many times
     cohort, T = any_cohort(6, S, seed), len(k)
     fitted = sf.SoftFair(c=c).fit(cohort, k, T, gamma)
@@ -360,7 +360,7 @@ def test_nobody_can_change_the_budgets_of_a_fitted_policy():
 
 
 def test_quotas_look_at_the_helps_to_come():
-    """Four arms are due within two decisions: with 3 helps next, 1 must come now; with 1, three."""
+    """Four arms are due within two decisions: 1 must be helped now if the next k is 3; 3 if 1."""
     left = np.array([2, 2, 2, 2, 9, 9, 9, 9])
     assert [quota.least for quota in deadline_quotas(left, np.array([3, 3]))[1]] == [1]
     assert [quota.least for quota in deadline_quotas(left, np.array([3, 1, 9]))[1]] == [3]
@@ -393,7 +393,7 @@ def test_a_floor_holds_at_every_decision():
     assert fitted.promised_bound <= fitted.upper_bound + 1e-9
 
 
-def test_what_a_run_shows_on_average_can_be_asked_for():
+def test_realised_targets_are_met_with_budgets_over_time():
     cohort, k = sf.datasets.synthetic(n=20, seed=2), [4, 0, 2, 8] * 4
     fitted = sf.EvenHanded(never=0.1).fit(cohort, k, 16)
     counts = sf.simulate(fitted, runs=400, seed=3).counts
@@ -496,6 +496,6 @@ def test_the_command_line(tmp_path):
         (None, "k is None"),
     ],
 )
-def test_what_is_no_budget(k, reason):
+def test_invalid_budgets_are_refused(k, reason):
     with pytest.raises(InvalidInput, match=reason):
         sf.Random().fit(sf.datasets.synthetic(n=12, seed=0), k, 3)

@@ -1,4 +1,4 @@
-"""A log that cannot be rewritten unseen: every column, every row, the tail, and the whole of it."""
+"""Changes of the database or its log are found: in a column, a row, the tail, or the whole log."""
 
 import base64
 import hashlib
@@ -85,7 +85,7 @@ def test_every_table_has_rows_and_a_column_to_grow_by(original):
 
 
 def test_the_parts_of_a_model_are_its_content(original, copy):
-    """In order, from the row on: a part more, fewer, or out of order is another content."""
+    """A model with one part more, one fewer, or parts in another order has another content."""
     with sqlite3.connect(copy) as connection:
         parts = connection.execute("SELECT count(*) FROM model_part WHERE model = 1").fetchone()[0]
         assert parts > 1
@@ -174,7 +174,7 @@ def test_no_column_of_any_table_can_be_altered_unseen(copy, table, column):
         ("UPDATE link SET content = '{}' WHERE id = 3", "entry 3, of"),
     ],
 )
-def test_what_was_done_is_named(copy, statement, named):
+def test_a_finding_names_what_was_altered(copy, statement, named):
     with sqlite3.connect(copy) as connection:
         assert connection.execute(statement).rowcount == 1
     found = check(Store(copy))
@@ -185,7 +185,7 @@ ODD = ("1.0000000000000002", "'x'", "x'31'", "'null'", "-9223372036854775808")
 
 
 @pytest.mark.parametrize("value", ODD)
-def test_what_looks_like_a_whole_number_and_is_none_is_found(copy, value):
+def test_values_that_only_look_like_whole_numbers_are_found(copy, value):
     """SQLite's own text of the first is 1.0; the last stands for NULL where numbers are read."""
     with sqlite3.connect(copy) as connection:
         where = "(plan, person) = (SELECT max(plan), max(person) FROM plan_row)"
@@ -205,7 +205,7 @@ def test_the_last_bit_of_a_chance_is_read(copy):
 
 
 def test_columns_are_read_as_they_are_stored(copy):
-    """By the driver alone, a row at a time; what is NULL is 0 and has its bit."""
+    """Compared with the driver, row by row; NULL is read as 0 with its bit set."""
     with sqlite3.connect(copy) as connection:
         connection.execute("UPDATE observation SET value = 0.1 + 0.2 WHERE person = 3")
         connection.execute("UPDATE observation SET value = -0.0 WHERE person = 4")
@@ -244,12 +244,12 @@ def test_rows_are_read_in_the_order_of_a_key(original):
 
 
 def test_memory_of_a_check_does_not_grow_with_plans(tmp_path, monkeypatch):
-    """Of n people a plan has 9 numbers each; what is kept of every plan is far less.
+    """A plan has 9 numbers for each person; the check keeps much less of every plan.
 
-    Kept are, for each round, a byte a person: whose lists they were left off; and for each plan its
-    verdict and its two entries of the log, of some 2 KB of text each, which are at hand as text and
-    taken apart: 20 KB in all. Rows of all plans at once were 64 bytes a person and plan. With one
-    thread the peak does not depend on what happens to overlap; with more it is one plan higher.
+    For each round it keeps a byte a person. For each plan it keeps the verdict and two entries of
+    the log, of some 2 KB of text each, as text and parsed: 20 KB in all. Rows of all plans at once
+    took 64 bytes a person and plan. With one thread the peak does not depend on the overlap of
+    threads; with more threads it is one plan higher.
     """
     monkeypatch.setattr(threads, "_threads", 1)
     n, more, path = 4000, 12, tmp_path / "many.db"
@@ -316,7 +316,7 @@ def test_a_value_of_another_type_is_a_finding(copy, table, change):
 
 
 def test_the_tail_is_cut(copy):
-    """Somebody removes the last plans and their entries of the log."""
+    """Somebody removes the last plans and their entries in the log."""
     earlier = Checkpoint.find(head(Store(copy)))
     with sqlite3.connect(copy) as connection:
         for statement in (
@@ -335,7 +335,7 @@ def test_the_tail_is_cut(copy):
 
 
 def rewritten(database):
-    """What an insider with write access can do: all entries of the log anew."""
+    """An insider with write access writes all entries of the log again."""
     with database.engine.connect() as connection, connection.begin():
         connection.execute(sa.text("DELETE FROM link"))
         chain.seal(connection, schema.tables, store.now())
@@ -348,14 +348,14 @@ def rewritten(database):
 
 
 def test_rows_at_hand_are_digested_as_they_are_read_back(url, monkeypatch):
-    """Rows that were appended in bulk are not read back; here none is too few for that."""
+    """Rows that are appended in bulk are not read back; here this holds for any number of rows."""
     monkeypatch.setattr(chain.sealing, "MANY", 1)
     assert check(filled(url)).wrong == ()
 
 
 @pytest.mark.slow
 def test_everything_recomputed_by_an_insider(url):
-    """On both databases: contacts altered, the log written anew; an old checkpoint tells."""
+    """On both databases: contacts are altered and the log rewritten; an old checkpoint shows it."""
     database = filled(url)
     earlier = Checkpoint.find(head(database))
     assert check(database, earlier).wrong == ()

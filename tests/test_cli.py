@@ -1,4 +1,4 @@
-"""The commands as a person meets them: a real process, its output, its exit code."""
+"""The commands as real processes: their output and their exit codes."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_ties_over_shards_are_broken_evenly(monkeypatch):
 
 
 @pytest.mark.parametrize("design", ["joint", "successive"])
-def test_many_shards_say_what_one_says(monkeypatch, design):
+def test_many_shards_agree_with_one(monkeypatch, design):
     z = np.random.default_rng(3).normal(size=40_000) * 2
     one = sampling.inclusion(z, 400, design)
     drawn = sampling.draw(z, 400, np.random.default_rng(0), design)
@@ -111,7 +111,7 @@ def test_many_shards_say_what_one_says(monkeypatch, design):
 @pytest.mark.parametrize("design", ["joint", "successive"])
 @pytest.mark.parametrize("k", [0, 1, 99, 100])
 def test_extreme_weights_over_shards(monkeypatch, design, k):
-    """Infinite weights and spreads of 1e6: those above are in, those below are out."""
+    """With infinite weights and spreads of 1e6, the arms above are drawn, those below are not."""
     cut(monkeypatch, 9)
     z = np.linspace(-1e6, 1e6, 100)
     z[0], z[-1] = -math.inf, math.inf
@@ -122,7 +122,7 @@ def test_extreme_weights_over_shards(monkeypatch, design, k):
 
 
 def test_counts_of_shards_follow_their_weights(monkeypatch):
-    """The mean number that a shard gets is the sum of its arms' chances."""
+    """The mean number of draws in a shard is the sum of its arms' chances."""
     cut(monkeypatch, 500)
     z = np.repeat([0.0, 2.0, -1.0, 1.0], 500)
     chances = sampling.inclusion(z, 100, "joint").reshape(4, 500).sum(axis=1)
@@ -289,7 +289,7 @@ def test_processes_started_here_do_not_outlive_their_parent(tmp_path):
 
 
 def _alive(pid):
-    """Whether a process works; one that has ended and was not waited for does not."""
+    """Whether a process runs; a zombie (ended, not waited for) does not run."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The Cohort takes what is sound, refuses what is not in one line, and never changes afterwards."""
+"""The Cohort takes valid input, refuses other input in one line, and never changes afterwards."""
 
 import copy
 import dataclasses

@@ -29,7 +29,7 @@ def well(*words, **options):
 
 
 def refused(*words, **options):
-    """Exit code 2 and one line that says so, no traceback."""
+    """Check that the command exits with 2 and one line, without a traceback."""
     done = run(*words, **options)
     assert done.returncode == 2, done.stdout + done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
@@ -39,7 +39,7 @@ def refused(*words, **options):
 
 @pytest.mark.slow
 def test_the_whole_loop(url, tmp_path):
-    """Init, import, fit, plan, record, audit, export: as an officer would, over two rounds."""
+    """Init, import, fit, plan, record, audit and export over two rounds, as an officer would."""
     here = {"folder": tmp_path, "SOFTFAIR_DB": url}
     (tmp_path / "people.csv").write_bytes(sample.people_file())
     assert "Made the programme" in well("init", "--capacity", 20, "--seed", 5, **here)
@@ -229,8 +229,8 @@ def test_a_damaged_plan_is_reported(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_reader_who_has_seen_enough(tmp_path):
-    """`softfair ... | head -1`: no complaint, though much more was to be printed."""
+def test_a_closed_pipe_ends_a_command_without_complaint(tmp_path):
+    """`softfair ... | head -1` ends without a complaint, though more output would follow."""
     many = "".join(f"q{i}\n" for i in range(20_000))
     well("init", "--sample", folder=tmp_path)
     well("import", "people", "-", folder=tmp_path, text=f"id\n{many}")
@@ -252,7 +252,7 @@ def test_a_reader_who_has_seen_enough(tmp_path):
     assert running.returncode == 0
 
 
-def test_whether_a_column_goes_with_more_or_less_is_told_by_the_sign_of_its_interval():
+def test_the_direction_of_a_column_follows_the_sign_of_its_interval():
     above, below, around = [0.5, 0.2, 0.8], [-0.5, -0.8, -0.2], [0.1, -0.2, 0.4]
     told = [["age", "", above, below], ["site", "n", below, around], ["sex", "f", around, around]]
     known = {"columns": ["age", "site", "sex"], "told": told, "left_out": ["id is not used"]}
@@ -275,7 +275,7 @@ def test_whether_a_column_goes_with_more_or_less_is_told_by_the_sign_of_its_inte
         ([0.04, 0.0, 0.12], "no effect of a contact on the chance of good next can be told yet"),
     ],
 )
-def test_an_effect_is_told_where_its_interval_leaves_out_zero(interval, told):
+def test_an_effect_is_reported_if_its_interval_excludes_zero(interval, told):
     summary = Summary.from_json(json.dumps({"monotone_bound": 0, "effect": [interval, interval]}))
     P = np.full((3, 2, 2, 2), 0.5)
     nothing = np.zeros((3, 2, 2), int)

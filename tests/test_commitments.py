@@ -1,4 +1,4 @@
-"""A trial in two steps: what is committed, the luck that may come after, and what tells of both."""
+"""A trial in two steps: the commitment, the luck that comes later, and the reports of both."""
 
 import json
 import shutil
@@ -242,7 +242,7 @@ trials.draw_trial(store.Store({committed.name!r}), "dice 1 2 3")
     assert check(committed).wrong == ()
 
 
-def test_who_did_it_is_in_the_journal(committed):
+def test_the_journal_names_the_account(committed):
     code = waiting_trial(committed).code
     draw_trial(committed, "dice 1 2 3")
     told = {act.what: (act.round, act.note) for act in journal(committed)}
@@ -292,7 +292,7 @@ def rewritten(database, *statements):
     ],
 )
 def test_every_column_is_held_to_the_code(committed, statement, said):
-    """Also where the log was written anew, with which every row agrees."""
+    """Also if the log was rewritten so that it agrees with every row."""
     draw_trial(committed, "dice 1 2 3")
     rewritten(committed, statement)
     found = check(committed)
@@ -300,7 +300,7 @@ def test_every_column_is_held_to_the_code(committed, statement, said):
     assert any(said in line for line in found.trial)
 
 
-def test_luck_that_is_said_to_be_from_outside_needs_a_commitment(committed):
+def test_luck_from_outside_needs_a_commitment(committed):
     trial = draw_trial(committed, "dice 1 2 3")
     number = f'"commitment": {trial.luck.commitment}'
     old, new = (json.dumps(part)[1:-1] for part in (number, '"commitment": null'))
@@ -311,7 +311,7 @@ def test_luck_that_is_said_to_be_from_outside_needs_a_commitment(committed):
 
 
 def test_names_of_people_are_part_of_a_plans_code(tmp_path):
-    """Luck goes by names: to rename people after it is known would choose them."""
+    """Luck depends on names: who renames people after it is known could choose the list."""
     database = filled(Store(str(tmp_path / "a.db")))
     commit_plan(database, NAME)
     draw_plan(database, "dice 1 2 3")

@@ -101,9 +101,9 @@ def test_the_yardsticks_are_0_and_100(table):
 
 
 def test_figures_that_need_no_chance(table):
-    """Nobody helped: entropy 0, everybody waits throughout.
+    """Nobody is helped: entropy 0, everybody waits throughout.
 
-    In turn, 60 places for 40 arms: 20 arms twice, 20 once.
+    Round robin, 60 places for 40 arms: 20 arms are helped twice, 20 once.
     """
     nobody, turns = table.loc["NoIntervention"], table.loc["RoundRobin"]
     assert (nobody.entropy, nobody.never_selected, nobody.longest_wait, nobody.gini) == (
@@ -124,9 +124,9 @@ def test_figures_that_need_no_chance(table):
 
 
 def test_unfair_pairs_from_none_to_all_there_can_be(cohort):
-    """The best k by the judge's own gains: none. A lottery: none.
+    """The best k by the judge's own gains have no unfair pair, and a lottery has none.
 
-    The worst k: each of them over each of the n - k others.
+    The worst k have one for each of the k and each of the n - k others.
     """
     table = sf.compare(
         [sf.Random(), sf.SoftFair(c=math.inf), sf.NoIntervention(), Perverse()],
@@ -143,7 +143,7 @@ def test_unfair_pairs_from_none_to_all_there_can_be(cohort):
 
 
 def test_where_help_is_worthless_there_is_no_benefit_to_speak_of():
-    """Where Oracle and nobody earn the same, benefit is NaN, and everything else is there."""
+    """If Oracle and NoIntervention earn the same, benefit is NaN, and other columns are there."""
     passive = sf.datasets.synthetic(n=10, seed=0).p[:, :1]
     idle = sf.Cohort.two_state(np.repeat(passive, 2, axis=1))
     table = sf.compare([sf.Random(), sf.Oracle()], idle, k=2, horizon=5, runs=4)
@@ -203,7 +203,7 @@ def test_one_run_has_no_spread(cohort):
 
 
 def test_a_row_depends_on_its_policy_and_the_seed_alone(table, cohort):
-    """Alone, twice, or in other company: the same row; another seed, another."""
+    """A policy has the same row alone, twice, or with others; another seed gives another row."""
     twice = sf.compare(
         [sf.SoftFair(c=5.0), sf.SoftFair(c=5.0), sf.Oracle()], cohort, **SETTING, runs=10, seed=3
     )
@@ -318,8 +318,8 @@ def test_unfair_pairs_of_policies_that_remember(policy):
     assert said == pytest.approx(100 * np.mean(found), abs=4)
 
 
-def test_the_judge_nobody_asked_for_does_not_warn(monkeypatch):
-    """Prices of so short a search stay rough at the steepest c; only SoftFair(c=inf) says so."""
+def test_the_judging_policy_does_not_warn(monkeypatch):
+    """Prices of a short search are inexact at the largest c; only SoftFair(c=inf) warns of it."""
     monkeypatch.setattr("softfair.solvers.broyden.MOST_PASSES", 2)
     cohort = sf.datasets.synthetic(n=5, seed=37)
     with pytest.warns(NotConverged):

@@ -1,4 +1,4 @@
-"""Chances that go by more than the state: the likelihood by enumeration, and what follows.
+"""Chances that depend on more than the state: the likelihood by enumeration, estimates, gains.
 
 The likelihood of a record is summed over everything that was not recorded: the round before the
 first, hidden states and unknown contacts, with chances looked up by what was before.
@@ -84,7 +84,7 @@ def test_somebody_with_one_round_tells_of_the_first_context_alone():
 
 
 def chance_of(state, contacted, atom, law, S, memory):
-    """Of a record, over every path of states and contacts that agrees with it."""
+    """The chance of a record: the sum over all paths of states and contacts that agree with it."""
     before = range(2 if memory == "contact" else S)
     half = atom.reshape(2, len(before), S, S - 1)
     logits = np.zeros((2, len(before), S, S))
@@ -111,7 +111,7 @@ def chance_of(state, contacted, atom, law, S, memory):
 
 
 def first_law(P, memory, law):
-    """The law [b, s] of the round in which a record begins: long left alone, or by a coin."""
+    """The law [b, s] of the first round of a record: after a long time alone, or by a fair coin."""
     B, S = P.shape[1:3]
     alone = np.full((B, S), 1 / (B * S))
     for _ in range(400):
@@ -268,7 +268,7 @@ def test_the_gain_of_a_memory_by_hand():
 
 
 def test_held_out_moves_and_no_others_are_foretold(monkeypatch):
-    """Of 10 rounds the last two moves, by fits that do not see them; where the context is known."""
+    """The last two moves of 10 rounds, by fits without them, if the context is known."""
     asked = []
 
     def fixed(read, columns):
@@ -345,7 +345,7 @@ def good_rounds(cohort, context_of, runs, seed):
 
 
 def test_plans_with_memory_bring_more_good_rounds_where_memory_matters():
-    """Contacts help after two bad weeks alone; without memory a half of them goes to others.
+    """Contacts help only after two bad weeks; without memory half of them go to other people.
 
     Of those in a bad week about two in three had one before. Lists of 10 lift who is helped from .2
     to .75: the gain over no contacts is some 80 good rounds with memory, and a third less without.
@@ -367,7 +367,7 @@ def test_plans_with_memory_bring_more_good_rounds_where_memory_matters():
 
 
 def weary_of_calls(own, called_before, now, contact):
-    """Chance of the good state of people whom a call helps unless they had one the week before."""
+    """The chance of the good state if a call helps only people without a call the week before."""
     helped = (contact == 1) & (called_before == 0)
     return np.clip(np.where(now == 1, 0.7, 0.15) + own + 0.4 * helped, 0.02, 0.98)
 
@@ -387,7 +387,7 @@ def live(own, weeks, rng, calls):
 
 @pytest.mark.slow
 def test_a_memory_of_contacts_is_taken_and_brings_more_where_calls_wear_off():
-    """Half of who is called stays ill, and the next call is wasted on them without memory."""
+    """Half of the called people stay ill; without memory the next call to them is wasted."""
     n, k, weeks, runs = 200, 60, 15, 12
     rng = np.random.default_rng(12)
     own = rng.uniform(-0.1, 0.1, n)

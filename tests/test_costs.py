@@ -1,7 +1,7 @@
 """Costs of arms, throughout: laws of lists by enumeration, bounds by joint programmes, refusals.
 
-The law of lists is written down here anew: every subset is tried. `joint` has the dynamic
-programmes, apart from the package.
+The law of lists is computed here by enumeration of all subsets. `joint` has the dynamic programmes.
+Neither uses code of the package.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def test_chances_are_those_of_the_enumerated_law(arms, budget):
 
 
 def test_draws_follow_the_law():
-    """Every list comes as often as it should, by Hoeffding: 2 exp(-2 N e^2) = 1e-9 at each."""
+    """Every list comes as often as its chance says, by Hoeffding: 2 exp(-2 N e^2) = 1e-9 each."""
     y, cost, budget, N = [0.3, -1.0, 0.8, 0.0, 1.1, -0.4], [1, 2, 1, 3, 4, 2], 5, 20_000
     lists, chances = law(y, cost, budget)
     rng = np.random.default_rng(5)
@@ -184,7 +184,7 @@ def test_equal_costs_are_the_joint_design(n, seed, cost):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(2, 40), st.integers(0, 99))
-def test_of_arms_that_cost_the_same_who_weighs_more_has_the_better_chance(n, seed):
+def test_of_two_arms_of_equal_cost_the_one_of_larger_weight_has_the_better_chance(n, seed):
     rng = np.random.default_rng(seed)
     y, cost = 4 * rng.normal(size=n), rng.integers(1, 4, n)
     chances = sf.costs.inclusion(y, cost, int(rng.integers(1, cost.sum() + 1)))
@@ -194,9 +194,9 @@ def test_of_arms_that_cost_the_same_who_weighs_more_has_the_better_chance(n, see
 
 
 def test_order_across_costs_has_exceptions_where_a_budget_pays_for_few():
-    """Equal weights, costs 2, 3, 1, 1 and 4 to spend: lists {3, 1}, {3, 1'} and {2, 1, 1'}.
+    """Equal weights, costs 2, 3, 1, 1, a budget of 4: lists {3, 1}, {3, 1'} and {2, 1, 1'}.
 
-    7 sigmoid(-theta) = 4 makes odds of 4/3: who costs 3 has the better chance than who costs 2.
+    7 sigmoid(-theta) = 4 gives odds of 4/3: the arm of cost 3 has a better chance than that of 2.
     """
     chances = sf.costs.inclusion([0.0] * 4, [2, 3, 1, 1], 4)
     np.testing.assert_allclose(chances, [0.4, 0.6, 0.7, 0.7])
@@ -206,7 +206,7 @@ def test_order_across_costs_has_exceptions_where_a_budget_pays_for_few():
     ("n", "budget", "stated"), [(12, 6, 0.36), (100, 40, 0.03), (1000, 400, 0.003)]
 )
 def test_chances_are_near_the_sigmoid_whatever_arms_cost(n, budget, stated):
-    """What the module states of n = 100, and the decision's record of all three."""
+    """The figure that the module states for n = 100, and all three of the decision record."""
     cost, worst = np.resize([1, 2, 4], n), 0.0
     for c in (0.0, 0.5, 1.0, 2.0, 4.0):
         y = c * np.random.default_rng(int(10 * c)).normal(size=n)
@@ -226,7 +226,7 @@ def test_a_lottery_of_unweighted_entropy_would_leave_out_the_dear():
 
 
 def test_from_the_highest_score_down():
-    """Everybody who still fits, as a walk down the list says; equals share what is left."""
+    """A walk down the scores takes every arm that still fits; equal arms share what is left."""
     rng = np.random.default_rng(3)
     for _ in range(50):
         n = int(rng.integers(1, 12))
@@ -263,7 +263,7 @@ def test_equals_share_what_is_left_as_often_as_stated():
         ([0.0, 1.0], ["a", 1], 1, "numbers"),
     ],
 )
-def test_lists_of_what_means_nothing_are_refused(y, cost, budget, says):
+def test_meaningless_lists_are_refused(y, cost, budget, says):
     with pytest.raises(InvalidInput, match=says):
         sf.costs.inclusion(y, cost, budget)
 
@@ -301,7 +301,7 @@ def test_a_cohort_keeps_its_costs(tmp_path):
         (["a", "b", "c"], "cost is not"),
     ],
 )
-def test_costs_that_mean_nothing_are_refused(cost, says):
+def test_meaningless_costs_are_refused(cost, says):
     with pytest.raises(InvalidInput, match=says):
         with_costs(sf.datasets.synthetic(n=3, seed=0), cost)
 
@@ -524,7 +524,7 @@ def test_a_lottery_gives_all_nearly_the_same_chance():
 
 
 def test_costs_make_a_difference():
-    """Without a look at its cost the dear arm would be helped; nobody pays for it alone."""
+    """Without its cost the expensive arm would be helped; with its cost it is not."""
     p = [[[0.1, 0.1], [0.5, 0.5]], [[0.1, 0.1], [0.4, 0.4]], [[0.1, 0.1], [0.4, 0.4]]]
     assert sf.Myopic().fit(sf.Cohort.two_state(p), 1, 1).inclusion(0, [0] * 3)[0] == 1
     dear = sf.Cohort.two_state(p, cost=[2, 1, 1])
@@ -718,7 +718,7 @@ def test_rules_without_a_law_of_lists_refuse(rule):
             call()
 
 
-def test_a_policy_of_ones_own_cannot_claim_what_one_run_at_a_time_cannot_do():
+def test_a_user_policy_without_calls_for_all_runs_cannot_claim_costs():
     with pytest.raises(InvalidInput, match="costs"):
         OwnThatClaims().fit(mixed(12), 6, 5)
 

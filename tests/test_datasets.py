@@ -188,7 +188,7 @@ def test_numpy_integers_are_integers():
     )
 
 
-def test_synthetic_draws_again_what_is_not_strict(monkeypatch):
+def test_synthetic_redraws_zeros_and_ties(monkeypatch):
     class Grid:
         """A generator whose numbers come from so coarse a grid that zeros and ties are common."""
 

@@ -101,7 +101,7 @@ def test_examples_run(module, tmp_path, monkeypatch):
 
 
 def test_some_examples_are_there():
-    """The test above would pass if no docstring had an example."""
+    """`test_examples_run` would pass if no docstring had an example, so this test counts them."""
     finder = doctest.DocTestFinder(exclude_empty=True)
     modules = [importlib.import_module(module) for module in MODULES]
     assert sum(bool(test.examples) for module in modules for test in finder.find(module)) >= 15

@@ -1,4 +1,4 @@
-"""Doors that were found open, each with a test that it is closed."""
+"""Weaknesses that were found by attacks, each with a test that it is gone."""
 
 import io
 import json
@@ -110,7 +110,7 @@ def test_a_page_has_its_ending(small, tmp_path):
         ("small.db-wal", b"\x37\x7f\x06\x82", b"id,round\n"),
     ],
 )
-def test_what_is_no_output_of_ours_stays(tmp_path, name, there, new):
+def test_files_of_another_kind_are_not_replaced(tmp_path, name, there, new):
     place = tmp_path / name
     place.write_bytes(there)
     with pytest.raises(InvalidInput, match="no such output of softfair"):
@@ -151,7 +151,7 @@ def test_personal_data_are_for_their_owner(small, tmp_path):
 
 
 def test_a_killed_export_leaves_nothing_readable(tmp_path):
-    """A process that dies between writing and renaming, where what it replaces was for all."""
+    """A process dies between writing and renaming; the file to be replaced was readable for all."""
     code = (
         "import os, pathlib, softfair.files as files\n"
         "os.umask(0o022)\n"
@@ -198,7 +198,7 @@ def test_no_password_in_a_message_and_no_file_of_that_name(address, tmp_path, mo
 
 
 def test_no_password_in_a_complaint_about_arguments(tmp_path):
-    """An address that was split by the shell, or given where no address belongs."""
+    """An address that the shell has split, or that is given in place of another argument."""
     for words in (
         ("check", "--db", "host=h", "password=s3cret"),
         ("check", "postgresql://user:s3cret@host/name"),
@@ -356,7 +356,7 @@ def test_a_command_that_fails_on_an_altered_database_says_so(small, tmp_path, st
     assert "see: softfair check" in said
 
 
-def test_the_first_lines_tell_what_could_bend_a_list(small):
+def test_the_first_lines_report_what_could_have_manipulated_a_list(small):
     """Somebody strikes two people before the plan is made anew, and corrects a record."""
     import_people(small, b"id,opted_out\np6,1\np7,1\n", NAME)
     import_history(small, b"id,round,state,contacted\np3,2,1,0\n", NAME)
@@ -375,8 +375,8 @@ def test_the_first_lines_tell_what_could_bend_a_list(small):
 
 
 @pytest.mark.parametrize("when", ["before the first plan", "before a record"])
-def test_rivals_taken_out_and_put_back_are_told_of(tmp_path, when):
-    """Whenever they go and come, the plan between stands out; who leaves for good does not."""
+def test_people_taken_out_and_put_back_are_reported(tmp_path, when):
+    """The audit names the plan between leaving and coming back, and nobody who left for good."""
     database = Store(str(tmp_path / "bent.db"))
     initialise(database, NAME, capacity=2, seed=0)
     people = [f"p{i}" for i in range(12)]
@@ -403,8 +403,8 @@ def test_rivals_taken_out_and_put_back_are_told_of(tmp_path, when):
 
 
 @pytest.mark.parametrize("seed", [7, None])
-def test_a_seed_that_was_given_is_told_of(tmp_path, seed):
-    """Who gives a seed may have tried several; one of 128 random bits was not given."""
+def test_a_given_seed_is_reported(tmp_path, seed):
+    """Whoever gives a seed may have tried several; a seed of 128 random bits was not given."""
     database = Store(str(tmp_path / "seed.db"))
     initialise(database, NAME, capacity=2, **({} if seed is None else {"seed": seed}))
     import_people(database, b"id\np0\np1\np2\np3\n", NAME)
@@ -471,7 +471,7 @@ def test_a_tiny_multiplier():
 
 @pytest.mark.parametrize("c", [1e-8, 1e-9, 1e-12, 1e-16, 1e-50, 1e-320])
 def test_gains_of_a_tiny_multiplier_are_those_of_the_lottery(c):
-    """They differ by the order of c; the rounding of entropies over c was larger than the gains."""
+    """They differ from the lottery's by the order of c; rounding errors were larger before."""
     cohort = sf.datasets.synthetic(n=20, seed=0)
     tiny = sf.SoftFair(c=5.0, c_value=c).fit(cohort, k=2, horizon=50)
     lottery = sf.SoftFair(c=5.0, c_value=0.0).fit(cohort, k=2, horizon=50)
@@ -483,7 +483,7 @@ def test_gains_of_a_tiny_multiplier_are_those_of_the_lottery(c):
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("welfare", ["entropy", "log", "min"])
 def test_weights_and_multipliers_at_the_ends_of_their_range(welfare):
-    """A weight of 1e308 is one of 1e100, and a c of 1e-320 is a lottery; no number overflows."""
+    """A weight of 1e308 acts like 1e100, and a c of 1e-320 is a lottery; no number overflows."""
     cohort, states = sf.datasets.synthetic(n=20, seed=0), np.zeros(20, int)
 
     def chances(**given):
@@ -497,7 +497,7 @@ def test_weights_and_multipliers_at_the_ends_of_their_range(welfare):
 
 
 def test_a_floor_under_chances_that_gain_alone_decides():
-    """c = 1e20 is c = inf: two certain, 17 at the floor, and the third has what is left."""
+    """c = 1e20 acts like c = inf: two arms are certain, 17 at the floor, one has the rest."""
     cohort = sf.datasets.synthetic(n=20, seed=0)
     for c in (1e8, 1e20, 1e99, np.inf):
         fitted = sf.SoftFair(c=c, c_value=5.0, floor=0.05).fit(cohort, k=3, horizon=5)
@@ -543,7 +543,7 @@ def test_arrays_that_are_no_numbers(values):
 
 
 def test_ctrl_c_while_waiting_for_another_writer(small):
-    """And something is said to who sits at a terminal (`progress.say`, tested there)."""
+    """Ctrl-C ends the waiting; the message at a terminal is tested with `progress.say`."""
     code = (
         "import signal\n"
         "from softfair.programme.store import Store\n"
@@ -625,7 +625,7 @@ def test_commit_and_draw_at_the_command_line(tmp_path):
 
 
 def test_a_changed_kernel_is_never_served_from_an_old_cache(tmp_path, monkeypatch):
-    """What numba compares is the content of all kernels, not of the function's file alone."""
+    """The cache depends on the content of all kernels, not only on the file of the function."""
     from softfair.kernels import cache, joint
 
     before = cache._content()
@@ -665,7 +665,7 @@ print(hashlib.sha256(np.array(parts).tobytes()).hexdigest())
 
 @pytest.mark.slow
 def test_without_a_place_to_keep_kernels_everything_runs(tmp_path):
-    """And the compiling run, the cached one and the one without a cache give the same bits."""
+    """A compiling run, a run from the cache and a run without a cache give the same bits."""
 
     def runs(*words, **environment):
         given = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
@@ -772,7 +772,7 @@ def test_an_identifier_that_nobody_can_see_is_a_fault(small, name):
     assert "cannot be seen" in str(caught.value.faults[0])
 
 
-def test_what_a_terminal_would_obey_is_spelt_out(small, tmp_path):
+def test_control_characters_are_spelt_out(small, tmp_path):
     """The name of a file and a reason are stored as they are, and shown as letters."""
     odd = "\x1b]0;owned\x07\x1b[2J\u202e"
     (tmp_path / f"{odd}.csv").write_text("id,region\np1,west\n", encoding="utf-8")
@@ -817,7 +817,7 @@ def test_very_many_columns(small):
 
 @pytest.mark.parametrize(("with_value", "said"), [(2, "600 columns are not"), (9, "no column")])
 def test_more_columns_than_can_be_weighed_are_not_read(small, monkeypatch, with_value, said):
-    """Of one column everybody has a value; of six hundred others few people have one, or many."""
+    """One column has a value for everybody; each of 600 other columns has few values, or many."""
     names = [f"c{j}" for j in range(600)]
     rows = "".join(
         f"p{i},{'ns'[i % 2]}," + ",".join("x" if i < with_value else "" for _ in names) + "\n"

@@ -96,7 +96,7 @@ def test_runs_that_end_begin_anew():
 
 
 def test_an_over_budget_action_is_cut_at_random():
-    """Of four arms asked for, each of the two places falls on each arm half the time.
+    """An action asks for four arms with two places: each arm gets a place half of the time.
 
     Over 4000 runs a share has a standard error of 0.008.
     """

@@ -1,7 +1,8 @@
 """Estimates from a history: closed forms, brute force, properties, and worlds written down apart.
 
-The worlds of the statistical tests (`tests/worlds.py`) are not the model: two clusters with uniform
-noise, sorted uniforms, starts long left alone, states that hide. Seeds are fixed.
+The worlds of the statistical tests (`tests/worlds.py`) differ from the model: two clusters with
+uniform noise, sorted uniforms, starts after a long time alone, and a chance of being recorded that
+depends on the state. Seeds are fixed.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def chance(u):
 
 
 def test_the_shortest_interval_in_closed_form():
-    """All weight in one bin; more and more towards 1, or from 0 on; and two bins far apart."""
+    """All weight in one bin; weights that rise towards 1, or towards 0; and two bins far apart."""
     B = 128
     low, high = shortest(np.eye(B)[[64]], 0.9)  # the 65th begins at a chance of 1/2
     assert chance(64 / B) <= low <= high <= chance(65 / B)
@@ -136,7 +137,7 @@ def test_the_shortest_interval_in_closed_form():
     st.floats(0.5, 0.99),
 )
 def test_no_interval_of_a_scan_is_shorter(row, level):
-    """Any other that holds as much is longer, but for less than the width of a bin."""
+    """No interval that holds as much is shorter, up to the width of a bin."""
     (low,), (high,) = shortest([row], level)
     edges = np.linspace(0, 1, 129)
     below = np.r_[0, np.cumsum(row)] / np.sum(row)
@@ -203,7 +204,7 @@ def chance_of(state, contacted, atom, law, share):
 @pytest.mark.parametrize("columns_do", [True, False])
 @pytest.mark.parametrize(("S", "effect"), [(2, True), (2, False), (3, True)])
 def test_the_gradient_against_differences(S, effect, columns_do):
-    """Also where columns do nothing yet: nobody is shifted, and each would move by their own."""
+    """Also at the point where the slopes of all columns are 0, so that nobody is shifted."""
     rng = np.random.default_rng(5)
     n, T = 5, 7
     columns = np.repeat(np.arange(n), T), np.tile(np.arange(T), n)
@@ -222,9 +223,9 @@ def test_the_gradient_against_differences(S, effect, columns_do):
 @pytest.mark.parametrize("columns_do", [True, False])
 @pytest.mark.parametrize("S", [2, 3])
 def test_the_curvature_against_differences(S, columns_do, monkeypatch):
-    """What numbers about people do is found through people's shifts; here parameter by parameter.
+    """The code takes differences by people's shifts; the test takes them parameter by parameter.
 
-    Two people are alike, and stand together: what they say is summed before it is differenced.
+    Two people are alike and have one row: their terms are summed before differences are taken.
     """
     rng = np.random.default_rng(6)
     n, T = 6, 7
@@ -244,7 +245,7 @@ def test_the_curvature_against_differences(S, columns_do, monkeypatch):
 
 
 def test_gaps_of_a_kind_are_bridged_once():
-    """Of person 0: 0 . 1 twice and 1 . 0 once, uncontacted; of person 1: 0 . 1 once, contacted."""
+    """Person 0 has 0 . 1 twice, 1 . 0 once, not contacted; person 1 has 0 . 1 once, contacted."""
     state = [0, -1, 1, -1, 0, -1, 1, 0, -1, 1]
     rounds, contacted = [1, 2, 3, 4, 5, 6, 7, 1, 2, 3], [0] * 7 + [1, 0, 0]
     read = read_histories([0] * 7 + [1] * 3, rounds, state, contacted, n=2, S=2)
@@ -439,7 +440,7 @@ def test_spreads_go_together_in_the_prior():
 
 @pytest.mark.slow
 def test_where_people_differ_little_effects_are_taken_to_differ_little():
-    """In both worlds ten people had three contacts, so that little but the rest can tell."""
+    """In both worlds ten people had three contacts, which by themselves tell little of effects."""
 
     def effect_spread(spread):
         """Median over draws with an effect, of one class."""
@@ -458,7 +459,7 @@ def test_where_people_differ_little_effects_are_taken_to_differ_little():
 
 
 def test_where_contacts_do_nothing():
-    """Then most of the posterior says so, and no effect is stated of anybody."""
+    """Most of the posterior has no effect, and no effect is stated for anybody."""
     p = cpap_people(300, False, 2)
     fitted = estimate(read_histories(*recorded(p, 10, 2), n=300, S=2))
     assert fitted.no_effect > 0.5
@@ -469,9 +470,9 @@ def test_where_contacts_do_nothing():
 
 
 def test_a_small_effect_is_not_taken_for_none():
-    """A tenth of the effects of CPAP patients cannot be told; the interval still has room for it.
+    """A tenth of the effects of CPAP patients cannot be detected, but the interval includes it.
 
-    The evidence alone is for no effect, and leaves an interval of no width.
+    By the evidence alone there would be no effect, with an interval of no width.
     """
     p = cpap_people(300, True, 2)
     p = np.stack([p[:, 0], p[:, 0] + 0.1 * (p[:, 1] - p[:, 0])], axis=1)
@@ -497,8 +498,8 @@ def test_states_that_hide_are_noticed_and_allowed_for():
     assert (error(fitted, p)[0] < [0.2, 0.06]).all()
 
 
-def test_a_value_is_told_against_people_without_it(rng):
-    """Mean of what slopes make of people with the value, less that of people without it."""
+def test_the_figure_of_a_value_is_a_difference_from_people_without_it(rng):
+    """The figure is the mean shift of people with the value, less that of people without it."""
     n = 60
     kind = np.array(["a", "b", "c"])[rng.integers(0, 3, n)]
     age = np.where(rng.random(n) < 0.2, np.nan, rng.normal(40, 9, n))
@@ -516,7 +517,7 @@ def test_a_value_is_told_against_people_without_it(rng):
 
 
 @pytest.mark.slow
-def test_each_of_several_values_is_told_as_what_it_is():
+def test_each_of_several_values_has_its_own_figure():
     """People of "b" have one logit more than the others, whatever their state; age tells too."""
     rng, n = np.random.default_rng(5), 300
     kind, age = np.array(["a", "b", "c"])[rng.integers(0, 3, n)], rng.normal(size=n)
@@ -536,7 +537,7 @@ def test_each_of_several_values_is_told_as_what_it_is():
 
 @pytest.mark.slow
 def test_a_column_without_any_meaning_makes_no_differences():
-    """Six workers of people who are all alike in law: estimates by worker differ hardly at all.
+    """Six workers, whose people all follow the same law: estimates by worker hardly differ.
 
     By the contacts of a worker alone the sd of an effect is about .08: noise, not a difference.
     """
@@ -597,7 +598,7 @@ def test_monotone_estimates(rng):
 
 
 def test_moves_alone_are_a_history_without_gaps():
-    """The same but for what moves do not tell: the first state, and who was seen in which round."""
+    """The same estimate, except for the parts of first states and of rounds not seen."""
     person, rounds, state, contacted = [0, 0, 0, 1, 1], [1, 2, 3, 1, 2], [0, 1, 1, 1, 0], [1, 0] * 2
     read = read_histories(person, rounds, state, [*contacted, 1], n=3, S=2)
     alone = Histories.of_moves(read.moves)
@@ -609,7 +610,7 @@ def test_moves_alone_are_a_history_without_gaps():
 
 @pytest.mark.parametrize("classes", [None, 1, 2])
 def test_every_population_that_is_tried_is_a_step_of_the_bar(classes, rng, monkeypatch):
-    """Of few people no more than one class is tried, unless more are wanted."""
+    """With few people only one class is tried, unless more classes are asked for."""
     steps, tried, mode = [], [], fitting._mode
     monkeypatch.setattr(fitting, "track", lambda some, _: iter(steps.append(len(some)) or some))
     monkeypatch.setattr(fitting, "_mode", lambda *given: tried.append(1) or mode(*given))
@@ -633,7 +634,7 @@ def test_words_have_the_same_code_if_and_only_if_they_are_the_same(base):
 
 @pytest.mark.parametrize("effect", [True, False])
 def test_which_logits_may_go_together(effect):
-    """Of two states all pairs of free logits; of three an effect and what it is an effect on."""
+    """With two states all pairs of free logits; with three each effect and its logit."""
     two, three = Form(2, 1, effect, False), Form(3, 1, effect, False)
     free = 4 if effect else 2
     assert set(two.couples) == {(j, other) for j in range(free) for other in range(j)}
@@ -707,10 +708,10 @@ def test_far_numbers_are_cut_at_four_standard_deviations_on_either_side():
     np.testing.assert_allclose(design.X[:, 0], (apart - apart.mean()) / apart.std(), rtol=1e-12)
 
 
-def test_who_has_a_rare_value_is_as_if_nothing_were_known():
-    """Two values that enough people have: the rest has the mean of each, so 0.
+def test_people_with_a_rare_value_are_as_if_it_were_not_known():
+    """Two values that enough people have: people with other values get the mean of each, so 0.
 
-    With a single such value the rest is told apart from it, all together.
+    With a single such value, all other values together are told apart from it.
     """
     site = design_of({"site": ["n"] * 12 + ["s"] * 6 + ["x", "y"]}, 20)
     assert site.value == ("n", "s")
@@ -723,7 +724,7 @@ def test_who_has_a_rare_value_is_as_if_nothing_were_known():
 
 
 def test_contrasts_of_numbers_and_of_values_in_any_order():
-    """A number is its own slope; a value is the mean of who has it, less that of who has not."""
+    """A number has its slope; a value has the mean of people with it, less that of the others."""
     columns = {"age": np.sqrt(np.arange(20.0)), "site": ["n"] * 8 + ["s"] * 12}
     weights = np.linspace(1, 3, 20)
     for order in (["age", "site"], ["site", "age"]):
@@ -898,7 +899,7 @@ def test_an_interval_holds_its_share_of_the_draws(level):
 
 
 def test_a_chance_that_may_be_1_has_an_interval_that_ends_there():
-    """Whom a contact makes sure to be well: the truth is at the end that a central one leaves out.
+    """A contact makes some people sure to be well: a central interval would leave out the truth.
 
     Half of the people are nearly always well and recover at once, and contacts are few.
     """

@@ -570,7 +570,7 @@ def expected(solution, name, k, T):
         ("wait", 26.0, 30, 12, 40),
     ],
 )
-def test_what_is_asked_of_one_run_is_met(name, wanted, n, k, T):
+def test_targets_about_one_run_are_met(name, wanted, n, k, T):
     """Within 4 standard errors, of 150 runs here and of 200 other runs by which mu was found.
 
     A weight at which the expected shares are as even as that would miss it by far.
@@ -635,7 +635,7 @@ def test_an_entropy_out_of_reach_names_the_nearest():
         assert fit(reachable(message)).mu >= 0
 
 
-def test_where_all_chances_are_alike_the_nearest_is_theirs():
+def test_with_equal_chances_the_nearest_target_is_their_figure():
     """Everybody is helped at k = n and nobody at k = 0; a lottery leaves (1 - k/n)^T out."""
     cohort = sf.datasets.synthetic(n=20, seed=9)
     for k, c, goal, theirs in (

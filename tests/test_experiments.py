@@ -1,4 +1,4 @@
-"""The paper's evaluation: the catalogue is the paper's; results last, resume and are guarded; the
+"""The paper's evaluation: the catalogue is the paper's; results are kept, resumed and guarded; the
 report shows what was run."""
 
 from __future__ import annotations
@@ -429,7 +429,7 @@ def test_every_caption_has_sizes_cohorts_and_runs() -> None:
 
 @pytest.mark.slow
 def test_figures_do_without_algorithm_1() -> None:
-    """The small version leaves it out there: it is neither drawn nor judged."""
+    """The small version leaves Algorithm 1 out of figures: it is neither drawn nor judged."""
     results = {}
     for name in (name for name, e in EXPERIMENTS.items() if re.match(r"fig\d[abc]?$", e.figure)):
         outcome = made_up(name)

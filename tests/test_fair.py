@@ -370,7 +370,7 @@ def test_labels():
 
 
 def any_arms(n, rng, rewards=True):
-    """Arms of every kind: help may harm, and the bad state may be worth more."""
+    """Any arms: help may harm, and the bad state may be worth more."""
     return Cohort.two_state(
         rng.random((n, 2, 2)), reward=rng.normal(size=(n, 2)) if rewards else None
     )
@@ -552,7 +552,7 @@ def test_no_local_search_is_better_by_more_than_the_gap():
             assert -found.fun <= fitted.value + fitted.gap + 1e-8
 
 
-def test_another_look_closes_most_of_the_gap():
+def test_a_second_search_closes_most_of_the_gap():
     # With one price for all, a convex arm takes what is left over: .196 here. Moved to a bound, it
     # leaves the rest to concave arms.
     fitted = ProbFair(low=0.05).fit(synthetic(n=100, seed=1), k=10, horizon=1)

@@ -206,8 +206,8 @@ def test_histograms_need_axes_of_their_own():
         draw_histograms(axes, {"a": [1], "b": [2]})
 
 
-def test_columns_are_drawn_with_what_they_tell_for_sure_in_colour():
-    """Intervals in logits become factors; the largest come first, and 1 inside is no news."""
+def test_columns_with_clear_intervals_are_drawn_in_colour():
+    """Intervals in logits become factors, the largest first; an interval with 1 has no colour."""
     told = [
         ["age", "", [0.0, -0.1, 0.1], [0.0, -0.2, 0.2]],
         ["region", "$north$", [0.7, 0.4, 1.0], [-0.3, -0.6, 0.1]],

@@ -21,7 +21,7 @@ BACKENDS = ("pandas", "polars", "pyarrow")
 
 
 def cohort_of(n=5, S=2, seed=0, kind="full"):
-    """Written down apart from the code under test: rewards, starts, ids and groups of its own."""
+    """A cohort with rewards, starts, ids and groups that are written here."""
     rng = np.random.default_rng(seed)
     P = rng.dirichlet(np.ones(S), size=(n, 2, S))
     if kind == "plain":

@@ -1,6 +1,6 @@
 """Whittle indices: closed forms, value iteration, another package, properties, witnesses.
 
-The brute force is written from the definition, without a line shared with the package.
+The brute force is written from the definition, and shares no code with the package.
 """
 
 from __future__ import annotations

@@ -33,13 +33,13 @@ def programme(database):
 
 @pytest.fixture
 def light(light):
-    """On SQLite alone, for what does not depend on the database."""
+    """A programme on SQLite only, for behaviour that does not depend on the database."""
     initialise(light, NAME, seed=0)
     return light
 
 
 def stored(database):
-    """All that the log holds, as one value."""
+    """Everything in the log, as one value."""
     with database.reading() as connection:
         return [
             [
@@ -171,7 +171,7 @@ def test_the_same_file_twice_changes_nothing(programme):
         assert stored(programme) == before
 
 
-def test_what_is_said_again_is_not_stored_again(programme):
+def test_repeated_entries_are_not_stored_again(programme):
     import_people(programme, b"id\na\nb\n", NAME)
     import_history(programme, b"id,round,state,contacted\na,1,1,0\nb,1,0,\n", NAME)
     done = import_history(
@@ -296,7 +296,7 @@ def test_headings_are_read_kindly(light, heading):
         ("reserve", "reserved"),
     ],
 )
-def test_a_heading_that_is_nearly_right_is_taken_and_told(light, heading, meant):
+def test_a_similar_heading_is_accepted_and_reported(light, heading, meant):
     done = import_people(light, f"id,{heading}\na,1\n".encode(), NAME)
     assert done.read_as.columns == {meant: heading}
     assert done.groups == ()

@@ -1,4 +1,4 @@
-"""Every verdict of the report where it is so, where it is not, and where nobody can tell."""
+"""Every verdict of the report in worlds where it holds, where it fails, and where it is open."""
 
 from __future__ import annotations
 
@@ -344,7 +344,7 @@ def test_table_2_tells_policies_apart():
 
 
 def test_the_first_episodes_of_algorithm_1_are_not_judged():
-    """Whatever they look like: as in the paper, or far from it."""
+    """With figures like the paper's, and with others."""
     world = World(own=0.001, rough=(PAPER,))
     for figures in ((93.0, 4.27), (20.0, 1.0)):
         results = table_2({PAPER: figures}, world)

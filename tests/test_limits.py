@@ -35,8 +35,9 @@ def results(of_bound, entropy):
 
 
 def test_the_limit_of_means_is_not_the_mean_of_limits():
-    """Whatever entropies two cohorts have, their mean figure is below the limit at their mean; and
-    some pair reaches it, where the mean of both limits would have forbidden that.
+    """For any entropies of two cohorts, their mean reward is below the limit at their mean entropy.
+
+    Some pair reaches this limit, and would exceed the mean of both limits.
     """
     made = results(50.0, 4.0)
     assert made.cohorts == 8

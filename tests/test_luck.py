@@ -104,7 +104,7 @@ def in_turn(z, k, luck):
 
 @given(st.integers(1, 60), st.data(), st.floats(0, 4), st.integers(0, 2**32))
 def test_windows_draw_what_whole_polynomials_draw(n, data, spread, seed):
-    """Numbers closer to a chance than rounding could tell do not occur in so few draws."""
+    """Random numbers so close to a chance that rounding matters do not occur in so few draws."""
     rng = np.random.default_rng(seed)
     k, z = data.draw(st.integers(0, n)), spread * rng.normal(size=n)
     own = bits(rng, n)
@@ -140,7 +140,7 @@ def test_the_order_of_the_arms_has_no_effect(n, data, design):
     assert sorted(order[sampling.top_by_luck(np.round(z)[order], k, own[order])]) == tied.tolist()
 
 
-def test_who_leaves_takes_hardly_anybody_along():
+def test_a_person_who_leaves_hardly_changes_other_places():
     """n = 300, k = 30: of the other names, one in a dozen draws changes (all but local).
 
     Measured .07 on average and at most 2 over thousands; the bounds leave three standard errors.
@@ -201,7 +201,7 @@ def test_a_persons_number_is_a_keyed_hash_of_their_name():
 
 @pytest.mark.parametrize("key", ["", "07", "ab" * 32, "cd" * 64])
 def test_many_are_hashed_at_once_as_one_by_one(key):
-    """Empty, of a block, of several, more than are hashed side by side, and of any alphabet."""
+    """Names that are empty, of one block or several, more than fit side by side, any alphabet."""
     names = [
         *("", "x", "Åsa", "two\nlines", "\ud800", "名" * 50),
         *("a" * length for length in (63, 64, 65, 127, 128, 129, 255, 256, 257, 1000)),
@@ -295,7 +295,7 @@ SECRET = 123456789
 
 @pytest.fixture(scope="module")
 def chain():
-    """A chain of beacons whose key is ours, so that rounds to come can be signed."""
+    """A chain of beacons whose key the test has, so that it can sign future rounds."""
     from py_ecc.bls.point_compression import compress_G2
     from py_ecc.optimized_bls12_381 import G2, multiply
 
@@ -377,7 +377,7 @@ def test_a_new_programme_has_a_random_seed(tmp_path):
     assert min(seeds) > 2**90
 
 
-def test_one_who_leaves_the_draw_leaves_the_list_as_it_was(light):
+def test_an_unlikely_person_who_leaves_does_not_change_the_list(light):
     """Somebody whose chance is tiny opts out; before, 31 of 60 names changed."""
     first, _ = make_plan(light, NAME)
     out = np.flatnonzero((first.listed == 0) & (first.probability > 0))

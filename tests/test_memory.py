@@ -1,4 +1,4 @@
-"""Whether more than the state now tells: the law of exits, its size and its power."""
+"""The test of whether more than the state counts: the law of exits, its size and its power."""
 
 import itertools
 from collections import defaultdict
@@ -112,7 +112,7 @@ def test_people_who_differ_do_not_pass_for_memory(how):
     assert alarms <= 200 * 0.05 + 3.7 * (200 * 0.05 * 0.95) ** 0.5
 
 
-def test_the_state_before_is_told_where_it_tells():
+def test_an_effect_of_the_state_before_is_detected():
     """Second order: with the state before, chances differ by 0.15. 500 people, 20 rounds."""
     told = 0
     for seed in range(50):
@@ -125,7 +125,7 @@ def test_the_state_before_is_told_where_it_tells():
     assert told >= 45
 
 
-def test_a_contact_the_round_before_is_told_where_it_tells():
+def test_an_effect_of_an_earlier_contact_is_detected():
     """A contact goes on helping in the round after."""
     rows = []
     for seed in range(10):
@@ -147,7 +147,7 @@ def test_rest_after_a_contact_leaves_that_question_open():
     assert {row.after for row in memory_of(history, STATES, 2)} == {STATE_BEFORE}
 
 
-def test_what_is_said_of_memory():
+def test_findings_about_memory():
     """An alarm, a table, and neither without enough to tell."""
     measured = page(0, n=30, k=4, weeks=4, rounds=1)
     rows = (

@@ -110,7 +110,7 @@ def test_of_people_nobody_ever_saw_every_context_is_as_likely(memory):
     assert (beliefs(now, model_of(P, memory), 5) == 1 / contexts.C).all()
 
 
-def test_what_a_model_with_memory_foretold():
+def test_predictions_of_a_model_with_memory():
     """Persons in good: 0 was in bad before, 1 in good, 2 where nobody saw."""
     rng = np.random.default_rng(2)
     model = model_of(rng.dirichlet(np.ones(2), (3, 2, 4)), "2")

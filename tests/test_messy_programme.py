@@ -1,7 +1,7 @@
 """Ten weeks of a programme with the files of `messy`, from the first import to the audit.
 
-What the database holds in the end is compared with what happened in the made-up world, which knows
-nothing of this package.
+The contents of the database at the end are compared with what happened in the made-up world, which
+uses no code of the package.
 """
 
 import json
@@ -31,7 +31,7 @@ MAPPED = ReadAs({"value": "Minutes"})
 
 
 def one_week(database, world, folder, week):
-    """Worksheets go out, one comes back twice, another late; the minutes come from elsewhere.
+    """Worksheets go out; one comes back twice, another late; another system sends the minutes.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def test_ten_weeks(url, tmp_path):
 
 
 def _look_around(url, folder, world):
-    """What the commands say at the end."""
+    """Check the output of the commands at the end."""
 
     def said(*words):
         done = shell.run(*words, folder=folder, SOFTFAIR_DB=url, COLUMNS="160")

@@ -1,4 +1,4 @@
-"""The programme in real hands: dates, spreadsheets, second thoughts, and where things stand."""
+"""The programme with real files: dates, spreadsheets, retractions, and the status."""
 
 import io
 import json
@@ -48,7 +48,7 @@ MONDAY = date(2027, 1, 4)
 
 @pytest.fixture
 def light(light):
-    """Six people on SQLite."""
+    """A programme of six people on SQLite."""
     initialise(light, NAME, seed=0, capacity=2)
     import_people(light, b"id\na\nb\nc\nd\ne\nf\n", NAME)
     return light
@@ -64,7 +64,7 @@ def programme(database):
 
 
 def known(database):
-    """What is in force."""
+    """The entries that are in force."""
     with database.reading() as connection:
         people, history = load_people(connection), load_history(connection)
         facts = (people.enrolled, people.departed, people.opted_out, people.reserved)
@@ -178,7 +178,7 @@ def test_dates_where_rounds_have_been_numbers(light):
     assert known(light)[3][1] == [1, 2]
 
 
-def test_an_error_that_all_rows_share_is_told_once(light):
+def test_an_error_of_all_rows_is_reported_once(light):
     rows = "".join(f"{name},soon,1\n" for name in "abcdef")
     with pytest.raises(BadRows) as caught:
         import_history(light, f"id,round,state\n{rows}".encode(), NAME)
@@ -237,7 +237,7 @@ def test_the_same_record_again_when_two_rounds_are_planned(programme):
 
 
 def test_a_file_that_is_not_of_contacts(programme):
-    """A column that nobody knows is no reason to take everybody as contacted."""
+    """A file without a known column of contacts does not make everybody contacted."""
     make_plan(programme, NAME)
     with pytest.raises(Unsure, match="no column contacted, state or value"):
         record(programme, b"id,minutes\nP001,3\nP002,4\n", NAME)
@@ -596,7 +596,7 @@ def test_small_chances_are_not_nothing():
 # Where things stand.
 
 
-def test_of_two_planned_rounds_an_export_says_which_it_is(programme, capsys):
+def test_with_two_planned_rounds_an_export_names_its_round(programme, capsys):
     make_plan(programme, NAME)
     _tell_which(programme, 21)
     assert capsys.readouterr().err == ""
@@ -769,7 +769,7 @@ def test_help_has_defaults_and_examples():
 
 
 def test_numbers_reach_the_model_and_names_do_not(tmp_path):
-    """Ages and distances that most have for themselves are used; telephones and names are kept."""
+    """Ages and distances are used even if most values are unique; telephones and names are kept."""
     database, rng = Store(str(tmp_path / "p.db")), np.random.default_rng(1)
     initialise(database, NAME, seed=0, capacity=4)
     n = 40
@@ -815,7 +815,7 @@ def test_numbers_reach_the_model_and_names_do_not(tmp_path):
 
 
 def test_a_target_that_binds_nobody_says_so(tmp_path):
-    """Chance meets it whatever c is: the programme's own stays, and is not infinite."""
+    """The target is met at any c: the programme keeps its own c, which is not infinite."""
 
     def said(*words):
         done = shell.run(*words, folder=tmp_path, COLUMNS="200")

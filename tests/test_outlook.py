@@ -398,7 +398,7 @@ def test_the_worth_of_a_contact_in_the_last_round():
     assert half.value == pytest.approx(gain.value / 2, abs=1e-4)
 
 
-def test_what_is_not_known_of_everybody_does_not_average_out():
+def test_an_error_common_to_everybody_does_not_average_out():
     """An effect of -.1 or +.3 for all 200 alike: of the total as little is known as of one."""
     p = np.tile([[0.4, 0.6], [0.4, 0.6]], (200, 1, 1))
     draws = [p + np.array([[[0], [effect]]]) for effect in (-0.1, 0.3)] * 10

@@ -1,6 +1,6 @@
-"""Policies that a user writes: each of the ways to say how arms are chosen, plugged in everywhere.
+"""Policies that a user writes: each way to say how arms are chosen, used everywhere.
 
-The classes below are what the documentation tells a user to write, nothing of the package's own.
+The classes below are what the documentation tells a user to write.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The package as somebody else gets it: built, installed into an empty environment, and used."""
+"""The package as a user gets it: built, installed into an empty environment, and used."""
 
 from __future__ import annotations
 

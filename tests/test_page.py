@@ -18,7 +18,7 @@ def test_every_text_is_escaped():
     assert "<hr>" in parts[2]
 
 
-def test_what_is_stressed_stands_out():
+def test_stressed_text_is_marked():
     assert page.bullets(["x", "y"], [False, True]) == ('<ul><li>x</li><li class="look">y</li></ul>')
     assert page.heading("x") == "<h1>x</h1>"
     assert page.section("x", "y") == "<section><h2>x</h2>y</section>"

@@ -1,6 +1,6 @@
-"""When Algorithm 1 has settled: what `converged` promises, and worlds that could deceive it.
+"""When Algorithm 1 has settled: the promise of `converged`, and worlds that could deceive it.
 
-That the episodes are Algorithm 1 is tested in test_solvers. Order here: closed form, worlds made to
+test_solvers tests that the episodes are Algorithm 1. Order here: closed form, worlds made to
 deceive, statistics with a derived tolerance.
 """
 

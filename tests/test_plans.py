@@ -131,7 +131,7 @@ def test_the_rounds_that_a_cooldown_lasts(cooldown):
 
 
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (4, 1), (14, 1), (16, 2), (100, 10)])
-def test_one_in_ten_unless_told(n, k):
+def test_the_default_capacity_is_one_in_ten(n, k):
     sites = eligibility_of(snapshot([[-1] * 4] * n), AT).sites
     assert sites == [Site("", k)]
 
@@ -171,14 +171,14 @@ def test_beliefs_round_by_round():
     [(5, 3, 0, 3), (5, 9, 0, 5), (5, 3, 1, 2), (5, 1, 1, 1), (1, 4, 3, 1), (5, 0, 1, 0)],
 )
 def test_the_contacts_a_round_that_rests_leave(n, capacity, cooldown, k):
-    """Who rests r rounds after a contact leaves places for a share of 1 / (r + 1)."""
+    """If people rest r rounds after a contact, places suffice for a share of 1 / (r + 1)."""
     now = snapshot([[-1] * 4] * n, capacity=capacity, cooldown=cooldown)
     P = np.full((n, 2, 2, 2), 0.5)
     (cohort,) = cohorts_of(now, model_of(P), AT, 7, eligibility_of(now, AT))
     assert (cohort.k, cohort.horizon, cohort.who.tolist()) == (k, 7, list(range(n)))
 
 
-def test_who_rests_is_planned_for_and_not_drawn():
+def test_resting_people_are_planned_for_and_not_drawn():
     status = np.array([Status.IN_DRAW, Status.COOLING, Status.RESERVED, Status.LEFT, 3, 1, 6])
     found = Eligibility([Site("", 1)], np.array([0, 0, 0, 0, 0, 0, -1]), status)
     assert found.waiting(0).tolist() == [0, 1, 2]
@@ -217,7 +217,7 @@ def test_infinite_c_lists_those_who_gain_most(small):
 
 
 def test_seeds_by_position_follow_from_the_programme_and_the_round():
-    """As older versions drew: their plans must replay."""
+    """Seeds by position as in older versions, whose plans must replay."""
     assert seed_by_position(Settings(seed=0), 24) == "6dd801b532eaee83"  # SHA-256 of "0 24"
     seeds = {seed_by_position(Settings(seed=s), r) for s in range(3) for r in range(3)}
     assert len(seeds) == 9
@@ -256,7 +256,7 @@ def test_the_horizon_rolls_until_the_last_round(small):
 
 
 def test_a_plan_is_the_same_in_memory_and_in_the_database(small):
-    """What is returned when a plan or model is made is what a later command reads."""
+    """A new plan or model in memory equals the one that a later command reads."""
     database = small(target=Target("benefit", 0.5))
     made, new = fit(database, NAME)
     assert new
@@ -280,7 +280,7 @@ def test_a_plan_is_the_same_in_memory_and_in_the_database(small):
                 assert left == right, field.name
 
 
-def test_a_round_is_over_once_all_on_the_list_are_told_of(small):
+def test_a_round_is_over_when_everybody_on_its_list_has_a_record(small):
     database = small()
     plan, _ = make_plan(database, NAME)
     record(database, f"id\n{plan.list[0]}\n".encode(), NAME)
@@ -422,7 +422,7 @@ def test_a_sentence_says_how_many_would_gain_less(small):
         (-0.4, -0.2, -0.1, "a contact now is worth -0.2 good rounds over the 26 left (90% inter"),
     ],
 )
-def test_a_gain_is_stated_as_far_as_it_can_be_told(small, low, mean, high, said):
+def test_a_gain_is_stated_only_if_it_is_known(small, low, mean, high, said):
     plan, _ = make_plan(small(), NAME)
     worth = np.tile(np.array([[mean], [low], [high]]), 6)
     for sentence in explain(dataclasses.replace(plan, worth=worth)):

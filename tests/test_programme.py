@@ -161,7 +161,7 @@ def test_the_next_round_is_the_first_without_contacts(small):
         assert take_snapshot(connection).next_round() == 9
 
 
-def test_who_was_not_seen_is_followed_by_the_model(small):
+def test_states_of_unseen_people_follow_the_model(small):
     database = small(
         csv("id", [["a"], ["b"], ["c"], ["d"]]),
         csv(
@@ -511,7 +511,7 @@ def test_any_plan_obeys_its_laws(small, n, k, c, seed):
 @pytest.mark.parametrize(
     "text", ["benefit=95%", "benefit=60%", "wait=15", "region=0.9", "language=0.8"]
 )
-def test_a_target_is_met_as_told(programme, text):
+def test_a_target_is_met_as_printed(programme, text):
     target = Target.parse(text)
     plan, _ = make_plan(programme, NAME, PlanWish(target=target))
     outlook = plan.outlook
@@ -708,7 +708,7 @@ def test_a_column_of_telephone_numbers_is_no_group(small):
     assert fit(few, NAME)[0].summary.columns == []
 
 
-def test_who_has_no_history_has_the_group_s_estimate(programme):
+def test_people_without_a_history_have_the_estimate_of_their_group(programme):
     import_people(programme, csv("id,region", [["new", "north"]]), NAME)
     model, _ = fit(programme, NAME)
     assert model.unseen.tolist() == [False] * 300 + [True]
@@ -737,7 +737,7 @@ def test_who_has_no_history_has_the_group_s_estimate(programme):
     assert np.array(columns["seen00"]).sum() == model.seen[:, 0, 0].sum()
 
 
-def test_the_sample_is_what_it_says(programme):
+def test_the_sample_agrees_with_its_description(programme):
     with programme.reading() as connection:
         people, history = load_people(connection), load_history(connection)
     assert people.n == 300

@@ -171,7 +171,7 @@ def test_no_stderr_at_all(monkeypatch):
     assert list(track(range(3), "x")) == [0, 1, 2]
 
 
-def test_a_listener_is_told_how_far_a_loop_is_but_not_that_one_item_is_all():
+def test_a_listener_hears_the_progress_of_loops_with_several_items():
     """A loop over one item would say that all is done, and go on for a minute."""
     heard = []
     with heard_by(heard.append):

@@ -52,7 +52,7 @@ NAME = "softfair test"
 # ---- what can be promised, in words ----
 
 
-def test_promises_are_said_and_read():
+def test_promises_are_written_and_read():
     assert Promise.parse("wait=8") == Promise(wait=8)
     assert Promise.parse("wait=8,from=21") == Promise(wait=8, since=21)
     assert Promise.parse("chance=0.5%") == Promise(chance=0.005)
@@ -69,7 +69,7 @@ def test_promises_are_said_and_read():
      "chance=0", "chance=101%", "chance=-1%", "chance=nan", "chance=1%,from=3", "hope=3",
      "wait=8,from=-1", "wait=inf", "wait=8,from=1,from=2"],
 )  # fmt: skip
-def test_what_is_no_promise_is_refused(text):
+def test_invalid_promises_are_refused(text):
     with pytest.raises(InvalidInput):
         Promise.parse(text)
 
@@ -95,7 +95,7 @@ def test_settings_keep_a_promise():
 # ---- who was left off how many lists ----
 
 
-def test_what_lists_do_to_a_count():
+def test_counts_of_lists_left_off_by_status():
     """One person a status; a site with places, then one without."""
     status = np.array([int(one) for one in Status])
     none = np.zeros(len(status), np.int64)
@@ -489,7 +489,7 @@ class Village:
         return names
 
     def lives(self, rounds):
-        """Make lists until the promise cannot be kept; how many were made."""
+        """Make lists until the promise cannot be kept; returns the number of lists."""
         names = [f"p{i}" for i in range(7)]
         for made in range(rounds):
             at = 5 + made + (made >= 7)  # round 12 has no list
@@ -514,7 +514,7 @@ class Village:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_a_programme_keeps_its_promise(kind, tmp_path_factory, request):
-    """Newcomers, opting out, absence, rest, half reached, other capacities: on both databases.
+    """With newcomers, opting out, absence, rest, half reached, other capacities; both databases.
 
     Nobody is ever left off too many lists, and a refusal comes if and only if it must.
     """
@@ -555,7 +555,7 @@ def test_without_the_guard_a_programme_breaks_its_promise_and_the_check_tells(li
 
 
 def test_an_altered_count_is_found(light):
-    """Who had how much left is part of the plan, and follows from the lists before."""
+    """The lists that everybody has left are part of the plan, and follow from earlier lists."""
     founded(light, promise=Promise(wait=5))
     plan, _ = make_plan(light, NAME)
     told(light, plan, np.random.default_rng(0))
@@ -570,7 +570,7 @@ def test_an_altered_count_is_found(light):
 
 @pytest.mark.parametrize("change", ["due", "coming", "promise"])
 def test_an_altered_promise_is_found(light, change):
-    """Whatever stands there instead, the check tells, and nothing ends in a traceback."""
+    """The check finds any altered promise, and nothing ends in a traceback."""
     founded(light, promise=Promise(wait=5))
     make_plan(light, NAME)
     p = schema.plan
@@ -590,7 +590,7 @@ def test_an_altered_promise_is_found(light, change):
 
 
 def test_a_chance_is_promised(database):
-    """Those who gain most, and still one in eleven for everybody; both stored and replayed."""
+    """People with the largest gains are listed, and everybody has a chance of 1/11, replayed."""
     founded(database, c=np.inf, promise=Promise(chance=1 / 11))
     plan, _ = make_plan(database, NAME)
     drawn = plan.probability[plan.status == Status.IN_DRAW]
@@ -761,7 +761,7 @@ def test_the_audit_measures_whether_promises_were_kept(light):
 
 
 def test_the_audit_names_who_is_on_the_list_by_changes(light):
-    """One who would be listed opts out after the record; of the others nothing is new."""
+    """A person who would be listed opts out after the record; nothing else changes."""
     founded(light, n=12, capacity=3)
     told(light, make_plan(light, NAME)[0], np.random.default_rng(0))
     foreseen, _ = make_plan(light.rehearsal(), NAME)

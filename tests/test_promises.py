@@ -1,4 +1,4 @@
-"""SoftFair with a promise: the arm that carries it, the draw that keeps it, what it costs.
+"""SoftFair with a promise: values of an arm with a deadline, draws that keep it, and its cost.
 
 Order: closed form, brute force, properties, statistics. Every promise has a test in which it breaks
 once the guard is taken away.
@@ -35,7 +35,7 @@ def arms_of(S, n=3, seed=0):
 
 
 def chance_and_extra(rule, c, gain, theta, floor):
-    """What an arm does at a price, from the words of the module, by a search over its chance."""
+    """The chance of an arm at a price and its value, by a search over chances."""
     x = c * gain - theta
     if rule is RuleCode.HARD:
         return max((p, p * x) for p in (floor, 1.0)) if x > 0 else (floor, floor * x)
@@ -114,7 +114,7 @@ def test_arms_may_start_with_different_deadlines(rule):
 
 
 def test_prices_balance_a_large_cohort_whose_deadlines_differ():
-    """From 2000 arms on prices come from a sample first, with the deadlines of its arms."""
+    """From 2000 arms on, prices start from a sample, which has the deadlines of its arms."""
     cohort, W = sf.datasets.synthetic(n=4000, seed=3), 6
     left = np.random.default_rng(0).integers(1, W + 1, 4000)
     values = solve_promised(cohort, 1000, 5, 1.0, 5.0, W, 0.0, left)
@@ -172,7 +172,7 @@ def test_the_best_law_with_deadlines_and_a_floor():
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_wait_and_a_floor_are_kept_together(seed):
-    """Any gains at every decision; whoever is due is helped, and nobody's chance is below f."""
+    """With any gains at every decision, arms that are due are helped, and no chance is below f."""
     rng = np.random.default_rng(seed)
     n, k = int(rng.integers(3, 9)), int(rng.integers(2, 4))
     k = min(k, n - 1)
@@ -237,7 +237,7 @@ def test_the_forward_and_the_backward_pass_agree():
 
 
 def safe_positions(n, k, W):
-    """All deadline vectors from which nobody ever has to be late, by a game on the whole graph."""
+    """All vectors of deadlines from which all can be met for ever, by search on the whole graph."""
     positions = set(itertools.product(range(1, W + 1), repeat=n))
     sets = list(itertools.combinations(range(n), k))
 
@@ -322,7 +322,7 @@ def promises(draw):
 
 
 def longest_wait(fitted, W, decisions, rng):
-    """The most decisions from help to help, with gains that are noise: no plan sees deadlines."""
+    """The longest time between two helps, with random gains that do not depend on deadlines."""
     n = fitted.cohort.n
     left, last, longest = np.full(n, W), np.full(n, -1), 0
     for t in range(decisions):
@@ -410,7 +410,7 @@ def test_what_cannot_be_promised_is_refused(make, says):
 
 
 def test_one_place_in_closed_form():
-    """k = 1: arms below the floor have it, the others share the rest by their weights."""
+    """k = 1: arms below the floor get the floor, the others share the rest by their weights."""
     weights = np.array([1e-6, 1e-3, 1.0, 3.0])
     chances = sf.sampling.inclusion(raised(np.log(weights), 1, 0.05), 1, "joint")
     np.testing.assert_allclose(chances, [0.05, 0.05, 0.225, 0.675], rtol=1e-8)
@@ -481,7 +481,7 @@ def test_the_policy_keeps_the_floor_and_breaks_it_without_the_guard():
 
 
 def best_kept(cohort, k, T, W):
-    """The most that can be expected by a plan that keeps the wait, over all joint states."""
+    """The best expected reward of a plan that keeps the wait, over all joint states."""
     n = cohort.n
     _, after, sets = safe_positions(n, k, W)
 
@@ -535,7 +535,7 @@ def test_a_longer_wait_and_a_lower_floor_promise_less():
 
 
 def test_against_fawt_on_the_synthetic_cohort():
-    """More benefit at more entropy than FaWT for the same promise, and nobody is left out.
+    """SoftFair has more benefit and more entropy than FaWT with the same promise.
 
     Differences of 20 paired runs, each by more than 4 standard errors.
     """

@@ -282,7 +282,7 @@ def crossing_problems(draw, most_arms=8):
 
 
 def test_two_columns_of_two():
-    """Four arms, one of each kind; one woman and one of the north among the two: 2 pairs of 6.
+    """Four arms, one of each kind; two are drawn, one woman and one of the north: 2 of 6 pairs.
 
     Arms are north/south times woman/man; pairs with one woman and one of the north are
     {north woman, south man} and {north man, south woman}, of weights 1 * 4 and 2 * 3.
@@ -296,7 +296,7 @@ def test_two_columns_of_two():
 @settings(max_examples=200, deadline=None)
 @given(crossing_problems())
 def test_sets_may_cross(problem):
-    """Chances against enumeration; what no set keeps is refused with a relaxation that is kept."""
+    """Chances against enumeration; impossible bounds are refused with a possible relaxation."""
     z, k, quotas = problem
     law = law_of(z, k, quotas)
     if not law:
@@ -322,12 +322,12 @@ def with_most(quota, most):
 @settings(max_examples=100, deadline=None)
 @given(crossing_problems(6))
 def test_the_smallest_relaxation_is_the_smallest(problem):
-    """Against all ways to give way by so many places or fewer, over all sets of k arms."""
+    """Compared with all relaxations by as many places or fewer, over all sets of k arms."""
     z, k, quotas = problem
     n = len(z)
 
     def gives_way(chosen):
-        """Places by which bounds must give way for a set; None: a household has two."""
+        """The places by which bounds must be relaxed for a set; None if a household has two."""
         total = 0
         for quota in quotas:
             held = len(set(chosen) & set(np.asarray(quota.arms).tolist()))

@@ -1,4 +1,4 @@
-"""The readings of Table 2 and Figure 1: the grid is whole, and distances are judged rightly."""
+"""The readings of Table 2 and Figure 1: the grid is complete, distances are judged correctly."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_starved_is_the_range_over_instances():
     ] * 2
 
 
-def test_a_table_that_is_recovered_is_said_to_be_and_no_other():
+def test_only_a_recovered_table_is_called_recovered():
     far = {reading: 3.0 + (reading.adherent > 0.5) for reading in readings.grid()}
     none, matter = reading_sections.judge_readings(distances_of(far))
     assert none.verdict.startswith("Not recovered")

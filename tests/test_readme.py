@@ -24,7 +24,7 @@ def _elsewhere(tmp_path, monkeypatch):
 
 @pytest.fixture
 def hosts(request):
-    """What stands on a page for a server, and a real one in its place."""
+    """The addresses of servers on pages, and addresses of real servers in their place."""
 
     def real(text):
         instead = {}
@@ -140,7 +140,7 @@ def test_a_false_command_is_caught(block):
         run(f"{block}\n", "page")
 
 
-def test_what_takes_minutes_is_parsed():
+def test_commands_that_take_minutes_are_parsed():
     run("```sh\nsoftfair demo --out out   # some minutes\n```\n", "page")
     with pytest.raises(Exception, match="No such option"):
         run("```sh\nsoftfair demo --loud   # some minutes\n```\n", "page")

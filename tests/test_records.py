@@ -1,4 +1,4 @@
-"""Entries one by one, files row by row, and records of a round: where each rule begins and ends."""
+"""Single entries, rows of files, and records of a round: the limits of each rule."""
 
 import numpy as np
 import pytest
@@ -117,7 +117,7 @@ def test_numbers(texts, comma, values):
 
 
 @pytest.mark.parametrize("texts", [["many"], ["3,5", "3.5"], ["1e999"], ["1,2,3"]])
-def test_what_is_no_number(texts):
+def test_invalid_numbers_are_refused(texts):
     read = entries.number_reader(texts, False)
     with pytest.raises(ValueError, match=";"):
         read(texts[0])
@@ -196,8 +196,8 @@ def test_facts_are_changed_one_by_one(database):
 # Records.
 
 
-def test_who_is_not_told_of_when_a_round_is_closed_was_not_contacted(database):
-    """Only those in the programme in round 5: d has just enrolled, e comes later, f is gone."""
+def test_people_without_a_record_when_a_round_is_closed_were_not_contacted(database):
+    """Only people in the programme in round 5: d has just enrolled, e comes later, f has left."""
     import_people(database, b"id,enrolled,left\nc,,6\nd,5,\ne,6,\nf,,5\n", NAME)
     done = record(database, b"id\na\n", NAME, round=5, sure=True, close=True)
     assert done.recorded == Recorded(

@@ -146,7 +146,7 @@ def threads_restored():
 
 
 def test_arms_that_help_does_not_move_respond_to_their_own_step_alone():
-    """lambda = 0: d pi_t / dtheta_t is that of a coin, or of a clock, and nothing else responds."""
+    """lambda = 0: d pi_t / dtheta_t is that of a coin or a clock; other derivatives are 0."""
     passive = np.random.default_rng(1).dirichlet(np.ones(2), size=(3, 1, 2))
     cohort = Cohort(np.repeat(passive, 2, axis=1))
     theta = np.array([-1.5, 0.3, 2.0, 0.0])
@@ -230,7 +230,7 @@ def test_where_help_changes_nothing_values_are_a_sum_over_steps(S, gamma):
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("S", [2, 3])
 def test_far_away_prices_mean_nobody_or_everybody(name, S):
-    """theta = +-1000 is beyond the reach of exp.
+    """theta = +-1000 is beyond the range of exp.
 
     The value is that of the passive, of the active chain (V gives the price back).
     """
@@ -282,7 +282,7 @@ def test_sweep_and_scores_equal_plain_loops(name, S, gamma):
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 130])
 def test_blocks_of_lanes_and_what_is_left_over(n, start):
-    """Two-state arms run 64 at a time: padding weighs nothing, and every range of arms adds up."""
+    """Two-state arms run 64 at a time: padding adds nothing, and any ranges of arms add up."""
     cohort = any_cohort(n, 2, 5, start=start)
     theta = np.random.default_rng(6).normal(size=9)
     for rule in RULES.values():

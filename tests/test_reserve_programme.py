@@ -236,7 +236,7 @@ def test_sites_have_reserves_of_their_own(programme):
     assert in_reserve(plan).count(plan.names[called]) == 1
 
 
-def test_who_has_a_contact_already_is_not_called(programme):
+def test_people_with_a_contact_are_not_called(programme):
     """The first in reserve has a contact arranged, the second was contacted off the list."""
     plan, _ = make_plan(programme, NAME)
     order = in_reserve(plan)
@@ -295,7 +295,7 @@ def test_the_command(tmp_path):
 
 
 def test_each_cell_has_reserves_of_its_own_with_the_chances_of_its_own_race():
-    """Of the next of a cell, over keys: the weights of the cell alone, whoever else runs.
+    """The law of the next of a cell, over keys, depends only on the weights of the cell.
 
     The chance of being among the first ten of twelve that are not listed is the design's.
     """
@@ -336,8 +336,8 @@ def lists(draw):
 
 @settings(max_examples=200, deadline=None)
 @given(lists())
-def test_who_is_called_breaks_nothing_and_mends_what_one_call_can(problem):
-    """Nothing above its bound is added to; of all who may be called, nobody mends more."""
+def test_a_call_breaks_no_promise_and_mends_as_much_as_one_call_can(problem):
+    """A call breaks no bound, and no other person who may be called would mend more."""
     kept, on, waiting, many = problem
     called = kept.called(on, waiting, many)
     assert len(set(called)) == len(called) <= many
@@ -373,7 +373,7 @@ def test_without_a_promise_the_order_is_all():
 
 @pytest.mark.parametrize("guarded", [True, False])
 def test_a_list_that_changes_keeps_its_shares(tmp_path, monkeypatch, guarded):
-    """Two of the north, exactly, and one of each house, while six in turn opt out.
+    """Exactly two of the north and at most one of each house, while six people opt out in turn.
 
     Without the guard, the next in order would be called whoever it is, and it breaks.
     """
@@ -403,7 +403,7 @@ def test_a_list_that_changes_keeps_its_shares(tmp_path, monkeypatch, guarded):
 
 
 def test_a_place_stays_free_rather_than_break_a_promise(tmp_path):
-    """Three of the north and all three places theirs: who opts out is replaced by nobody."""
+    """All three places belong to three people of the north: nobody replaces one who opts out."""
     database = store.Store(str(tmp_path / "p.db"))
     initialise(database, NAME, seed=0, capacity=3, promise=Promise.parse("share region=s<=0"))
     rows = "".join(f"p{i},{'n' if i < 3 else 's'}\n" for i in range(9))

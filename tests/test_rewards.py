@@ -82,7 +82,7 @@ def test_the_gain_of_one_decision():
 
 
 def test_help_that_is_worth_something_at_once_alone():
-    """Help does not move these arms: who earns most at once is helped, and the total is known."""
+    """Help does not move these arms: the arms with most at once are helped, the total is known."""
     p = np.full((4, 2, 2), 0.5)
     R = np.array([[[0.0, g], [0.0, g]] for g in (0.4, 0.3, 0.2, -0.1)])
     cohort = sf.Cohort.two_state(p, reward=R)
@@ -170,7 +170,7 @@ def test_the_bound_is_above_the_joint_optimum(n, S):
 
 
 def test_the_bound_says_something():
-    """Within a tenth of what help can bring (measured: 4 %), as it is without actions."""
+    """The bound is within a tenth of what help can bring (measured: 4 %)."""
     for seed in range(4):
         cohort, k = mild_cohort(5, seed), [2, 0, 3, 2, 1, 2]
         best = joint_optimum(cohort, k, 1.0, at_most=True)
@@ -248,7 +248,7 @@ def test_bonuses_obey_their_equations(S, welfare):
 
 @pytest.mark.parametrize("S", [2, 3])
 def test_promises_obey_their_equations(S):
-    """Without a deadline and without a floor they are plain prices; with one the bound is lower."""
+    """Without deadline and floor the prices are the plain ones; with one the bound is lower."""
     cohort = any_cohort(30, S, 4)
     plain = solve_priced(cohort, 6, 5, 0.9, 2.0)
     free = solve_promised(cohort, 6, 5, 0.9, 2.0, 0, 0.0)
@@ -278,7 +278,7 @@ def test_the_paper_counts_what_help_is_worth_at_once():
 
 
 def indices_by_bisection(cohort, i, gamma, h, s):
-    """The subsidy at which acting in s with h decisions left brings nothing."""
+    """The subsidy at which acting in s with h decisions left gains nothing."""
     low, high = -50.0, 50.0
     for _ in range(60):
         m = (low + high) / 2

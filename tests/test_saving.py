@@ -1,4 +1,4 @@
-"""Saved policies: what is refused, and that a file can do nothing but hold a policy."""
+"""Saved policies: what is refused, and that loading a file runs no code."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_pickle_inside_is_not_loaded(file):
 
 
 def test_any_flipped_byte_is_noticed_or_harmless(fitted, file):
-    """Over the whole file: refused, or the same answers (a date in the archive's directory)."""
+    """Every byte of a file: it is refused, or the answers are the same (a date in the archive)."""
     whole = file.read_bytes()
     states, expected = np.zeros(6, int), fitted.scores(0, np.zeros(6, int))
     noticed = 0

@@ -22,7 +22,7 @@ Z = 1.6448536269514722  # of intervals of 90 %
 
 @pytest.fixture
 def any_weight(monkeypatch):
-    """Estimates however few people they rest on."""
+    """Give estimates from any number of people."""
     monkeypatch.setattr(several, "LEAST_EFFECTIVE", 0.0)
 
 

@@ -51,7 +51,7 @@ def in_memory(table, **more):
 
 
 def fit_and_act(policy, cohort, on=None):
-    """What a fitted policy says, and itself."""
+    """The answers of a fitted policy, and the policy."""
     fitted = policy.fit(cohort, k=K, horizon=T, on=on)
     said = (
         fitted._scorer.theta,
@@ -136,7 +136,7 @@ def test_float32_columns_are_computed_with_in_double_precision(tmp_path):
 
 
 def test_never_all_arms_at_once(tmp_path, monkeypatch):
-    """With no room to keep any, three are there at most: one at work, one read, one going."""
+    """Without room to keep shards, at most three are in memory: at work, being read, going."""
     monkeypatch.setattr("softfair.cluster.work.KEEP", 0)
     cohort = open_cohort(write(tmp_path, columns(N)))
     alive = most = 0
@@ -182,7 +182,7 @@ def test_a_folder_names_the_group(tmp_path):
 
 
 def interrupted_after(monkeypatch, passes):
-    """Let so many passes over all arms be made, then break off; gives the passes made."""
+    """Interrupt after this number of passes over all arms; yields the passes that were made."""
     made, sweep = [], budget.sweep
 
     def counted(of, *args):

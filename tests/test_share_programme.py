@@ -84,7 +84,7 @@ def test_what_is_no_share_is_refused(text):
 
 @pytest.mark.slow
 def test_chances_with_shares_and_a_floor_by_enumeration():
-    """Of the sets with two of {0, 1, 2} and at most one of {2, 3}; then with a floor that binds."""
+    """Over sets with two of {0, 1, 2} and at most one of {2, 3}; then with a floor that binds."""
     z = np.array([0.4, -1.0, 2.0, 0.1, -3.0, 0.8])
     groups = (Quota([0, 1, 2], 2, 2), Quota([2, 3], most=1))
     sets = [
@@ -163,7 +163,7 @@ def told(database, plan):
 
 
 def numbers_of(names):
-    """How many of a list are of the north, are women; and the most of one house."""
+    """The numbers of a list of the north and of women, and the largest number from one house."""
     who = [int(name[1:]) for name in names]
     houses = [i // 2 for i in who]
     return (
@@ -200,7 +200,7 @@ def test_a_programme_keeps_shares_of_several_columns_and_houses(url):
 
 @pytest.mark.parametrize("promise", ["one house", "chance=1%; one house"])
 def test_a_promise_about_houses_alone_is_stored_and_replayed(light, promise):
-    """Nothing has a price for it: what it costs is not told, and every draw follows from it."""
+    """Households have no price: no cost is stated, and every draw follows from the promise."""
     founded(light, promise=Promise.parse(promise))
     plan, _ = make_plan(light, NAME)
     assert plan.outlook.promise == Promise.parse(promise)
@@ -238,7 +238,7 @@ def test_without_the_guard_shares_break_and_are_told(light, monkeypatch):
 
 @pytest.mark.parametrize("name", ["house", "inside"])
 def test_altered_belonging_is_found(light, name):
-    """Who is of the north is stored with the plan; nothing that stands there ends the audit."""
+    """Everybody's group is stored with the plan; no altered value ends the audit in an error."""
     founded(light, promise=Promise.parse(TOGETHER))
     make_plan(light, NAME)
     p = schema.plan

@@ -49,7 +49,7 @@ def test_chances_are_the_softmax_over_what_is_allowed():
 @pytest.mark.slow
 @pytest.mark.parametrize("promise", [{"max_wait": 7}, {"max_wait": 12, "floor": 0.02}])
 def test_a_wait_and_shares_hold_in_every_run(promise):
-    """Of any W decisions in a row everybody has one, and every decision has the share."""
+    """Everybody is helped in any W decisions in a row, and every decision has the share."""
     cohort, W = arms(20, north=8), promise["max_wait"]
     fitted = sf.SoftFair(c=30, shares={"north": (0, 0.4)}, **promise).fit(cohort, k=5, horizon=30)
     assert fitted.info.converged
@@ -75,7 +75,7 @@ def test_a_wait_and_shares_hold_in_every_run(promise):
 
 
 def test_without_a_share_the_group_has_another_number():
-    """What is promised above is no accident: the free plan gives the north another part."""
+    """The plan without the promise gives the north another part, so the tests above can fail."""
     free = sf.SoftFair(c=30).fit(arms(20, north=8), k=5, horizon=30)
     chances = free.inclusion(0, np.zeros(20, int))
     held = sf.SoftFair(c=30, shares={"north": (0.8, 1)}).fit(arms(20, north=8), k=5, horizon=30)

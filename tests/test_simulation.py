@@ -157,7 +157,7 @@ def test_waits_when_nobody_or_everybody_is_helped():
 
 
 def test_where_nothing_is_left_to_chance():
-    """Certain moves and certain starts: states cycle 0 -> 1 -> 2 -> 0, whatever luck says."""
+    """Certain moves and certain starts: states cycle 0 -> 1 -> 2 -> 0 for any random numbers."""
     cycle = np.roll(np.eye(3), 1, axis=1)
     cohort = sf.Cohort(np.tile(cycle, (4, 2, 1, 1)), reward=[0.0, 1.0, 10.0], start=[0, 1, 2, 0])
     result = sf.simulate(sf.Random().fit(cohort, k=1, horizon=4), runs=5, seed=3)
@@ -264,7 +264,7 @@ def test_the_same_on_any_number_of_threads(policy, threads_restored, monkeypatch
 
 @EVERY
 def test_windows_of_rows_do_not_show(policy, monkeypatch):
-    """Scores are made for a window of decisions at a time; here for one, then for three."""
+    """Scores are computed for a window of decisions; windows of one and of three agree."""
     cohort = sf.datasets.synthetic(n=12, seed=6)
     at_once = sf.simulate(policy.fit(cohort, k=3, horizon=8), runs=3, seed=0)
     for decisions in (1, 3):
@@ -341,7 +341,7 @@ def test_every_policy_meets_the_same_luck():
 
 
 def test_help_that_cannot_harm_never_costs_a_run():
-    """Common luck is coupled.
+    """Runs with common random numbers are coupled.
 
     Helping raises the chance of state 1, so no run is worse off than without help, state by state.
 

@@ -300,7 +300,7 @@ def test_priced_beyond_the_sample(k, monkeypatch):
 
 
 def test_no_theta_moves_further_than_the_reach_of_a_sigmoid_in_one_step():
-    """A response of 1e-3 to a residual of .76 asks for a step of 760; 4 is what is taken."""
+    """A slope of 1e-3 and a residual of .76 give a Newton step of 760; the step taken is 4."""
     tried = []
 
     def f(theta):
@@ -357,7 +357,7 @@ def test_other_prices_raise_the_dual(S, c):
     seed=st.integers(0, 10**6),
 )
 def test_priced_always_balances_or_says_so(n, share, T, gamma, c, S, seed):
-    """What is reported is what is so.
+    """The reported convergence and residual agree with the prices found.
 
     The residual recomputed is the one reported, and a gap above the tolerance is never silent.
     """

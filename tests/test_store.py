@@ -388,7 +388,7 @@ def test_migration_from_version_2(old):
 
 
 def test_a_transaction_takes_one_connection(old):
-    """Whether the database is of this version is seen by the connection that then reads it."""
+    """The connection that checks the version of the database is also the one that reads."""
     database, connected = Store(old), []
     sa.event.listen(database.engine, "connect", lambda *_: connected.append(1))
     with database.reading() as connection:
@@ -421,7 +421,7 @@ def test_rows_written_many_at_a_time_are_all_there(url, rows):
 
 
 def test_who_is_on_a_list_is_found_by_its_index(url):
-    """Else every command would go through everybody of every plan ever made."""
+    """Without the index every command would read every row of every plan."""
     database = Store(url)
     initialise(database, NAME, seed=0)
     r = schema.plan_row
@@ -472,7 +472,7 @@ def test_disk_full(tmp_path):
 
 
 def said_in_a_child(hinder, path):
-    """What a process says that hinders itself and then imports people."""
+    """The output of a process that sets an obstacle for itself and then imports people."""
     answers = fork.Queue()
     codecs.lookup("utf-8-sig")  # a hindered process may not be allowed to load Python's own files
 

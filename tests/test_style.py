@@ -1,4 +1,4 @@
-"""What no linter here checks: functions that fit a screen, and a version that is stated once."""
+"""Style that no linter here checks: functions that fit a screen, and a version stated once."""
 
 import ast
 import re
@@ -48,7 +48,7 @@ def test_a_long_function_is_noticed():
 
 
 def test_no_line_is_too_long_behind_a_remark_to_a_tool():
-    """The linter does not count a remark such as the one that leaves out a check of types."""
+    """The linter accepts long lines that end in a remark to a tool, such as one on types."""
     parts = ("src", "tests", "benchmarks")
     files = [file for part in parts for file in (ROOT / part).rglob("*.py")]
     assert len(files) > 300

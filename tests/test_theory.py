@@ -495,7 +495,7 @@ IMMATERIAL = {  # what a witness states and its sides do not depend on
 
 
 def notices(verdict, name, value):
-    """Whether the recheck is not deceived; a number out of its range is not a test of that."""
+    """Whether the recheck notices a tampered witness; a number out of range does not count."""
     try:
         return not recheck(replace(verdict, witness={**verdict.witness, name: value}))
     except InvalidInput as error:

@@ -1,4 +1,4 @@
-"""Every check changes its mind: on one input its claim must hold, on another it must fail."""
+"""Every check can give both verdicts: on one input its claim must hold, on another it must fail."""
 
 from __future__ import annotations
 

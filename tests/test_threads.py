@@ -30,7 +30,7 @@ def _restore():
 
 @pytest.fixture
 def fresh(monkeypatch):
-    """As in a new process: nobody has asked for a number of threads yet."""
+    """The state of a new process, in which no number of threads was set yet."""
     monkeypatch.setattr(threads, "_threads", None)
     monkeypatch.delenv("SOFTFAIR_THREADS", raising=False)
     return monkeypatch

@@ -1,4 +1,4 @@
-"""What is kept of past rounds is what counting anew gives, whatever came before."""
+"""The stored tracks of past rounds equal tracks derived again from all entries."""
 
 import csv
 import io
@@ -163,7 +163,7 @@ class Programme(RuleBasedStateMachine):
 
     @rule()
     def rehearsed(self):
-        """What is taken back leaves no trace."""
+        """An import that is rolled back changes no track."""
         with pytest.raises(InvalidInput):
             import_history(self.database, b"id,round,state\np0,1,9\n", NAME)
         text = b"id,round,state,contacted\np0,2,1,1\np1,3,0,0\n"
@@ -228,7 +228,7 @@ def history_of(database):
         return as_entries(load_history(connection))
 
 
-def test_what_an_insider_writes_is_told(filled):
+def test_changes_by_an_insider_are_found(filled):
     """Also where the whole log is left as it was."""
     honest = history_of(filled)
     assert check(filled).wrong == ()
@@ -484,8 +484,8 @@ def read_again(table, path):
     return pyarrow.parquet.read_table(path).to_pydict()
 
 
-def test_what_is_exported_in_pieces_is_what_it_is_as_a_whole(planned, tmp_path, monkeypatch):
-    """Also where all that the first piece could tell is not known, as who was contacted."""
+def test_exports_in_pieces_equal_exports_as_a_whole(planned, tmp_path, monkeypatch):
+    """Also if a column of the first piece has no known value, such as contacts."""
     plan = plan_of(planned)
     made = {
         "list": lambda: tables.plan_table(plan, False),

@@ -1,4 +1,4 @@
-"""What the fairness page says: figures against plans and brute force, promises, what is kept."""
+"""The figures of the fairness page, against plans and brute force; promises; the cache."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_place_for_groups_and_one_for_nobody(found):
 
 @pytest.mark.parametrize("wanted", ["never=8%", "entropy=3.5", "wait=25.4"])
 def test_the_first_step_of_evenness_with_a_guarantee(found, wanted):
-    """By going through all steps, and in other runs than those in which it was looked for."""
+    """Compared with all steps in turn, in other runs than those by which it was found."""
     goal = Evenness.parse(f"EvenHanded:{wanted}")
     even = found.for_guarantee(99, goal)
     met = [
@@ -217,7 +217,7 @@ def test_the_programmes_own_promise_is_on_the_page(programme, tmp_path):
 
 
 def test_a_preview_names_no_option(programme, tmp_path):
-    """Where some wait longer than the horizon, a plan says what to do about it."""
+    """If some people wait longer than the horizon, a plan says what to do."""
     close_round(programme, village.NAME, AT)
     officer = Browser(application(programme, tmp_path, patience=LONG), programme, "officer")
     page = officer.get("/plan?target=benefit%3D100%25").text

@@ -264,7 +264,7 @@ def test_a_trial_from_its_assignment_to_its_effect(programme):
 
 
 def test_the_same_arms_on_every_database(programme):
-    """They follow from the seed, the round and the names alone, and from what was known."""
+    """Arms follow from the seed, the round, the names, and what was known before."""
     made = trials.assign(programme, NAME, Wish(THREE, THIRDS))
     assert (made.design.tries, made.chosen) == (1000, 14)
     with programme.reading() as connection:
@@ -358,7 +358,7 @@ def test_newcomers_are_shared_out_by_luck():
 @settings(deadline=None, max_examples=50)
 @given(st.integers(0, 40), st.lists(st.integers(0, 30), min_size=3, max_size=3).filter(any))
 def test_arms_have_their_part_of_the_capacity(capacity, people):
-    """Over 200 rounds each is within a place of its part a round, and never beyond the capacity."""
+    """Over 200 rounds each arm is within a place of its part, and never above the capacity."""
     nobody = np.empty(0, int)
     cells = _Cells(ARMS, np.array([people]), THIRDS, nobody, nobody.astype(bool))
     part = capacity * np.array(people[:2]) / sum(people)
@@ -371,7 +371,7 @@ def test_arms_have_their_part_of_the_capacity(capacity, people):
     assert (np.abs(total / 200 - part) < 0.02).all()
 
 
-def test_who_has_no_site_has_no_place_in_any_arm(shared):
+def test_people_without_a_site_have_no_place_in_any_arm(shared):
     """Two sites with two arms that are drawn each: places 0 to 3; the usual arm has none."""
     rehearsed = trials.assign(shared.rehearsal(), NAME, Wish(THREE, THIRDS))
     with shared.reading() as connection:
@@ -406,7 +406,7 @@ def test_a_holiday_and_half_a_week(shared):
 
 
 def here(n, people):
-    """[n] who is one of these."""
+    """Which people [n] are among these."""
     return np.isin(np.arange(n), people)
 
 
@@ -416,7 +416,7 @@ def altered(history, where, state):
 
 
 def test_the_effect_is_of_all_who_were_assigned():
-    """Who left, came later or was never seen: counted as it is said."""
+    """People who left, came later or were never seen count as the documentation says."""
     made = tried(5, World(n=90, effect=False))
     trial, history = made.trial, made.history
     never = trial.person[:4]
@@ -548,7 +548,7 @@ def test_intervals_hold_the_truth_and_are_narrower(world):
 # The power.
 
 
-def test_the_least_effect_is_told_with_the_power_that_is_said():
+def test_the_least_effect_is_detected_with_the_stated_power():
     """Half of a history tells the least effect; in other weeks of other people, to whom it is
     added, it is told with 80 %: 400 trials, within 4.5 standard deviations and what is not known of
     the standard error (5 %: 4 points of power)."""

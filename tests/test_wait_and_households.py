@@ -71,7 +71,7 @@ def test_deadlines_after_the_last_list_move_nobody():
 
 
 def can_be_kept(left, house, k):
-    """Whether lists of k[0], k[1], ... places can have everybody in time: by trying all."""
+    """Whether lists of k[0], k[1], ... places can have everybody in time, by trying all lists."""
     if (left < 1).any():
         return False
     if not len(k):
@@ -119,7 +119,7 @@ def allowed(now, more, n, places):
 @settings(deadline=None, max_examples=200)
 @given(little())
 def test_every_list_that_is_allowed_keeps_it_possible(problem):
-    """And there is one; if nobody stands back, all lists that keep it possible are allowed."""
+    """Allowed lists exist and keep it possible; if nobody stands back, all such lists are."""
     left, house, k = problem
     places = min(int(k[0]), len(set(house)))
     if not can_be_kept(left, house, list(k)):
@@ -253,7 +253,7 @@ BOTH = "wait=5; one house"
 
 
 def planned(database, rounds):
-    """Plans in a row, each told of; the most lists that anybody was left off, and sentences."""
+    """Plans in a row with records; the most lists that anybody was left off, and sentences."""
     off, longest, said = Counter(), 0, []
     for _ in range(rounds):
         plan, _ = make_plan(database, NAME)

@@ -48,7 +48,7 @@ def test_a_set_has_the_bounds_that_are_left_after_those_who_must_be_helped():
 
 
 def kept_by(split, k, least, most, cells):
-    """Whether a division [cells, T] of places keeps everything, in words of its own."""
+    """Whether a division [cells, T] of places keeps every promise, from the definition."""
     T, W = len(k), cells.due.shape[1]
     for t in range(T):
         if sum(split[:, t]) != k[t]:
@@ -67,7 +67,7 @@ def kept_by(split, k, least, most, cells):
 
 
 def needed(split, cells):
-    """How many must be drawn now: of each cell, those due within d who have no later place."""
+    """The number that must be drawn now: in each cell, those due within d without a later place."""
     T, W = split.shape[1], cells.due.shape[1]
     reach = range(1, min(W, T) + 1)
     return sum(
@@ -258,7 +258,7 @@ def test_without_the_guard_one_of_them_breaks(guard):
 
 @pytest.mark.parametrize(("c", "W"), [(0.0, 12), (8.0, 6)])
 def test_prices_know_of_shares_and_deadlines(c, W):
-    """Followed state by state: k a round, the north its share, and nobody beyond W rounds."""
+    """State by state: k contacts in each round, the share of the north, and no wait above W."""
     rng = np.random.default_rng(0)
     cohort = Cohort(rng.dirichlet(np.ones(2), (30, 2, 2)), start=rng.dirichlet(np.ones(2), 30))
     north, T = np.arange(30) < 10, 8

@@ -1,4 +1,4 @@
-"""The page and the API without a browser: who may what, what a form does, what is kept."""
+"""The page and the API without a browser: permissions of roles, effects of forms, stored rows."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def test_a_link_signs_in_once(app, programme, monkeypatch):
 
 
 def test_too_many_attempts(app, programme, tmp_path):
-    """They count at every process: here at another application of the same database."""
+    """Attempts count for all processes: here for two applications on the same database."""
     client = TestClient(app)
     app.state.attempts = Attempts(programme, most=8, seconds=300.0)
     codes = [
@@ -751,7 +751,7 @@ def test_user_commands(tmp_path):
 
 @pytest.mark.slow
 def test_schemathesis_finds_nothing(app, founded):
-    """What the description of the API allows, and what it does not, is answered as it says."""
+    """Requests that the description of the API allows, and others, get the answers it states."""
     import schemathesis
     from hypothesis import HealthCheck, given, settings
 

@@ -1,4 +1,4 @@
-"""Long work on the page: told of, waited for by nobody else, and whole or not at all."""
+"""Long work on the page: it shows progress, delays no other page, and is whole or not at all."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_job_whose_process_is_gone_is_told_so(programme, tmp_path):
 
 
 def test_what_is_remembered(programme):
-    """Once for all who ask; anew after a change; late, a result that is under way is waited for."""
+    """A result is computed once for all visitors, again after a change, and waited for if begun."""
     memory, calls, go = Memory(2), [], threading.Event()
 
     def make():

@@ -1,14 +1,14 @@
-"""Programmes with a trial whose law, and so whose effect, is written down here.
+"""Programmes with a trial. This file states their law, and so the true effect of the trial.
 
-CPAP patients, some of them of sites that differ, are seen for some weeks before the trial, one
-state in twelve is not recorded, and some leave at a time that has nothing to do with their arm. The
-arm softfair lists those who would gain most, as far as a noisy guess tells; lottery lists by lot;
-of usual some are contacted as before. Lists have a fixed number of places, most of the listed are
-reached. The people and the arms' law of drawing are the test's own: only the assignment, the
-outcome and its estimate are the package's.
+People are CPAP patients, in some worlds at sites that differ. They are seen for some weeks before
+the trial, one state in twelve is not recorded, and some people leave at a time that does not depend
+on their arm. The arm softfair lists people with large gains according to a noisy guess; the arm
+lottery lists people at random; in the arm usual some people are contacted at random. Lists have a
+fixed number of places, and most listed people are reached. The people and the draws within arms are
+made here; only the assignment, the outcome and its estimate come from the package.
 
-The true effect on the people at hand is the mean over many trials of the same people whose arms
-are drawn by lot, with everything seen.
+The true effect is the mean over many trials of the same people, with arms assigned at random and
+all states seen.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ ARMS = (Arm.SOFTFAIR, Arm.LOTTERY, Arm.USUAL)
 BEFORE, ROUNDS = 10, 8  # weeks of history, rounds of the trial
 INTENSITY = {Arm.SOFTFAIR: 0.3, Arm.LOTTERY: 0.3, Arm.USUAL: 0.04}  # contacts a person and round
 REACHED, RECORDED, LEAVES = 0.85, 11 / 12, 0.1
-TRIALS = 40  # that the true effect is a mean of
+TRIALS = 40  # the true effect is the mean over this number of trials
 
 
 class World(NamedTuple):
-    """What varies between programmes."""
+    """The parameters in which programmes differ."""
 
     n: int = 120
     effect: bool = True
@@ -63,7 +63,7 @@ class Tried(NamedTuple):
 
 
 def no_list(trial: Trial) -> Listed:
-    """Nobody was listed yet."""
+    """The lists of a trial before anybody was listed."""
     return Listed(trial, 1 + int(trial.person.max()))
 
 
@@ -140,11 +140,11 @@ def tried(seed: int, world: World = World()) -> Tried:  # noqa: B008
     people, history = people_of(n, site), history_of(columns)
     if not world.effect:
         return Tried(trial, people, history, np.zeros(len(pairs_of(ARMS))))
-    # The truth, for those who are seen in it at all.
+    # The true effect, for people who are seen in the trial at all.
     arms = np.stack([shuffled(trial, rng) for _ in range(TRIALS)])
     states = followed(p, arms, np.broadcast_to(state, (TRIALS, n)), guess, rng)
     y = mean_outcomes(states, here)
-    # Each person's mean in each arm, then over people: who is where does not blur it.
+    # A mean for each person in each arm, then over people, so that assignments add no noise.
     counted = here.any(axis=0)
     many = [np.maximum((arms == a).sum(axis=0), 1) for a in range(3)]
     own = [np.where(arms == a, y, 0).sum(axis=0) / many[a] for a in range(3)]
@@ -167,7 +167,7 @@ def history_of(columns: list[tuple[np.ndarray, ...]]) -> History:
 
 
 def assigned_trial(world: World, site: np.ndarray, before: History, first: int, seed: int) -> Trial:
-    """The package's own assignment."""
+    """A trial with the assignment of the package."""
     people, everybody = people_of(world.n, site), np.arange(world.n)
     sites = "village" if world.sites else None
     units = Units(everybody, everybody, people.names, None)
@@ -201,5 +201,5 @@ def assigned_trial(world: World, site: np.ndarray, before: History, first: int, 
 
 
 def shuffled(trial: Trial, rng: np.random.Generator) -> np.ndarray:
-    """The arms of everybody, units mixed by lot."""
+    """The arms of everybody after a random permutation of the units."""
     return rng.permutation(trial.unit_arms)[trial.unit]

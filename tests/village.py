@@ -25,7 +25,7 @@ def people_file() -> bytes:
 
 
 def history_file() -> bytes:
-    """Weeks in which a contact helps two in five: drawn here, from chances written down here."""
+    """A history whose states follow chances that are written in this function."""
     rng = np.random.default_rng(3)
     good, rows = rng.random(PEOPLE) < 0.5, ["id,round,state,contacted"]
     for week in range(1, ROUNDS + 2):

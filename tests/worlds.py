@@ -1,4 +1,4 @@
-"""Made-up results of experiments, and made-up people, in which it is known what is so."""
+"""Made-up results of experiments and made-up people, for which the truth is known."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ COLUMNS = ("benefit", "entropy", "never_selected", "of_bound")
 class World:
     """How cohorts and policies vary.
 
-    The mean over cohorts of every figure is exactly what is given for it. ``common`` is the
-    standard deviation of what all policies share on a cohort, ``own`` that of what each has for
-    itself; ``own`` alone blurs a paired difference.
+    The mean of every figure over cohorts is exactly the given value. ``common`` is the standard
+    deviation of the part that all policies share on a cohort, ``own`` that of the part of each
+    policy. Only ``own`` adds noise to a paired difference.
     """
 
     own: float = 0.01
@@ -35,7 +35,7 @@ USUAL = World()
 
 
 def standard(name: str, count: int) -> np.ndarray:
-    """Numbers of mean 0 and standard deviation 1 that depend on the name alone."""
+    """Numbers of mean 0 and standard deviation 1 that depend only on the name."""
     numbers = np.random.default_rng(zlib.crc32(name.encode())).normal(size=count)
     return (numbers - numbers.mean()) / numbers.std(ddof=1)
 
@@ -43,7 +43,7 @@ def standard(name: str, count: int) -> np.ndarray:
 def rows(
     policies: dict[str, dict[str, float]], world: World = USUAL, name: str = ""
 ) -> pd.DataFrame:
-    """Rows of one experiment: by policy, the figures that are not 0."""
+    """Rows of one experiment; ``policies`` has the figures that are not 0, by policy."""
     shared = world.common * standard("cohorts", world.cohorts)
     lines = []
     for policy, figures in policies.items():
@@ -86,8 +86,8 @@ def recorded(
 ) -> tuple[np.ndarray, ...]:
     """person, round, state, contacted [n weeks] of people with chances p [n, 2, 2].
 
-    They are left alone for ``settled`` weeks before the first; then each is contacted with this
-    chance, and a state is recorded with the chance ``seen`` of that state.
+    People are left alone for ``settled`` weeks before the first week. Then each person is contacted
+    with chance ``contacted`` in each week, and a state s is recorded with chance ``seen[s]``.
     """
     rng, n = np.random.default_rng([7, seed]), len(p)
     everybody, s = np.arange(n), np.random.default_rng([8, seed]).integers(0, 2, n)

@@ -15,9 +15,9 @@ SPACE = re.compile(r"\s+")
 CODE = re.compile(r"`([^`]+)`")
 
 
-def _text(said: str) -> list[nodes.Node]:
-    """A paragraph's text, with what stands between backticks as code."""
-    parts = CODE.split(SPACE.sub(" ", said.strip()))
+def _text(paragraph: str) -> list[nodes.Node]:
+    """The text of a paragraph; words between backticks become code."""
+    parts = CODE.split(SPACE.sub(" ", paragraph.strip()))
     return [
         nodes.literal(text=part) if number % 2 else nodes.Text(part)
         for number, part in enumerate(parts)
@@ -25,7 +25,7 @@ def _text(said: str) -> list[nodes.Node]:
 
 
 class Commands(SphinxDirective):
-    """A section for each command: what it does, how it is called, its words and its options."""
+    """A section for each command: what it does, its usage, its arguments and its options."""
 
     def run(self) -> list[nodes.Node]:
         """The sections, in the order of `softfair --help`."""
@@ -45,8 +45,8 @@ class Commands(SphinxDirective):
             if (record := param.get_help_record(context)) is None:
                 continue  # hidden
             term = nodes.term("", "", nodes.literal(text=record[0]))
-            said = nodes.definition("", nodes.paragraph("", "", *_text(record[1])))
-            options += nodes.definition_list_item("", term, said)
+            meaning = nodes.definition("", nodes.paragraph("", "", *_text(record[1])))
+            options += nodes.definition_list_item("", term, meaning)
         section += options
         lines = [line for line in (command.epilog or "").split("\n\n") if line]
         if lines:

@@ -9,7 +9,7 @@ Examples
 >>> len(fitted.draw(0, np.zeros(100, int), np.random.default_rng(0)))
 10
 
-Every name is loaded when it is first used, so that ``import softfair`` is fast.
+Every name is loaded on first use, so that ``import softfair`` is fast.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ _HOME: dict[str, str | None] = {
     "frontier": "comparison",
 }
 
-# The list is spelt out, because type checkers cannot follow a computed one; a test compares it with
-# _HOME.
+# The list is written out, because type checkers cannot follow a computed list; a test compares it
+# with _HOME.
 __all__ = [
     "ClusterError",
     "Cohort",
@@ -145,7 +145,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # with this function, a type checker would accept any name
+if not TYPE_CHECKING:  # because with this function, a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:

@@ -1,4 +1,4 @@
-"""This round's list from a cohort file: everybody's score and probability, and who is listed."""
+"""The list of this round from a cohort file, with the score and the probability of everybody."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def states_now(cohort: Cohort, crew: Crew | None = None) -> NDArray[np.int8]:
     Parameters
     ----------
     cohort : Cohort
-        In memory or in files.
+        A cohort in memory or in files.
     crew : Crew, optional
         The workers that read the files; None means this process.
 
@@ -40,7 +40,7 @@ def states_now(cohort: Cohort, crew: Crew | None = None) -> NDArray[np.int8]:
     Raises
     ------
     InvalidInput
-        If the start of some arm is not one state.
+        The start of some arm is not a single state.
 
     Examples
     --------
@@ -61,13 +61,13 @@ def states_now(cohort: Cohort, crew: Crew | None = None) -> NDArray[np.int8]:
 
 
 def _states(arms: Arms) -> NDArray[np.int8]:
-    """The states of a shard's arms; -1 where the start is not one state."""
+    """The states of the arms of a shard; -1 if the start is not a single state."""
     start = np.broadcast_to(arms.start, (len(arms), arms.start.shape[1]))
     return np.where(start.max(axis=1) == 1.0, start.argmax(axis=1), -1).astype(np.int8)
 
 
 def allocate(fitted: FittedSoftFair, states: NDArray[Any], seed: int, out: Path) -> Ints:
-    """Draw this round's list, and write everybody's score and probability.
+    """Draw the list of this round, and write the score and the probability of everybody.
 
     Parameters
     ----------
@@ -78,9 +78,9 @@ def allocate(fitted: FittedSoftFair, states: NDArray[Any], seed: int, out: Path)
     seed : int
         The same seed gives the same list.
     out : Path
-        A Parquet file if the name ends in ``.parquet``, otherwise CSV. It is written completely or
-        not at all. Columns: ``id``, ``group`` if there is one, ``state``, ``score`` (the gain),
-        ``probability`` of being listed, ``listed``.
+        The file: Parquet if the name ends in ``.parquet``, otherwise CSV. It is written completely
+        or not at all. The columns are ``id``, ``group`` if there are groups, ``state``, ``score``
+        (the gain), ``probability`` of being listed, and ``listed``.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def allocate(fitted: FittedSoftFair, states: NDArray[Any], seed: int, out: Path)
     Raises
     ------
     InvalidInput
-        If the file cannot be written.
+        The file cannot be written.
     """
     import pyarrow.csv
     import pyarrow.parquet as pq

@@ -1,8 +1,8 @@
 """Benchmarks that run wherever the package is installed.
 
-Times are given as ratios to other work of the same run, each the best of several, because seconds
-alone say little on a shared machine. `make bench` in the repository adds the benchmarks that need
-packages for tests.
+Times are ratios to the time of other work in the same run, each the best of several tries, because
+seconds alone say little on a shared machine. `make bench` in the repository adds benchmarks that
+need the packages of the tests.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from .terminal import show as show_table
 
 __all__ = ["PARTS", "Part", "Row", "best", "measure", "reached", "show"]
 
-#: What was measured, the figure, its unit, and the goal: the figure should be at most the goal, or
-#: at least minus the goal if that is negative.
+#: What was measured, the figure, its unit, and the goal. The figure should be at most the goal; if
+#: the goal is negative, at least minus the goal.
 Row = tuple[str, float, str, float | None]
-#: A benchmark. Its argument asks for a tenth of the sizes, to see that everything runs.
+#: A benchmark. If its argument is true, it uses a tenth of the sizes, to show that everything runs.
 Part = Callable[[bool], list[Row]]
 
 
@@ -49,14 +49,14 @@ def best(work: Callable[[], Any], repeats: int = 5) -> float:
     Parameters
     ----------
     work : callable
-        Called without arguments.
+        The work, called without arguments.
     repeats : int
         How often the work is timed.
 
     Returns
     -------
     float
-        Seconds of the fastest run. A first run (compilation, page faults) is not counted.
+        Seconds of the fastest run, without a first run (compilation, page faults).
     """
     work()
     seconds = []
@@ -68,23 +68,23 @@ def best(work: Callable[[], Any], repeats: int = 5) -> float:
 
 
 def priced_pass(small: bool) -> list[Row]:
-    """One pass of the priced solver against its exponentials alone, and a whole solve."""
+    """One pass of the priced solver, relative to its exponentials, and a whole solve."""
     n, T = (100_000 if small else 1_000_000), 52
     cohort = datasets.synthetic(n, seed=0)
     theta = solve_priced(cohort, n // 10, T, 1.0, 10.0, 1e-6).theta
     floor = best(lambda: map_parts(exponentials, n, recursion.PART, 4 * T))
-    one = best(lambda: sweep(cohort, theta, 10.0, 1.0, RuleCode.PRICED))
+    one_pass = best(lambda: sweep(cohort, theta, 10.0, 1.0, RuleCode.PRICED))
     whole = best(lambda: solve_priced(cohort, n // 10, T, 1.0, 10.0, 1e-6), 3)
     return [
         (
             f"priced pass, n = {n:,}, T = {T}",
-            one / floor,
+            one_pass / floor,
             "times 4 n T exponentials in the same kernels",
             3,
         ),
         (
             f"whole priced solve to 1e-6, c = 10, n = {n:,}",
-            whole / one,
+            whole / one_pass,
             "full passes' worth of time",
             8,
         ),
@@ -92,23 +92,23 @@ def priced_pass(small: bool) -> list[Row]:
 
 
 def evenhanded(small: bool) -> list[Row]:
-    """Solves with a weight on evenness against solves without, and how their time grows with n."""
+    """Solves with a weight on evenness, relative to solves without, and their growth with n."""
     n, T = (200 if small else 1000), 50
     cohort = datasets.synthetic(n, seed=0)
     rows: list[Row] = []
     for c in (10.0, 50.0):
         plain = best(lambda c=c: solve_priced(cohort, n // 10, T, 1.0, c), 3)  # type: ignore[misc]
         for welfare in WELFARES:
-            given = (cohort, n // 10, T, 1.0, c, float(n), welfare)
-            ours = best(lambda given=given: solve_evenhanded(*given), 3)  # type: ignore[misc]
+            setting = (cohort, n // 10, T, 1.0, c, float(n), welfare)
+            even = best(lambda setting=setting: solve_evenhanded(*setting), 3)  # type: ignore[misc]
             rows.append(
-                (f"EvenHanded, {welfare}, n = {n:,}, c = {c:g}", ours / plain, "priced solves", 6)
+                (f"EvenHanded, {welfare}, n = {n:,}, c = {c:g}", even / plain, "priced solves", 6)
             )
     least = None
     for size in (10_000, 100_000) if small else (10_000, 100_000, 1_000_000):
         many = datasets.synthetic(size, seed=0)
-        known = (many, size // 10, T, 1.0, 10.0, float(size), "entropy", None, 1e-6)
-        seconds = best(lambda known=known: solve_evenhanded(*known), 1) / size  # type: ignore[misc]
+        large = (many, size // 10, T, 1.0, 10.0, float(size), "entropy", None, 1e-6)
+        seconds = best(lambda large=large: solve_evenhanded(*large), 1) / size  # type: ignore[misc]
         least = seconds if least is None else least
         rows.append(
             (f"EvenHanded, entropy, n = {size:,}", seconds / least, "times an arm at 10,000", 1.5)
@@ -117,12 +117,12 @@ def evenhanded(small: bool) -> list[Row]:
 
 
 def priced_memory(small: bool) -> list[Row]:
-    """Memory that the priced solver takes beyond P, measured in a process of its own."""
+    """Memory that the priced solver takes beyond P, measured in a separate process."""
     n = 100_000 if small else 1_000_000
     code = (
         "import resource, sys, softfair as sf\n"
         "from softfair.solvers.priced import solve_priced\n"
-        # A first solve, so that compiled code and samples are not counted per arm.
+        # A first solve, so that the memory of compiled code and samples is not counted.
         "solve_priced(sf.datasets.synthetic(40_000, seed=1), 4_000, 52, 1.0, 10.0, 1e-6)\n"
         "n = int(sys.argv[1]); cohort = sf.datasets.synthetic(n, seed=0)\n"
         "import gc; gc.collect(); page = resource.getpagesize()\n"
@@ -145,17 +145,20 @@ def priced_memory(small: bool) -> list[Row]:
 
 
 def inclusion(small: bool) -> list[Row]:
-    """Inclusion probabilities of both designs, against as many exponentials."""
+    """Inclusion probabilities of both designs, relative to the same number of exponentials."""
     n = 100_000 if small else 1_000_000
     z = np.random.default_rng(0).normal(size=n)
     floor = best(lambda: np.exp(z), 20)
     rows: list[Row] = []
     for design, target in (("successive", 5), ("joint", 20)):
-        ours = best(lambda d=design: sampling.inclusion(z, n // 10, d), 20)  # type: ignore[misc]
+        time_taken = best(
+            lambda d=design: sampling.inclusion(z, n // 10, d),  # type: ignore[misc]
+            20,
+        )
         rows.append(
             (
                 f"inclusion, {design}, n = {n:,}, k = n/10",
-                ours / floor,
+                time_taken / floor,
                 "times n NumPy exponentials",
                 target,
             )
@@ -164,7 +167,7 @@ def inclusion(small: bool) -> list[Row]:
 
 
 def start(small: bool) -> list[Row]:
-    """The time of the import, and how many kernels a second process compiles."""
+    """The time of the import, and the number of kernels that a second process compiles."""
 
     def seconds(code: str) -> float:
         return best(lambda: subprocess.run([sys.executable, "-c", code], check=True), 3)
@@ -193,7 +196,7 @@ def start(small: bool) -> list[Row]:
 
 
 def reproduction(small: bool) -> list[Row]:
-    """The whole evaluation of the paper, with the share of each experiment and policy."""
+    """The time of the whole evaluation of the paper, and the shares of experiments and policies."""
     experiments = [experiment.small() for experiment in find([])] if small else find([])
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
@@ -233,11 +236,11 @@ def measure(
     Parameters
     ----------
     parts : mapping of str to Part
-        The benchmarks there are.
+        The benchmarks.
     names : iterable of str
-        Those to run; none means all.
+        The names of the benchmarks to run; an empty list means all.
     small : bool
-        Use small sizes, and leave goals out.
+        Whether to use small sizes and leave goals out.
 
     Yields
     ------
@@ -247,7 +250,7 @@ def measure(
     Raises
     ------
     InvalidInput
-        If a name is not known.
+        A name is not known.
     """
     chosen = list(names) or list(parts)
     for name in chosen:
@@ -264,21 +267,21 @@ def measure(
 
 
 def reached(row: Row) -> bool:
-    """Whether the figure meets its goal, or has none."""
+    """Whether the figure meets its goal, or has no goal."""
     _, measured, _, goal = row
     return goal is None or (measured >= -goal if goal < 0 else measured <= goal)
 
 
 def show(measured: Iterable[tuple[str, list[Row]]]) -> None:
-    """Print the figures as a table; those that miss their goal in red."""
+    """Print the figures as a table; figures that miss their goal are red."""
     rows, styles = [], []
     for name, rows_of_part in measured:
         say(f"{name}: done", "dim")
         for row in rows_of_part:
             what, value, unit, goal = row
-            wish = "" if goal is None else f"{'>=' if goal < 0 else '<='} {abs(goal):g}"
+            bound = "" if goal is None else f"{'>=' if goal < 0 else '<='} {abs(goal):g}"
             figure = f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
-            rows.append([what, figure, unit, wish])
+            rows.append([what, figure, unit, bound])
             styles.append("" if reached(row) else "bold red")
     title = f"softfair on {get_threads()} threads"
     headings = ["what", "measured", "unit", "goal"]

@@ -1,4 +1,4 @@
-"""The verbs as commands, nothing else.
+"""The command line: each command calls functions of the package, and prints the result.
 
 Heavy libraries are loaded inside the commands, so that --help is instant.
 """
@@ -117,7 +117,7 @@ QUICK_RUNS = 40  # of each policy in the small version: 8 cohorts, 5 runs on eac
 
 
 class _ListsIds(TyperCommand):
-    """Adds the ids of all experiments to the help, when it is asked for."""
+    """Adds the ids of all experiments to the help, when the help is shown."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from .experiments.catalogue import names_of_experiments
@@ -179,21 +179,21 @@ def reproduce(
     if quick:
         runs, out = min(runs, QUICK_RUNS), out / "quick"
         # The grids of readings are many experiments. They are left out unless they are named.
-        wanted = [
+        kept = [
             e
             for e in experiments
             if not e.figure.endswith("-readings") or {e.id, e.figure} & {*(ids or [])}
         ]
-        experiments = [experiment.small() for experiment in wanted]
+        experiments = [experiment.small() for experiment in kept]
     if policy:
         added = [_policy(name) for name in policy]
         experiments = [experiment.beside(added) for experiment in experiments]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)  # the report says where
+        warnings.simplefilter("ignore", NotConverged)  # the report marks such figures
         claims: list[Verdict] = []
 
         def judge_claims() -> None:
-            if not ids:  # the paper's claims belong to the whole
+            if not ids:  # only a report of everything has the paper's claims
                 claims.extend(verdicts(quick, seed))
 
         # Small problems spend more time in Python than in kernels, so several processes share them.
@@ -214,7 +214,7 @@ def verify(
     ] = None,
     recheck: Annotated[
         Path | None,
-        typer.Option(help="Compute the witnesses of this file anew, which --json wrote."),
+        typer.Option(help="Compute the witnesses of this file again; --json wrote it."),
     ] = None,
     as_json: Json = False,
     as_csv: Csv = False,
@@ -304,7 +304,8 @@ def simulate(
     ]
     policies = [_policy(name) for name in names]
     with warnings.catch_warnings():
-        # What cannot be compared is told below the table, or in the error if nothing can.
+        # Notes below the table name policies that cannot be compared; if none can, there is an
+        # error.
         warnings.filterwarnings("ignore", message=".* cannot be compared: ")
         table = compare(policies, _people(cohort), _each_decision(k), horizon, gamma, runs, seed)
     _show(table, as_json, as_csv, f"{cohort.name}: k = {k}, {horizon} decisions, {runs} runs")
@@ -333,7 +334,7 @@ def allocate(
     seed: Seed = 0,
     on: On = None,
 ) -> None:
-    """This round's list from a cohort file: everybody's probability and score, who is listed."""
+    """One list from a cohort file, with the probability and the score of everybody."""
     from .allocation import allocate as write_list
     from .allocation import states_now
     from .cluster import crew_of
@@ -409,7 +410,7 @@ def doctor(
 
 
 def _print_rows(rows: list[dict[str, Any]], as_csv: bool) -> None:
-    """Rows as CSV or as JSON."""
+    """Print rows as CSV or as JSON."""
     from .terminal import as_csv as to_csv
 
     if as_csv:
@@ -434,14 +435,14 @@ def _number(name: str, text: str) -> float:
 
 
 def _each_decision(text: str) -> int | list[int]:
-    """k: one number, or one for each decision."""
+    """k from its text: one number, or one for each decision."""
     try:
-        given = [int(part) for part in text.split(",")]
+        budgets = [int(part) for part in text.split(",")]
     except ValueError:
         raise typer.BadParameter(
             f"k is {text!r}; give a whole number, or one for each decision, such as 10,10,0,10"
         ) from None
-    return given if len(given) > 1 else given[0]
+    return budgets if len(budgets) > 1 else budgets[0]
 
 
 def _policy(text: str) -> Policy:
@@ -476,7 +477,7 @@ def _draw(
     policies: pd.DataFrame | None = None,
     bound: pd.DataFrame | None = None,
 ) -> None:
-    """Benefit against fairness, as a picture in a file."""
+    """Draw benefit against fairness to a file."""
     from .figures import draw_frontier, new_figure
     from .files import write_whole
     from .page import picture
@@ -488,7 +489,7 @@ def _draw(
 
 
 def main() -> None:
-    """Run; bad input is one line on stderr and exit code 2."""
+    """Run the command line; bad input leads to one line on stderr and exit code 2."""
     with errors_in_one_line():
         code = app(standalone_mode=False)
         if code == 130:  # click returns this code after Ctrl-C inside a command

@@ -1,27 +1,28 @@
-"""Lists of arms whose help costs more or less, within a budget: everybody's chance, and the draw.
+"""Lists of arms with costs, within a budget: the chance of every arm, and the draw.
 
-A list is complete if it costs at most the budget and no arm that is left out would still fit. With
-log-weights y_i,
+A list is complete if it costs at most the budget and no other arm would still fit. With log-weights
+y_i,
 
     Pr(list) is proportional to the product of exp(y_i - theta) over its members,
 
-over all complete lists, where theta is such that independent arms with these odds would be expected
-to cost the budget: sum of cost_i sigmoid(y_i - theta) = budget, over those who fit at all. Here the
-budget is a multiple of the costs' greatest common divisor; what is beyond buys nothing. If all cost
-the same, the complete lists are the sets of k arms and theta cancels: this is the joint design of
-:mod:`softfair.sampling`.
+over all complete lists. theta is such that the expected cost of independent arms with these odds is
+the budget: sum of cost_i sigmoid(y_i - theta) = budget, over the arms that fit at all. The budget
+is first rounded down to a multiple of the greatest common divisor of the costs, because the rest
+pays for nothing. If all arms cost the same, the complete lists are the sets of k arms and theta
+cancels: this is the joint design of :mod:`softfair.sampling`.
 
-Chances are exact for this law, and near sigmoid(y_i - theta). Of two arms that cost the same, the
-one with the larger y has the larger chance, for certain. Arms of different cost have chances in the
-order of y up to what it takes to fill a budget with whole lists, which matters where a budget pays
-for few: tests hold the largest difference from the sigmoid to .03 at n = 100 and a budget of 40
-with costs of 1, 2 and 4. At equal y all have nearly the same chance, whatever they cost.
+Chances are exact for this law, and close to sigmoid(y_i - theta). Of two arms that cost the same,
+the arm with the larger y always has the larger chance. Arms of different costs have chances nearly
+in the order of y. There are deviations, because whole arms must fill the budget; they matter if the
+budget pays for few arms. Tests bound the largest difference from the sigmoid by .03 at n = 100 and
+a budget of 40 with costs of 1, 2 and 4. At equal y all arms have nearly the same chance, whatever
+they cost.
 
-With infinite weights (:func:`inclusion_of_top`) the list goes from the highest score down, and
-takes everybody who still fits; of equal scores who costs less comes first.
+With infinite weights (:func:`inclusion_of_top`) the list goes from the highest score down and takes
+each arm that still fits; of equal scores, the arm that costs less comes first.
 
-A list takes time proportional to n times the budget in units of the costs' greatest common divisor:
-take a unit no finer than is needed.
+A list takes time proportional to n times the budget in units of the greatest common divisor of the
+costs: choose a unit of cost no finer than needed.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ __all__ = ["choose_runs", "draw", "draw_top", "inclusion", "inclusion_of_top"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-TASK = 50_000  # entries of rows a task: long enough to hide the hand-over to a thread
+TASK = 50_000  # entries of rows a task: enough to make the hand-over to a thread negligible
 
 
 def inclusion(log_weights: ArrayLike, cost: ArrayLike, budget: int) -> Floats:
-    """Everybody's chance to be on a complete list.
+    """The chance of every arm to be on the list.
 
     Parameters
     ----------
     log_weights : array_like [n]
         y_i, finite.
     cost : array_like [n]
-        What each arm costs, whole numbers of at least 1.
+        The cost of each arm, whole numbers of at least 1.
     budget : int
         The most that a list may cost, at least 0.
 
@@ -61,11 +62,12 @@ def inclusion(log_weights: ArrayLike, cost: ArrayLike, budget: int) -> Floats:
     Raises
     ------
     InvalidInput
-        An entry is none of these.
+        A weight is not finite, a cost is not such a number, or the budget is not a whole number of
+        at least 0.
 
     Examples
     --------
-    The complete lists are {0, 1} and {2}; a budget of half of all costs makes odds of 1.
+    The complete lists are {0, 1} and {2}. The budget is half of all costs, so that theta = 0.
 
     >>> import softfair as sf
     >>> sf.costs.inclusion([0.0, 0.0, 0.0], cost=[1, 1, 2], budget=2).round(12).tolist()
@@ -78,14 +80,14 @@ def inclusion(log_weights: ArrayLike, cost: ArrayLike, budget: int) -> Floats:
 
 
 def draw(log_weights: ArrayLike, cost: ArrayLike, budget: int, rng: np.random.Generator) -> Ints:
-    """A complete list, drawn.
+    """Draw a complete list.
 
     Parameters
     ----------
     log_weights, cost, budget
         See :func:`inclusion`.
     rng : numpy.random.Generator
-        Luck.
+        Source of randomness.
 
     Returns
     -------
@@ -112,19 +114,19 @@ def draw(log_weights: ArrayLike, cost: ArrayLike, budget: int, rng: np.random.Ge
 
 
 def inclusion_of_top(scores: ArrayLike, cost: ArrayLike, budget: int) -> Floats:
-    """Everybody's chance to be on the list that goes from the highest score down.
+    """The chance of every arm to be on the list that goes from the highest score down.
 
     Parameters
     ----------
     scores : array_like [n]
-        Finite.
+        Finite scores.
     cost, budget
         See :func:`inclusion`.
 
     Returns
     -------
     ndarray [n]
-        0 or 1, except that those of equal score and cost share the places that are left for them.
+        0 or 1, except that arms of equal score and cost share the places that are left for them.
 
     Raises
     ------
@@ -149,14 +151,14 @@ def inclusion_of_top(scores: ArrayLike, cost: ArrayLike, budget: int) -> Floats:
 
 
 def draw_top(scores: ArrayLike, cost: ArrayLike, budget: int, rng: np.random.Generator) -> Ints:
-    """The list that goes from the highest score down, chance deciding between equals.
+    """The list that goes from the highest score down; ties in score and cost are broken at random.
 
     Parameters
     ----------
     scores, cost, budget
         See :func:`inclusion_of_top`.
     rng : numpy.random.Generator
-        Luck.
+        Source of randomness.
 
     Returns
     -------
@@ -189,7 +191,7 @@ def choose_runs(
     Parameters
     ----------
     scores : ndarray [runs, n]
-        In each run's states.
+        The scores of each run in its states.
     c : float
         Multiplier of the scores; ``math.inf`` goes from the highest score down.
     cost, budget
@@ -202,7 +204,7 @@ def choose_runs(
     Returns
     -------
     ndarray [runs, n]
-        1 for those on the list, otherwise 0.
+        1 for arms on the list, otherwise 0.
     """
     chosen = np.empty(scores.shape, np.uint8)
     unit = int(np.gcd.reduce(cost))
@@ -216,17 +218,17 @@ def choose_runs(
 def _checked(values: ArrayLike, cost: ArrayLike, budget: int) -> tuple[Floats, Ints, int]:
     """Numbers [n], costs [n] and the budget in units of their greatest common divisor."""
     try:
-        y, given = real_numbers(values), real_numbers(cost)
+        y, real_costs = real_numbers(values), real_numbers(cost)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"weights or costs are no numbers ({error}); give floats") from None
-    if y.ndim != 1 or not len(y) or given.shape != y.shape:
+    if y.ndim != 1 or not len(y) or real_costs.shape != y.shape:
         raise InvalidInput(
-            f"weights have shape {y.shape} and costs {given.shape}; give one of each an arm"
+            f"weights have shape {y.shape} and costs {real_costs.shape}; give one of each an arm"
         )
     refuse(~np.isfinite(y), y, "weights", "give finite numbers")
-    fine = (given >= 1) & (given < 2**31) & (given == np.floor(given))
-    refuse(~fine, given, "cost", "give whole numbers of at least 1")
-    costs = given.astype(np.int64)
+    fine = (real_costs >= 1) & (real_costs < 2**31) & (real_costs == np.floor(real_costs))
+    refuse(~fine, real_costs, "cost", "give whole numbers of at least 1")
+    costs = real_costs.astype(np.int64)
     unit = int(np.gcd.reduce(costs))
     room = min(whole("budget", budget, 0), int(costs.sum()))
     return np.ascontiguousarray(y), costs // unit, room // unit

@@ -1,8 +1,8 @@
-"""The two data sets of the paper's experiments, made anew from a seed.
+"""The two data sets of the paper's experiments, made from a seed.
 
 :func:`synthetic` follows the paper to the letter. :func:`cpap` starts from published matrices. The
-paper leaves the rest of its construction open, so every open choice is a parameter of
-:func:`cpap`, with a default and the reason for it.
+paper leaves the rest of the construction open; every open choice is a parameter of :func:`cpap`,
+with a default and the reason for the default.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ CPAP_MATRICES: Mapping[str, tuple[tuple[float, float], tuple[float, float]]] = M
     }
 )
 
-#: Share of each cluster in :func:`cpap` unless the caller gives another.
+#: Default share of each cluster in :func:`cpap`.
 CPAP_MIX: Mapping[str, float] = MappingProxyType({"adherent": 0.17, "non-adherent": 0.83})
 
-#: Every chance in :func:`cpap` is clipped to [CPAP_MARGIN, 1 - CPAP_MARGIN], a unit in the last
-#: digit of the published figures. So nobody is certain to adhere, and every arm can leave each of
-#: its states.
+#: Every chance in :func:`cpap` is clipped to [CPAP_MARGIN, 1 - CPAP_MARGIN]. The margin is a unit
+#: in the last digit of the published figures. So nobody is certain to adhere, and every arm can
+#: leave each of its states.
 CPAP_MARGIN = 0.001
 
-SUM_TOLERANCE = 1e-8  # rounding of shares or rows that were computed
+SUM_TOLERANCE = 1e-8  # allowed for rounding in the sum of shares or of a row
 
 
 def synthetic(n: int = 100, seed: int = 0, *, recovery: float | None = None) -> Cohort:
@@ -59,27 +59,27 @@ def synthetic(n: int = 100, seed: int = 0, *, recovery: float | None = None) -> 
     seed : int
         The same n and seed give the same cohort.
     recovery : float, optional
-        Sets ``p[1, 0]``, the chance that help in the bad state brings the good one, to this value
-        for every arm (Figure 3b of the paper). The other chances are then uniform on what the
-        inequalities leave.
+        The value of ``p[1, 0]``, the chance that help in the bad state leads to the good state, for
+        every arm (Figure 3b of the paper). The other chances are then uniform under the
+        inequalities.
 
     Returns
     -------
     Cohort
-        Two states, the good one worth 1. States at decision 0 are uniform.
+        Two states, of which the good one is worth 1. States at decision 0 are uniform.
 
     Raises
     ------
     InvalidInput
-        If n, seed or recovery is out of its range.
+        n, seed or recovery is out of its range.
 
     Notes
     -----
-    With ``p[a, s]`` the chance of the good state next, the paper (appendix, Datasets) asks for
-    ``p[0, 0] < p[0, 1]`` and ``p[1, 0] < p[1, 1]`` (a good state helps), ``p[0, 0] < p[1, 0]`` and
-    ``p[0, 1] < p[1, 1]`` (so does an intervention), strictly inside (0, 1). The inequalities leave
-    open only which of ``p[0, 1]`` and ``p[1, 0]`` is larger. So four sorted uniforms with the
-    middle two in random order are uniform on this set.
+    With ``p[a, s]`` the chance of the good state next, the paper (appendix, Datasets) requires
+    ``p[0, 0] < p[0, 1]`` and ``p[1, 0] < p[1, 1]`` (the good state is likelier after the good
+    state), ``p[0, 0] < p[1, 0]`` and ``p[0, 1] < p[1, 1]`` (and after an intervention), strictly
+    inside (0, 1). The inequalities leave open only which of ``p[0, 1]`` and ``p[1, 0]`` is larger.
+    So four sorted uniforms with the middle two in random order are uniform on this set.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def synthetic(n: int = 100, seed: int = 0, *, recovery: float | None = None) -> 
     low_to_high[swap, 1:3] = low_to_high[swap, 2:0:-1]
     if recovery is not None:
         low_to_high = _with_recovery(n, recovery, rng)
-    low_to_high.flags.writeable = False  # so that it need not be copied
+    low_to_high.flags.writeable = False  # so that the cohort does not copy the array
     return Cohort.two_state(low_to_high.reshape(n, 2, 2))  # smallest p[0, 0], largest p[1, 1]
 
 
@@ -142,14 +142,14 @@ def cpap(
     seed : int
         The same seed with the same parameters gives the same cohort.
     mix : mapping of str to float
-        Share of each cluster; shares sum to 1. Patients are counted by largest remainder, so
-        shares are exact to one patient, and then shuffled. The paper gives no mix. It quotes
-        that 29 to 83 % of patients adhere. The default, 17 % adherent, was chosen after seeing
-        the paper's Table 2 (see Notes).
+        Share of each cluster; shares sum to 1. The number of patients of each cluster follows by
+        largest remainder, so that shares are exact to one patient; patients are shuffled. The paper
+        gives no mix. It quotes that 29 to 83 % of patients adhere. The default, 17 % adherent, was
+        chosen after seeing the paper's Table 2 (see Notes).
     effect : (float, float)
         Lowest and highest effect of an intervention; effects are uniform in between.
     effect_kind : {"added", "relative", "share"}
-        What an effect e does to the chance p of the good state: p + e, p (1 + e), or
+        How an effect e changes the chance p of the good state: to p + e, to p (1 + e), or to
         p + e (1 - p), which removes the share e of the failures.
     effect_by : {"group", "patient", "state"}
         Whether one effect is drawn for each cluster, for each patient, or for each patient and
@@ -157,9 +157,9 @@ def cpap(
     noise : float
         Half-width of the uniform noise on a chance.
     noise_on : {"both", "passive"}
-        "both" adds noise of its own to each of a patient's two matrices, of which the active one
-        is the effect on the published chance. "passive" adds noise to the passive matrix alone,
-        and the effect acts on the noisy chance.
+        With "both", the effect acts on the published chance, and each of a patient's two matrices
+        gets separate noise. With "passive", only the passive matrix gets noise, and the effect acts
+        on the noisy chance.
     matrices : mapping of str to 2 x 2 array
         Passive matrix of each cluster, rows the current state. Default: :data:`CPAP_MATRICES`.
 
@@ -171,24 +171,25 @@ def cpap(
     Raises
     ------
     InvalidInput
-        If a parameter is out of its range, or if an added effect exceeds 1 - CPAP_MARGIN, so that
-        no chance plus the effect is a chance.
+        A parameter is out of its range; or an added effect exceeds 1 - CPAP_MARGIN, so that no
+        chance plus the effect is a chance.
 
     Notes
     -----
     The paper says: two groups, adherent and non-adherent; an intervention brings "a random
     increase from 5-50% to good CPAP use status per night for both two groups"; "a small noise to
     each transition matrix so that the dynamics of each individual arm in same group is different".
-    The defaults take these words as they stand: one effect a group, added to the chance of the
+    The defaults follow these words literally: one effect for each group, added to the chance of the
     good state, and noise on each of the two matrices of every patient. The words do not give the
-    mix and the size of the noise. Both were chosen because they bring back Table 2, so agreement
-    with Table 2 does not confirm them. ``softfair reproduce table2`` shows the table under every
-    combination of these choices.
+    mix and the size of the noise. Both were chosen because they reproduce Table 2, so that
+    agreement with Table 2 does not confirm them. ``softfair reproduce table2`` shows the table
+    under every combination of these choices.
 
-    Chances are clipped to [:data:`CPAP_MARGIN`, 1 - :data:`CPAP_MARGIN`]. An adherent patient is
-    at the clip after nearly every added effect, so an intervention can hardly help them. With
-    noise on both matrices it may then lower their chance of the good state by up to twice the
-    noise. With ``noise_on="passive"`` an intervention never lowers a chance.
+    Chances are clipped to [:data:`CPAP_MARGIN`, 1 - :data:`CPAP_MARGIN`]. With nearly every added
+    effect, the chance of an adherent patient is at the upper end, so that an intervention can
+    hardly help this patient. With noise on both matrices, an intervention may then lower the chance
+    of the good state by up to twice the noise. With ``noise_on="passive"`` an intervention never
+    lowers a chance.
 
     The former default was ``mix={"adherent": 0.5, "non-adherent": 0.5},
     effect_kind="relative", effect_by="patient", noise=0.02, noise_on="passive"``; these
@@ -259,7 +260,7 @@ def _is_number(value: object) -> bool:
 def _counts_of(
     mix: Mapping[str, float], n: int, matrices: Mapping[str, ArrayLike]
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """Count the arms of each cluster by largest remainder; a tie goes to the one named first."""
+    """The number of arms of each cluster by largest remainder; ties go to the first cluster."""
     if not isinstance(mix, Mapping) or not mix:
         raise InvalidInput(
             f"mix is {mix!r}; give a mapping of cluster to share, such as "
@@ -316,7 +317,7 @@ def _chance_of_good(name: str, matrix: ArrayLike) -> Floats:
 
 
 def _range_of(effect: tuple[float, float], kind: EffectKind) -> tuple[float, float]:
-    """Check the range of effects; an added effect or a share must leave some chance valid."""
+    """Check the range of effects; added effects and shares must leave some chance valid."""
     pair = tuple(effect) if isinstance(effect, (tuple, list, np.ndarray)) else ()
     if len(pair) != 2 or not all(map(_is_number, pair)) or not 0 <= pair[0] <= pair[1]:
         raise InvalidInput(

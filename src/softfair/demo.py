@@ -1,7 +1,8 @@
-"""The demonstration: which policy at what price, and a programme from first import to audit.
+"""The demonstration: all policies on two cohorts, and a programme from first import to audit.
 
-Every policy on the synthetic and the CPAP cohort as a table, what fairness costs and who is ever
-helped as pictures; and the commands of an officer over four weeks, as they are typed and answered.
+The first part prints a table of all policies on the synthetic and on the CPAP cohort, and draws
+benefit against fairness and how often arms are helped. The second part runs the commands of an
+officer over four weeks and shows their output.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["run_a_programme", "show_policies", "tradeoff"]
 
 N, K, HORIZON, RUNS = 100, 10, 50, 50
-MANY = 400  # runs of each point of the picture, whose standard errors are then below half a point
+MANY = 400  # runs of each point of the picture, for standard errors below half a point
 POLICIES: Sequence[Policy] = [
     NoIntervention(),
     Random(),
@@ -71,8 +72,8 @@ POLICIES: Sequence[Policy] = [
     EvenHanded(mu=100),
     EvenHanded(mu=400),
 ]
-EVEN_WEIGHTS = (0.02, 0.08, 0.2, 0.4, 0.8)  # of EvenHanded, times all helps
-FEW_CS = (0, 1, 2, 3, 5, 7, 9)  # of SoftFair with values by the mean field
+EVEN_WEIGHTS = (0.02, 0.08, 0.2, 0.4, 0.8)  # mu of EvenHanded, divided by the number of all helps
+FEW_CS = (0, 1, 2, 3, 5, 7, 9)  # c of SoftFair with values by the mean field
 WIDE = ["unfair", "gini", "reward"]  # figures without which the table fits into 80 columns
 
 
@@ -93,40 +94,40 @@ def tradeoff(
     seed: int = 0,
     curve: pd.DataFrame | None = None,
 ) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
-    """What a picture of the trade-off shows: SoftFair by three recipes, EvenHanded, and others.
+    """The curves and points of a picture of the trade-off between benefit and fairness.
 
     Parameters
     ----------
     cohort, k, horizon, gamma, runs, seed
         See :func:`softfair.compare`.
     curve : DataFrame, optional
-        The curve of SoftFair with values by prices, where it is known already.
+        The curve of SoftFair with values by prices, if it is known already.
 
     Returns
     -------
     tuple of dict and DataFrame
-        Curves by their label, and the figures of single policies; those that cannot act on this
-        cohort are left out.
+        Curves of SoftFair by three recipes and of EvenHanded, by their labels; and the figures of
+        single policies, without policies that cannot act on this cohort.
     """
     setting = (gamma, runs, seed)
     helps = int(np.broadcast_to(k, horizon).sum())
     mus = [share * max(helps, horizon) for share in EVEN_WEIGHTS]
     even = compare([EvenHanded(mu=mu) for mu in mus], cohort, k, horizon, *setting)
-    one_c = SoftFair(solver="meanfield", design="successive")
-    learnt_once = dataclasses.replace(one_c, c_value=1)
+    coupled = SoftFair(solver="meanfield", design="successive")
+    decoupled = dataclasses.replace(coupled, c_value=1)
     curves = {
         "EvenHanded over \u03bc": even.assign(mu=mus),
         "SoftFair over c, values by prices": (
             frontier(cohort, k, horizon, None, *setting) if curve is None else curve
         ),
         "SoftFair, values with c = 1": frontier(
-            cohort, k, horizon, FEW_CS, *setting, policy=learnt_once
+            cohort, k, horizon, FEW_CS, *setting, policy=decoupled
         ),
         "SoftFair, one c for values and draws": frontier(
-            cohort, k, horizon, FEW_CS, *setting, policy=one_c
+            cohort, k, horizon, FEW_CS, *setting, policy=coupled
         ),
     }
-    fair_share = helps / (horizon * cohort.n)  # of the decisions, for everybody alike
+    fair_share = helps / (horizon * cohort.n)  # chance of help at a decision if all are equal
     others: list[Policy] = [Random(), Myopic(), Oracle()]
     if 0 < fair_share < 1:
         others += [FaWT(window=math.ceil(2 / fair_share)), ProbFair(low=fair_share / 5)]
@@ -137,7 +138,7 @@ def tradeoff(
 
 
 def _draw_cost(out: Path) -> None:
-    """What fairness costs on two cohorts, and where no policy can be."""
+    """Draw benefit against fairness on two cohorts, with the limit that no policy can exceed."""
     from .figures import draw_frontier, new_figure
 
     figure, axes = new_figure(columns=2, height=5.0)
@@ -154,7 +155,7 @@ def _draw_cost(out: Path) -> None:
 
 
 def _draw_starved(out: Path) -> None:
-    """Figure 1 of the paper (n = 100, k = 10, T = 100): who is ever helped in one run."""
+    """Draw Figure 1 of the paper (n = 100, k = 10, T = 100): how often each arm is helped."""
     from .figures import draw_histograms, new_figure
 
     cohort = datasets.synthetic(N, seed=0)
@@ -172,7 +173,7 @@ def _draw_starved(out: Path) -> None:
 
 
 def show_policies(out: Path) -> None:
-    """Print every policy on two cohorts, and draw what fairness costs and who is ever helped.
+    """Print all policies on two cohorts, and draw benefit against fairness and helps of arms.
 
     Parameters
     ----------
@@ -181,7 +182,7 @@ def show_policies(out: Path) -> None:
     """
     out.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)  # the table and the picture say where
+        warnings.simplefilter("ignore", NotConverged)  # the table and the picture mark such values
         _draw_cost(out)
         _draw_starved(out)
     print(
@@ -196,7 +197,8 @@ def run_a_programme(folder: Path) -> None:
     Parameters
     ----------
     folder
-        For its files and the audit's page; a programme that is there already is replaced.
+        The folder for the files of the programme and the page of the audit; an earlier programme in
+        the folder is replaced.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("softfair.db*"):
@@ -224,7 +226,7 @@ def run_a_programme(folder: Path) -> None:
 
 
 def _type_in(folder: Path, *words: str, shown: bool = True) -> None:
-    """Run a command in the folder as if it were typed there."""
+    """Run a command in the folder, after printing it as if it were typed."""
     print(f"\n$ softfair {' '.join(words)}", flush=True)
     command = [sys.executable, "-c", "from softfair.cli import main; main()", *words]
     subprocess.run(command, cwd=folder, check=True, stdout=None if shown else subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""What ``softfair doctor`` finds: versions, threads, the cache of compiled code, the database."""
+"""The findings of ``softfair doctor``: versions, threads, compiled code, the database."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXTRAS = {"gymnasium": "gym", "psycopg": "postgresql", "fastapi": "web"}
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """A fact about the installation, and whether it is as it should be."""
 
     what: str
     found: str
@@ -29,12 +29,12 @@ class Finding(NamedTuple):
 
 
 def examine(db: str | None) -> list[Finding]:
-    """Look at everything that softfair rests on.
+    """Examine everything that softfair needs.
 
     Parameters
     ----------
     db : str, optional
-        A database to reach; None if there is none to look at.
+        A database to examine as well.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def _threads() -> Finding:
 
 
 def _cache() -> Finding:
-    """Where numba keeps compiled kernels; without such a place every start compiles anew."""
+    """The folder of compiled kernels, which must be writable to avoid compiling at every start."""
     folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "kernels")
     kept = sum(1 for _ in folder.rglob("*.nbc")) if folder.is_dir() else 0
     try:
@@ -103,6 +103,6 @@ def _database(db: str) -> Finding:
     if schema is None:
         return Finding("database", f"{store.name}: no programme yet; softfair init makes one", True)
     if schema > VERSION:
-        said = f"has schema {schema}, this softfair knows up to {VERSION}; upgrade it"
-        return Finding("database", f"{store.name}: {said}", False)
+        problem = f"has schema {schema}, this softfair knows up to {VERSION}; upgrade it"
+        return Finding("database", f"{store.name}: {problem}", False)
     return Finding("database", f"{store.name}: reachable, holds a programme", True)

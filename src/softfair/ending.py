@@ -32,7 +32,7 @@ def errors_in_one_line() -> Iterator[None]:
         print("softfair: interrupted; the same command goes on where it stopped", file=sys.stderr)
         sys.exit(130)
     except SystemExit:
-        # Where a pipe closes while a command prints, click has wrapped the output and exits with 1.
+        # If a pipe closes while a command prints, click has wrapped the output and exits with 1.
         if type(sys.stdout).__name__ == "PacifyFlushWrapper":
             sys.exit(0)
         raise
@@ -59,15 +59,15 @@ def errors_in_one_line() -> Iterator[None]:
 
 
 def _without_passwords(text: str) -> str:
-    """An error message about arguments without passwords: one may be a database address."""
+    """The error message with passwords removed, which a database address may contain."""
     text = re.sub(r"(?i)(pass\w*|pw)\s*=\s*[^\s()]+", r"\1=...", text)
     return re.sub(r"[^\s()'\"]*@", "...@", text)
 
 
 def _fail() -> NoReturn:
     """End on an unforeseen error: print one line if a database was altered, else raise it."""
-    said = altered()
-    if said is None:
+    message = altered()
+    if message is None:
         raise
-    print(f"softfair: {said}", file=sys.stderr)
+    print(f"softfair: {message}", file=sys.stderr)
     sys.exit(2)

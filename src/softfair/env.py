@@ -1,16 +1,16 @@
-"""A cohort as a Gymnasium environment, ``softfair/RMAB-v0``, registered when this is imported.
+"""A cohort as a Gymnasium environment, ``softfair/RMAB-v0``; importing this module registers it.
 
     import gymnasium, softfair.env
     env = gymnasium.make("softfair/RMAB-v0", cohort=cohort, k=10, horizon=50)
     envs = gymnasium.make_vec("softfair/RMAB-v0", num_envs=8, cohort=cohort, k=10, horizon=50)
 
-An observation is the state of every arm and the number of the decision, because who is worth
-helping depends on how many decisions are left. An action says for each arm whether it is helped. At
-most k may be: of an action that helps more, k are kept at random, and ``info`` says so. The reward
-is the sum over arms of the reward of the state reached, and of what help is worth at once. An
+An observation is the state of every arm and the number of the decision, because the best arms
+depend on how many decisions are left. An action says for each arm whether it is helped. At most k
+arms may be helped: if an action has more, k of them are chosen at random, and ``info`` says so. The
+reward is the sum over arms of the reward of the state reached, plus what help is worth at once. An
 episode has ``horizon`` decisions.
 
-It needs ``pip install "softfair[gym]"``.
+The module needs ``pip install "softfair[gym]"``.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class _World:
         self._moves = cohort.P.cumsum(axis=3)  # [n, 2, S, S]
 
     def start(self, runs: NDArray[np.bool_], rng: np.random.Generator) -> None:
-        """New states in the runs that are marked."""
-        luck = rng.random((int(runs.sum()), self.cohort.n, 1))
-        self.states[runs] = self._reached(self._start[None], luck)
+        """Draw the first states of the marked runs."""
+        uniform = rng.random((int(runs.sum()), self.cohort.n, 1))
+        self.states[runs] = self._reached(self._start[None], uniform)
 
     def move(self, helped: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.float64]:
-        """Move all arms of all runs [runs, n]; returns the rewards [runs]."""
+        """Move all arms of all runs [runs, n]; return the rewards [runs]."""
         rows = self._moves[self._arms, helped.astype(np.int64), self.states]  # [runs, n, S]
         at_once = np.where(helped, self.cohort.at_once[self._arms, self.states], 0.0).sum(axis=1)
         self.states = self._reached(rows, rng.random((*self.states.shape, 1)))
@@ -69,36 +69,36 @@ class _World:
         total: NDArray[np.float64] = reward + at_once
         return total
 
-    def _reached(self, sums: NDArray[np.float64], luck: NDArray[np.float64]) -> Ints:
-        """The first state up to which the chances add up to more than the luck."""
-        reached: Ints = np.minimum((luck >= sums).sum(axis=-1), self.cohort.S - 1)
+    def _reached(self, sums: NDArray[np.float64], uniform: NDArray[np.float64]) -> Ints:
+        """The first state whose cumulative chance exceeds the uniform number."""
+        reached: Ints = np.minimum((uniform >= sums).sum(axis=-1), self.cohort.S - 1)
         return reached
 
     def within_budget(
         self, action: Any, t: Ints, rng: np.random.Generator
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """The arms that are helped [runs, n], and in which runs an action asked for too many.
+        """The arms that are helped [runs, n], and whether the action of each run had too many arms.
 
-        t [runs] is the decision of each run; one that has ended is at its last.
+        t [runs] is the decision of each run; a run that has ended counts as at its last decision.
         """
-        asked = np.asarray(action).reshape(self.states.shape) != 0
+        helped = np.asarray(action).reshape(self.states.shape) != 0
         k = self.budget[np.minimum(t, self.horizon - 1)]
-        over = asked.sum(axis=1) > k
+        over = helped.sum(axis=1) > k
         if over.any():
-            keys = np.where(asked[over], rng.random((int(over.sum()), asked.shape[1])), 2.0)
+            keys = np.where(helped[over], rng.random((int(over.sum()), helped.shape[1])), 2.0)
             place = np.argsort(np.argsort(keys, axis=1), axis=1)  # in the order of the keys
-            asked = asked.copy()
-            asked[over] = place < k[over, None]
-        return asked, over
+            helped = helped.copy()
+            helped[over] = place < k[over, None]
+        return helped, over
 
     def spaces(self) -> tuple[spaces.Dict, spaces.MultiBinary]:
-        """The spaces of one run's observations and actions."""
+        """The spaces of the observations and the actions of one run."""
         n, S = self.cohort.n, self.cohort.S
-        seen = {
+        observed = {
             "states": spaces.MultiDiscrete(np.full(n, S)),
             "decision": spaces.Discrete(self.horizon + 1),
         }
-        return spaces.Dict(seen), spaces.MultiBinary(n)
+        return spaces.Dict(observed), spaces.MultiBinary(n)
 
 
 class RMAB(gymnasium.Env[Observation, NDArray[np.int8]]):
@@ -107,9 +107,9 @@ class RMAB(gymnasium.Env[Observation, NDArray[np.int8]]):
     Parameters
     ----------
     cohort : Cohort, optional
-        The arms; default twenty of the synthetic ones.
+        The arms; by default twenty synthetic arms.
     k : int or array_like [horizon]
-        Arms that may be helped at every decision, or at each.
+        Arms that may be helped at every decision, or one number for each decision.
     horizon : int
         Decisions of an episode.
     render_mode : None
@@ -126,7 +126,7 @@ class RMAB(gymnasium.Env[Observation, NDArray[np.int8]]):
     (2, True)
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own form)
+    metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium requires a dict)
 
     def __init__(
         self,
@@ -169,12 +169,12 @@ class RMAB(gymnasium.Env[Observation, NDArray[np.int8]]):
 
 
 class VectorRMAB(VectorEnv[Observation, NDArray[np.int8], NDArray[Any]]):
-    """Many runs of a cohort side by side; a run that has ended begins anew at the next step.
+    """Many runs of a cohort side by side; a run that has ended starts again at the next step.
 
     Parameters
     ----------
     num_envs : int
-        How many runs.
+        Number of runs.
     cohort, k, horizon, render_mode
         See :class:`RMAB`.
 
@@ -188,7 +188,7 @@ class VectorRMAB(VectorEnv[Observation, NDArray[np.int8], NDArray[Any]]):
     (3, 20)
     """
 
-    metadata = {  # noqa: RUF012 (Gymnasium's own form)
+    metadata = {  # noqa: RUF012 (Gymnasium requires a dict)
         "render_modes": [],
         "autoreset_mode": AutoresetMode.NEXT_STEP,
     }
@@ -211,7 +211,7 @@ class VectorRMAB(VectorEnv[Observation, NDArray[np.int8], NDArray[Any]]):
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin all runs from the cohort's start; one seed serves all runs together."""
+        """Begin all runs from the cohort's start, with random numbers that follow one seed."""
         if isinstance(seed, list):
             raise InvalidInput("seed is a list; give one whole number, from which all runs follow")
         super().reset(seed=seed)
@@ -222,14 +222,14 @@ class VectorRMAB(VectorEnv[Observation, NDArray[np.int8], NDArray[Any]]):
     def step(
         self, actions: Any
     ) -> tuple[Observation, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
-        """Help the arms of each run's action; runs that had ended begin anew instead."""
-        anew = self._t >= self._world.horizon
+        """Help the arms of each run's action; runs that had ended start again instead."""
+        restarted = self._t >= self._world.horizon
         helped, over = self._world.within_budget(actions, self._t, self.np_random)
-        helped[anew], over[anew] = False, False
-        reward = np.where(anew, 0.0, self._world.move(helped, self.np_random))
-        if anew.any():
-            self._world.start(anew, self.np_random)
-        self._t = np.where(anew, 0, self._t + 1)
+        helped[restarted], over[restarted] = False, False
+        reward = np.where(restarted, 0.0, self._world.move(helped, self.np_random))
+        if restarted.any():
+            self._world.start(restarted, self.np_random)
+        self._t = np.where(restarted, 0, self._t + 1)
         ended = self._t == self._world.horizon
         info = {"helped": helped, "over_budget": over}
         return self._observation(), reward, ended, np.zeros_like(ended), info
@@ -244,9 +244,9 @@ class Agent:
     Parameters
     ----------
     fitted : Fitted
-        Fitted to the cohort, k and horizon of the environment.
+        A policy fitted to the cohort, k and horizon of the environment.
     seed : int
-        Of its draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -267,7 +267,7 @@ class Agent:
         self._memory: Any = None
 
     def act(self, observation: Observation) -> NDArray[np.int8]:
-        """The arms that the policy draws at this decision; at decision 0 it forgets the past."""
+        """The arms that the policy draws at this decision; decision 0 resets its memory."""
         t, states = int(observation["decision"]), observation["states"]
         memory = self.fitted.memory() if t == 0 else self._memory
         arms = self.fitted.draw(t, states, self._rng, memory)

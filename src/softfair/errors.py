@@ -88,7 +88,7 @@ class Unsure(InvalidInput):
     Parameters
     ----------
     doubt : str
-        What is odd about it, and what to do if it is a slip.
+        What is odd about the request, and what to do if it is a slip.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class Fault:
     value : str
         The entry as it stands in the file.
     problem : str
-        What is wrong with it and what to do.
+        What is wrong with the entry, and what to do.
 
     Examples
     --------
@@ -149,12 +149,12 @@ class Fault:
 
     @property
     def place(self) -> str:
-        """Line and column, as a message names them."""
+        """Line and column, in the words of a message."""
         return f"line {self.line}" + (f", column {self.column}" if self.column else "")
 
 
 class BadRows(InvalidInput):
-    """A file with bad entries, nothing of which was imported.
+    """A file with bad entries, from which nothing was imported.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class BadRows(InvalidInput):
     faults : list of Fault
         All bad entries, at least one.
     more : bool
-        Whether there may be others.
+        Whether there may be further bad entries.
 
     Examples
     --------
@@ -175,10 +175,10 @@ class BadRows(InvalidInput):
 
     def __init__(self, where: str, faults: list[Fault], more: bool = False) -> None:
         rows = len({fault.line for fault in faults})
-        several = "1 bad entry" if len(faults) == 1 else f"{len(faults)} bad entries"
-        # Without the entry itself, which may be a person's identifier.
+        number = "1 bad entry" if len(faults) == 1 else f"{len(faults)} bad entries"
+        # The message does not repeat the entry, which may identify a person.
         super().__init__(
-            f"{where}: {'at least ' * more}{several} in {rows} row{'s' * (rows > 1)}, "
+            f"{where}: {'at least ' * more}{number} in {rows} row{'s' * (rows > 1)}, "
             f"the first in {faults[0].place}; mend them and import again, nothing was imported"
         )
         self.where, self.faults, self.more = where, faults, more
@@ -190,17 +190,17 @@ class BadRows(InvalidInput):
 class NotConverged(SoftFairError, UserWarning):
     """A solver stopped short of its tolerance.
 
-    It is issued as a warning. ``warnings.simplefilter("error", softfair.NotConverged)`` turns it
-    into an error.
+    This is a warning; ``warnings.simplefilter("error", softfair.NotConverged)`` turns it into an
+    error.
 
     Parameters
     ----------
     what : str
         What did not converge.
     gap : float
-        The residual that is left.
+        The residual.
     tolerance : float
-        The residual that was wanted.
+        The largest residual that counts as converged.
     remedy : str
         What to do.
 
@@ -218,17 +218,17 @@ class NotConverged(SoftFairError, UserWarning):
         self._args = (what, gap, tolerance, remedy)
 
     def __reduce__(self) -> tuple[type[NotConverged], tuple[str, float, float, str]]:
-        # Exception.__reduce__ would call __init__ with the message alone when it is unpickled.
+        # On unpickling, Exception.__reduce__ would call __init__ with the message only.
         return type(self), self._args
 
 
 def warn(message: Warning | str) -> None:
-    """Issue a warning that points at the first line outside the package that led to it.
+    """Issue a warning that points at the nearest caller outside the package.
 
     Parameters
     ----------
     message : Warning or str
-        A str is issued as a UserWarning.
+        The warning; a str becomes a UserWarning.
 
     Examples
     --------
@@ -253,17 +253,18 @@ def real_numbers(values: ArrayLike) -> NDArray[np.float64]:
     Parameters
     ----------
     values : array_like
-        What the caller gave.
+        The values as the caller gave them.
 
     Returns
     -------
     ndarray of float64
-        The same array if it is one already.
+        ``values`` itself if it is such an array.
 
     Raises
     ------
     TypeError, ValueError
-        They are not: conversion would drop a mask or an imaginary part, or make numbers of dates.
+        The values are not real numbers: conversion would fail, drop a mask or an imaginary part, or
+        turn dates into numbers.
 
     Examples
     --------
@@ -275,23 +276,23 @@ def real_numbers(values: ArrayLike) -> NDArray[np.float64]:
 
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise TypeError("some values are masked")
-    given = np.asarray(values)
-    if given.dtype.kind in "cmM":
-        raise TypeError(f"values are {given.dtype}")
-    return given.astype(np.float64, copy=False)
+    array = np.asarray(values)
+    if array.dtype.kind in "cmM":
+        raise TypeError(f"values are {array.dtype}")
+    return array.astype(np.float64, copy=False)
 
 
 def refuse(bad: NDArray[np.bool_], values: NDArray[Any], name: str, remedy: str) -> None:
-    """Raise if any entry is bad: the first place, how many there are, what to do.
+    """Raise if an entry is bad; the message has the first place, the number and the remedy.
 
     Parameters
     ----------
     bad : ndarray of bool
-        Which entries are bad.
+        Whether each entry is bad.
     values : ndarray, shape of bad
         The entries.
     name : str
-        What the caller calls them.
+        The name of the array for the caller.
     remedy : str
         What to do.
 
@@ -326,13 +327,13 @@ def whole(name: str, value: Any, least: int, most: int | None = None, beside: st
     Parameters
     ----------
     name : str
-        What the caller calls it.
+        The name of the value for the caller.
     value : Any
-        What the caller gave.
+        The value as the caller gave it.
     least, most : int
         The bounds; None means that there is no upper bound.
     beside : str
-        What else the message should say.
+        Further text for the message.
 
     Returns
     -------
@@ -341,7 +342,7 @@ def whole(name: str, value: Any, least: int, most: int | None = None, beside: st
     Raises
     ------
     InvalidInput
-        The value is no whole number, or outside the bounds.
+        The value is not a whole number, or is outside the bounds.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""Pictures: what fairness costs, and who is ever helped. Matplotlib is loaded when one is drawn."""
+"""Pictures of benefit against fairness, and of how often arms are helped.
+
+Matplotlib is loaded when a picture is drawn.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ __all__ = [
 
 LONGEST_NAME = 32  # characters beside an axis
 INK, FAINT, NEVER = "#222222", "#999999", "#c0392b"
-SHADE, SHADE_EDGE, SHADE_INK = "#e4e4e8", "#8a8a99", "#5d5d6b"  # where no policy can be
+SHADE, SHADE_EDGE, SHADE_INK = "#e4e4e8", "#8a8a99", "#5d5d6b"  # for points that no policy reaches
 # Colour-blind readers can tell these colours apart; in print the markers differ.
 COLOURS = (
     "#1f6fb4",
@@ -50,9 +53,9 @@ AXIS_LABELS = {
     "never_selected": "share of arms never helped",
 }
 BENEFIT_LABEL = "intervention benefit, % of the Oracle's"
-SAME_PLACE = 0.03  # of the picture: policies nearer than this share one label
+SAME_PLACE = 0.03  # share of the picture: policies nearer to each other than this share one label
 LABEL_SIZE = 8  # points
-CLEARANCE = 3.0  # pixels between a label and what it must not touch
+CLEARANCE = 3.0  # pixels between a label and other parts of the picture
 DISTANCES = (4.0, 8.0, 14.0, 22.0, 32.0, 46.0, 64.0)  # points between a label and its point
 LEADER = 14.0  # points; a label at least this far from its point gets a line to it
 
@@ -64,13 +67,13 @@ class PointLabel:
     Parameters
     ----------
     text : str
-        What is written.
+        The text.
     x, y : float
         The point, in the units of the axes.
     colour : str
-        Of the text.
+        The colour of the text.
     needed : bool
-        Whether the text must be written also where there is no free room for it.
+        Whether the text must be written even if there is no free room for it.
     """
 
     text: str
@@ -83,14 +86,14 @@ class PointLabel:
 def new_figure(
     columns: int = 1, width: float = 6.4, height: float = 4.4, rows: int = 1
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure with axes side by side or one below the other, without boxes around them.
+    """Make a figure with rows and columns of axes, without boxes around them.
 
     Parameters
     ----------
     columns : int
         Number of axes in a row.
     width, height : float
-        Of each, in inches.
+        Size of each, in inches.
     rows : int
         Number of rows.
 
@@ -110,7 +113,7 @@ def new_figure(
 
 
 def axes_for(ax: Axes | None) -> Axes:
-    """The axes that a ``plot`` method draws on: those given, or new ones that a notebook shows.
+    """The axes on which a ``plot`` method draws: ``ax``, or new axes that a notebook shows.
 
     Parameters
     ----------
@@ -124,9 +127,9 @@ def axes_for(ax: Axes | None) -> Axes:
         return ax
     from matplotlib import pyplot
 
-    made: Axes = pyplot.subplots(layout="constrained")[1]
-    made.spines[["top", "right"]].set_visible(False)
-    return made
+    new_axes: Axes = pyplot.subplots(layout="constrained")[1]
+    new_axes.spines[["top", "right"]].set_visible(False)
+    return new_axes
 
 
 def draw_frontier(
@@ -141,26 +144,26 @@ def draw_frontier(
     Parameters
     ----------
     ax : Axes
-        Where to draw. Set its title before, so that labels are placed in the final layout.
+        Where to draw. Set the title before, so that labels are placed in the final layout.
     curves : mapping of str to DataFrame
-        Name of each curve, and the table that :func:`softfair.frontier` returned; one line each.
-        Its points are labelled by the column ``c``, or ``mu`` if there is none.
+        The tables that :func:`softfair.frontier` returned, by the name of the curve; one line for
+        each. Points are labelled by the column ``c``, or by ``mu`` if there is no ``c``.
     marks : DataFrame, optional
         A table of :func:`softfair.compare`; one cross for each policy.
     against : str
         The column of the horizontal axis.
     bound : DataFrame, optional
-        A table of :func:`softfair.comparison.limit`: where no policy can be is shaded.
+        A table of :func:`softfair.comparison.limit`; the points above it are shaded.
 
     Raises
     ------
     InvalidInput
-        If there are more curves than colours and markers that can be told apart.
+        There are more curves than colours and markers that can be told apart.
 
     Notes
     -----
-    Hollow markers and an asterisk show points whose values had not settled, where the table has a
-    column ``converged``.
+    If a table has a column ``converged``, hollow markers and an asterisk show points whose values
+    had not settled.
     """
     if len(curves) > len(COLOURS):
         extra = ", ".join(repr(label) for label in list(curves)[len(COLOURS) :])
@@ -190,19 +193,19 @@ def draw_frontier(
 def draw_limit(
     ax: Axes, entropy: NDArray[np.float64], benefit: NDArray[np.float64], room: float = 0.12
 ) -> None:
-    """Shade where no policy can be: above the most benefit at each entropy.
+    """Shade the points that no policy can reach: above the limit on benefit at each entropy.
 
     Parameters
     ----------
     ax : Axes
-        On which the policies have been drawn; what it shows stays, with some room above the limit.
+        The axes on which the policies have been drawn. Some room is added above the limit.
     entropy, benefit : ndarray [m]
-        Points of the limit, entropy rising.
+        Points of the limit, in order of rising entropy.
     room : float
-        Share of the height that is added for the shade.
+        The share of the height that is added.
     """
     (left, right), (low, _) = ax.get_xlim(), ax.get_ylim()
-    even = float(entropy[-1])  # nothing is more even
+    even = float(entropy[-1])  # the largest possible entropy
     right = max(right, even + 0.02 * (even - left))
     inside = entropy >= left
     across = np.append(left, entropy[inside])
@@ -228,7 +231,7 @@ def draw_limit(
 def _draw_curve(
     ax: Axes, label: str, curve: pd.DataFrame, against: str, colour: str, marker: str
 ) -> Line2D:
-    """Draw one curve, hollow where values had not settled; give its entry for the legend."""
+    """Draw one curve, with hollow markers if values had not settled; return its legend entry."""
     from matplotlib.lines import Line2D
 
     x, y = curve[against].to_numpy(), curve["benefit"].to_numpy()
@@ -251,7 +254,7 @@ def _draw_curve(
 
 
 def _policy_labels(ax: Axes, marks: pd.DataFrame | None, against: str) -> list[PointLabel]:
-    """Names of policies; those that stand in one place share a label."""
+    """Labels with the names of policies; policies in the same place share a label."""
     if marks is None:
         return []
     ax.figure.draw_without_rendering()  # type: ignore[union-attr]
@@ -263,7 +266,7 @@ def _policy_labels(ax: Axes, marks: pd.DataFrame | None, against: str) -> list[P
 
 
 def _multiplier_labels(curves: Mapping[str, pd.DataFrame], against: str) -> list[PointLabel]:
-    """c or mu at the ends of each curve, then between them as far as there is room."""
+    """Labels with c or mu for each curve: first for its ends, then for the points between."""
     labels = []
     for curve, colour in zip(curves.values(), COLOURS, strict=False):
         order = [0, len(curve) - 1, *range(1, len(curve) - 1)][: len(curve)]
@@ -278,7 +281,7 @@ def _multiplier_labels(curves: Mapping[str, pd.DataFrame], against: str) -> list
 
 
 def _distance(ax: Axes, a: tuple[float, float], b: tuple[float, float]) -> float:
-    """Between two points of the data, as a share of the picture."""
+    """The distance between two points of the data, as a share of the picture."""
     shares = (ax.transData.transform(a) - ax.transData.transform(b)) / (
         ax.bbox.width,
         ax.bbox.height,
@@ -294,15 +297,15 @@ def label_points(ax: Axes, labels: Iterable[PointLabel]) -> None:
     ax : Axes
         Axes on which everything else has been drawn.
     labels : iterable of PointLabel
-        In order of importance. One for which there is no free place is left out, unless it is
-        needed: then it stands where it hides least, never over another label if that can be
-        avoided, with a line to its point.
+        The labels, in order of importance. A label without a free place is left out, unless it is
+        needed. Then it is put where it hides least, if possible not over another label, with a line
+        to its point.
     """
     figure = ax.figure
     figure.draw_without_rendering()  # type: ignore[union-attr]
     scale = figure.dpi / 72
     dots = _drawn_pixels(ax)
-    # x0, y0, x1, y1 of what no label may cover
+    # x0, y0, x1, y1 of the texts that no label may cover
     boxes = [np.ravel(text.get_window_extent().get_points()) for text in ax.texts]
     legend = ax.get_legend()
     if legend is not None:
@@ -344,7 +347,7 @@ def label_points(ax: Axes, labels: Iterable[PointLabel]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """Where a label could stand."""
+    """A possible place for a label."""
 
     box: NDArray[np.float64]  # x0, y0, x1, y1 in pixels
     distance: float  # pixels from its point
@@ -359,7 +362,7 @@ def _free_place(
     boxes: Sequence[NDArray[np.float64]],
     dots: NDArray[np.float64],
 ) -> _Place:
-    """The nearest free place for a label, or that which hides least; everything in pixels."""
+    """The nearest free place for a label, or the place that hides least; all lengths in pixels."""
     half = np.array(size) / 2
     frame = np.array([ax.bbox.x0, ax.bbox.y0, ax.bbox.x1, ax.bbox.y1])
     best: _Place | None = None
@@ -383,7 +386,7 @@ def _free_place(
     return best
 
 
-# Right and left come first: there a reader sees at once to which point a label belongs.
+# Right and left come first, because a reader then sees at once to which point a label belongs.
 DIRECTIONS = (
     (1, 0.6),
     (1, -0.6),
@@ -438,17 +441,17 @@ def draw_histograms(
     Parameters
     ----------
     axes : sequence of Axes
-        One for each policy.
+        The axes, one for each policy.
     counts : mapping of str to array [n]
-        Name of each policy, and the times that each arm was helped in one run. The bar of the arms
-        that were never helped is red.
+        The number of times that each arm was helped in one run, by policy. The bar of the arms that
+        were never helped is red.
     colours : sequence of str
-        Of the other bars, by policy; repeated if they are fewer.
+        The colours of the other bars, by policy; repeated if there are fewer colours.
 
     Raises
     ------
     InvalidInput
-        If there are not as many axes as policies.
+        There are not as many axes as policies.
     """
     if len(axes) != len(counts):
         raise InvalidInput(

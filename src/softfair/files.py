@@ -1,10 +1,10 @@
 """Cohorts from and to files, and files that are written completely or not at all.
 
-A cohort file is CSV or Parquet with one row a person and the columns of `softfair.frames`:
+A cohort file is CSV or Parquet with one row for each person and the columns of `softfair.frames`:
 ``p00, p01, p10, p11`` for two states, where ``pAS`` is the probability of the good state next under
 action A (0 left alone, 1 helped) in state S (0 bad, 1 good); optional ``id``, ``group``, ``start``
 (the state now), ``cost`` and ``reward_S``, or ``reward_A_S`` by action. Any other column is
-refused, so that a misspelt one is not silently lost.
+refused, so that no misspelt column is silently ignored.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ __all__ = [
 ]
 
 PARQUET = (".parquet", ".pq")
-# Such as postgresql://user:password@host/name, of which a Path leaves one slash.
+# Addresses such as postgresql://user:password@host/name. In a Path, only one slash is left.
 ADDRESS = re.compile(r"(?i)^(postgres[\w+]*:|[a-z][a-z0-9+.-]+:/)|\b(password|passwd|pwd)\s*=")
-BEGINNING = 65536  # bytes by which an earlier output is recognised
+BEGINNING = 65536  # bytes that are read to recognise an earlier output
 
 
 def read_cohort(path: str | Path) -> Cohort:
@@ -49,7 +49,7 @@ def read_cohort(path: str | Path) -> Cohort:
     Parameters
     ----------
     path : str or Path
-        The file; its columns are those that head this module.
+        The file; the docstring of this module lists the columns.
 
     Returns
     -------
@@ -59,8 +59,8 @@ def read_cohort(path: str | Path) -> Cohort:
     Raises
     ------
     InvalidInput
-        If the file cannot be read, or a column or an entry is missing or wrong. The message names
-        the file, the row (as a spreadsheet counts them) and the column.
+        The file cannot be read, or a column or an entry is missing or wrong. The message names the
+        file, the row (as a spreadsheet counts rows) and the column.
 
     Examples
     --------
@@ -88,15 +88,15 @@ def write_cohort(cohort: Cohort, path: str | Path) -> None:
     Parameters
     ----------
     cohort : Cohort
-        All of it is written, to the last digit. CSV holds ids and groups as text.
+        The cohort, which is written without loss of digits. CSV holds ids and groups as text.
     path : str or Path
-        The file. It is Parquet if the name ends in ``.parquet`` or ``.pq``, otherwise CSV.
+        The file. The format is Parquet if the name ends in ``.parquet`` or ``.pq``, otherwise CSV.
 
     Raises
     ------
     InvalidInput
-        If the file cannot be written, or would not hold all of the cohort: extra columns, or ids
-        and groups that are neither text nor whole numbers.
+        The file cannot be written; or it would not hold the whole cohort, because there are extra
+        columns, or ids or groups that are neither text nor whole numbers.
 
     Examples
     --------
@@ -141,23 +141,23 @@ def _plain(labels: NDArray[Any]) -> bool:
 
 
 def write_whole(path: Path, content: bytes, private: bool = False) -> None:
-    """Write a file so that it is there completely or not at all.
+    """Write a file completely or not at all.
 
     Parameters
     ----------
     path : Path
-        The file. Folders that are missing are made. An earlier output of the same kind is replaced
-        and keeps its permissions; anything else that is there stays.
+        The file. Missing folders are made. An earlier output of the same kind is replaced, and the
+        new file keeps its permissions; any other file is refused.
     content : bytes
-        What to write.
+        The content.
     private : bool
-        Whether nobody but the owner may read a new file: it holds data of persons.
+        Whether only the owner may read a new file, because it holds data of persons.
 
     Raises
     ------
     InvalidInput
-        If the file cannot be written, or if what is there is no such output: a database, a device,
-        a table with other columns; what was there before stays.
+        The file cannot be written; or the path is something else, such as a database, a device or a
+        table with other columns, which is left as it is.
 
     Notes
     -----
@@ -178,26 +178,26 @@ def write_whole(path: Path, content: bytes, private: bool = False) -> None:
 
 @contextmanager
 def whole_file(path: Path, private: bool = False) -> Iterator[Path]:
-    """Give a place to write to; what is written there takes the place of the file at the end.
+    """Give a temporary file to write to, which is renamed to the path at the end.
 
     Parameters
     ----------
     path : Path
-        The file. Folders that are missing are made. An earlier output of the same kind is replaced
-        and keeps its permissions; anything else that is there stays.
+        The file. Missing folders are made. An earlier output of the same kind is replaced, and the
+        new file keeps its permissions; any other file is refused.
     private : bool
-        Whether nobody but the owner may read a new file: it holds data of persons.
+        Whether only the owner may read a new file, because it holds data of persons.
 
     Yields
     ------
     Path
-        An empty file of another name in the same folder. If writing it fails, it is removed, and
-        what was there before stays.
+        An empty file of another name in the same folder. If writing fails, this file is removed,
+        and an earlier file at the path is left as it is.
 
     Raises
     ------
     InvalidInput
-        If the file cannot be written, or if what is there is no such output.
+        The file cannot be written, or the path is something else than an output of that kind.
 
     Examples
     --------
@@ -216,20 +216,20 @@ def whole_file(path: Path, private: bool = False) -> Iterator[Path]:
 
 
 def write_own(path: Path, content: bytes) -> None:
-    """Write a file whose name is softfair's own, completely or not at all.
+    """Write a file with a name that only softfair uses, completely or not at all.
 
     Parameters
     ----------
     path : Path
-        The file, as for :func:`write_whole`. Whatever file is there is replaced, also a damaged
-        one: nobody but softfair writes under such a name.
+        The file, as for :func:`write_whole`. Any earlier file is replaced, also a damaged one,
+        because only softfair writes files of such a name.
     content : bytes
-        What to write.
+        The content.
 
     Raises
     ------
     InvalidInput
-        If the file cannot be written; what was there before stays.
+        The file cannot be written; an earlier file is left as it is.
 
     Examples
     --------
@@ -246,14 +246,14 @@ def write_own(path: Path, content: bytes) -> None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file with data of persons, which nobody but the owner may read.
+    """Write a file with data of persons, which only the owner may read.
 
     Parameters
     ----------
     path : Path
         The file, as for :func:`write_whole`.
     content : bytes
-        What to write.
+        The content.
 
     Examples
     --------
@@ -273,13 +273,13 @@ def refuse_address(path: str | Path) -> None:
     Parameters
     ----------
     path : str or Path
-        What was given where a file belongs. Such an address may hold a password, which the name of
-        a new file and a message would show.
+        The name that the caller gave for a file. An address may contain a password, which the name
+        of a new file, or a message, would show.
 
     Raises
     ------
     InvalidInput
-        If it looks like an address.
+        The name looks like an address.
 
     Examples
     --------
@@ -301,9 +301,9 @@ def _swapped(path: Path, private: bool) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         mode = _mode_of_file(path)
         name = path.parent / f".{path.name}.{secrets.token_hex(8)}"
-        # The user's umask restricts these permissions further. A file that replaces another one
+        # The user's umask restricts these permissions further. A file that replaces an earlier one
         # gets the permissions of the earlier file at the end; until then only the owner may read
-        # it.
+        # the new file.
         first = 0o600 if private or mode is not None else 0o666
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first))
     except OSError as error:
@@ -324,19 +324,19 @@ def _swapped(path: Path, private: bool) -> Iterator[Path]:
 
 
 def _mode_of_file(path: Path) -> int | None:
-    """The permissions of the file that an output replaces; None: nothing is there."""
+    """The permissions of the file that an output replaces; None if there is no such file."""
     try:
-        there = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    if not stat.S_ISREG(there.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise InvalidInput(f"{path} is no file but something else; choose another name")
-    return stat.S_IMODE(there.st_mode)
+    return stat.S_IMODE(status.st_mode)
 
 
-def _refuse_other_things(path: Path, made: Path) -> None:
-    """Raise unless a file is an earlier output of the same kind as one that was made."""
-    before, content = _first_bytes(path), _first_bytes(made)
+def _refuse_other_things(path: Path, new_file: Path) -> None:
+    """Raise unless the file at the path is an earlier output of the same kind as the new file."""
+    before, content = _first_bytes(path), _first_bytes(new_file)
     if before.startswith(b"SQLite format 3\0"):
         raise InvalidInput(f"{path} is a database, which no output replaces; choose another name")
     ending = path.suffix.lower()
@@ -353,7 +353,7 @@ def _first_bytes(path: Path) -> bytes:
 
 
 def _beginning(content: bytes, ending: str) -> bytes:
-    """What outputs of one kind have in common: the heading of a table, the title of a page."""
+    """The part that outputs of one kind share, such as the headings of a table."""
     if ending in (".html", ".htm"):
         title = re.search(rb"<title>.*?</title>", content, re.DOTALL)
         return title[0] if title else b"no title"
@@ -363,7 +363,7 @@ def _beginning(content: bytes, ending: str) -> bytes:
         return content.partition(b":")[0]
     if ending == ".txt":
         return content.partition(b"/")[0]
-    return content[:4]  # Parquet, PNG and PDF begin with their names; of other files, their text
+    return content[:4]  # Parquet, PNG and PDF files begin with the name of the format
 
 
 def _read(path: Path) -> pd.DataFrame:
@@ -373,7 +373,7 @@ def _read(path: Path) -> pd.DataFrame:
     try:
         if path.suffix.lower() in PARQUET:
             return pd.read_parquet(path)
-        # Every digit counts. From pandas 3 on that is so by default, and saying so is deprecated.
+        # Read every digit. pandas 3 does so by default, and the option is deprecated there.
         exact: Any = {}
         if int(pd.__version__.split(".")[0]) < 3:
             exact["float_precision"] = "round_trip"

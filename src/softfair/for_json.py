@@ -1,4 +1,4 @@
-"""Values for JSON, in which there are neither rows nor infinity."""
+"""Values for JSON, which has neither rows nor infinity."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 __all__ = ["ONLY_IF_GIVEN", "WITHOUT_PREFIX", "for_json"]
 
-# What the metadata of a field may say:
-ONLY_IF_GIVEN = {"only_if_given": True}  # it is left out where it is None
-WITHOUT_PREFIX = {"prefix": ""}  # it is a row itself, whose names stand for themselves
+# Metadata that a field may have:
+ONLY_IF_GIVEN = {"only_if_given": True}  # the field is left out if it is None
+WITHOUT_PREFIX = {"prefix": ""}  # the field is a row, whose names get no prefix
 
 
 def for_json(value: Any) -> Any:
@@ -24,10 +24,10 @@ def for_json(value: Any) -> Any:
     Returns
     -------
     object
-        A dict for a row and a list for a table. A row inside a row is written into it, each of its
-        names with the name of the field in front. A trailing underscore of a name is dropped:
-        ``from`` is no name in Python. What is not known (nan) is None; infinity is "inf", which
-        ``float`` turns back into infinity.
+        A dict for a row and a list for a table. The entries of a row inside a row are put into the
+        outer row; their names get the name of the field as a prefix. A trailing underscore of a
+        name is dropped, because a name such as ``from`` is not allowed in Python. nan becomes None;
+        infinity becomes "inf", which ``float`` turns back into infinity.
 
     Examples
     --------

@@ -1,17 +1,18 @@
-"""A cohort as the columns of a data frame: pandas, Polars and Arrow alike, and cohort files.
+"""A cohort as the columns of a data frame (pandas, Polars or Arrow) or of a cohort file.
 
-One row is a person. Two states: columns ``p00, p01, p10, p11``, where ``pAS`` is the probability of
-the good state next under action A (0 left alone, 1 helped) in state S (0 bad, 1 good). Any number
-of states: columns ``p_A_S_T`` for every action A, state S and next state T. Optional columns:
+One row is a person. With two states there are columns ``p00, p01, p10, p11``, where ``pAS`` is the
+probability of the good state next under action A (0 left alone, 1 helped) in state S (0 bad, 1
+good). With any number of states there are columns ``p_A_S_T`` for every action A, state S and next
+state T. Optional columns are:
 
     id, group        labels
     cost             what help costs, a whole number of at least 1
     start            the state now; or start_S for every state S, a distribution
-    reward_S         for every state S, what reaching it is worth; or reward_A_S for every action A
-                     and state S, rewards R(s, a) of :class:`softfair.Cohort`
+    reward_S         the worth of reaching state S, for every S; or reward_A_S for every action A
+                     and state S, the rewards R(s, a) of :class:`softfair.Cohort`
 
-Everything else is an extra column. It is kept as it is, unless its name looks like one of those
-above misspelt.
+Any other column is an extra column and is kept, unless its name looks like a misspelling of one of
+the names above.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ LABELS = ("id", "group", "start")
 MISSPELT = re.compile(r"(?i)(p|reward|start)[_ ]?\d[\d_]*|ids?|groups?|starts?|rewards?|costs?")
 COST = "cost"
 HIGHEST_COST = 2**31 - 1
-# A row of probabilities may miss a sum of 1 by this much. It allows for rounding in a row that was
-# computed, not for a row that was typed with three digits.
+# The sum of a row of probabilities may differ from 1 by so much. This allows for rounding in a row
+# that was computed, but not for a row that was typed with three digits.
 ROW_SUM_TOLERANCE = 1e-8
 
 
@@ -57,8 +58,8 @@ def columns_of(frame: Any) -> dict[str, NDArray[Any]]:
     Parameters
     ----------
     frame : data frame
-        Of pandas, Polars, PyArrow, or another library that narwhals knows; or a mapping from names
-        to columns.
+        A data frame of pandas, Polars, PyArrow or another library that narwhals knows; or a mapping
+        from names to columns.
 
     Returns
     -------
@@ -67,7 +68,7 @@ def columns_of(frame: Any) -> dict[str, NDArray[Any]]:
     Raises
     ------
     InvalidInput
-        It is not a data frame, or has two columns of one name.
+        ``frame`` is not a data frame, or has two columns of one name.
 
     Examples
     --------
@@ -92,6 +93,7 @@ def columns_of(frame: Any) -> dict[str, NDArray[Any]]:
 
 
 def _one_column(name: object, column: Any) -> NDArray[Any]:
+    """A column as an array with one axis."""
     values = np.asarray(column)
     if values.ndim != 1:
         raise InvalidInput(
@@ -106,26 +108,26 @@ def make_frame(columns: Columns, backend: str = "pandas") -> Any:
     Parameters
     ----------
     columns : mapping of str to ndarray
-        Of one length.
+        The columns, all of the same length.
     backend : str
-        "pandas", "polars" or "pyarrow".
+        The library: "pandas", "polars" or "pyarrow".
 
     Returns
     -------
     data frame
-        Of that library.
+        A data frame of that library.
 
     Raises
     ------
     InvalidInput
-        There is no such library, or it is not installed.
+        The library is not one of the three, or it is not installed.
     """
     import narwhals as nw
 
     if backend not in ("pandas", "polars", "pyarrow"):
         raise InvalidInput(f"backend is {backend!r}; choose 'pandas', 'polars' or 'pyarrow'")
     try:
-        if backend == "pandas":  # as they are: narwhals would not take columns of mixed objects
+        if backend == "pandas":  # without narwhals, which refuses columns of mixed objects
             import pandas as pd
 
             return pd.DataFrame(dict(columns))
@@ -148,11 +150,12 @@ def read_columns(columns: Columns, where: str = "frame", first_row: int = 0) -> 
     Parameters
     ----------
     columns : mapping of str to ndarray
-        Named as this module says.
+        The columns, with the names that the docstring of this module lists.
     where : str
-        What messages call the table.
+        The name of the table in messages.
     first_row : int
-        The number of its first row: 0 in a frame, 2 as a spreadsheet counts below the headings.
+        The number of the first row in messages: 0 for a frame; 2 for a file, whose headings a
+        spreadsheet counts as row 1.
 
     Returns
     -------
@@ -189,7 +192,7 @@ def read_columns(columns: Columns, where: str = "frame", first_row: int = 0) -> 
 
 
 class _Table:
-    """Columns with what messages need: the name of the table and the number of its first row."""
+    """The columns of a table, and its name and the number of its first row for messages."""
 
     def __init__(self, columns: Columns, where: str, first_row: int) -> None:
         self.columns, self.where, self.first_row = columns, where, first_row
@@ -221,33 +224,35 @@ class _Table:
     def rewards(self, S: int) -> tuple[Floats | None, list[str]]:
         """Rewards [n, S], or [n, S, 2] if they are by action, and their columns."""
         by_state, names = self.per_state("reward", S)
-        there = [name for name in self.columns if BY_ACTION.fullmatch(name)]
+        present = [name for name in self.columns if BY_ACTION.fullmatch(name)]
         needed = [f"reward_{a}_{s}" for a in (0, 1) for s in range(S)]
-        if not there:
+        if not present:
             return by_state, names
         if by_state is not None:
             raise InvalidInput(
-                f"{self.where} has columns {names[0]} ... and {there[0]} ...; "
+                f"{self.where} has columns {names[0]} ... and {present[0]} ...; "
                 "give rewards of states, or of actions and states"
             )
-        self._refuse_odd(there, needed, S)
+        self._refuse_odd(present, needed, S)
         R = self.numbers(needed, -np.inf, np.inf).reshape(-1, 2, S)
         return np.moveaxis(R, 1, 2), needed
 
     def per_state(self, what: str, S: int) -> tuple[Floats | None, list[str]]:
         """Columns what_0, ..., what_{S-1} as [n, S], or None if there are none; and their names."""
-        there = [name for name in self.columns if (m := PER_STATE.fullmatch(name)) and m[1] == what]
+        present = [
+            name for name in self.columns if (m := PER_STATE.fullmatch(name)) and m[1] == what
+        ]
         needed = [f"{what}_{s}" for s in range(S)]
-        if not there:
+        if not present:
             return None, []
-        self._refuse_odd(there, needed, S)
+        self._refuse_odd(present, needed, S)
         bounds = (-np.inf, np.inf) if what == "reward" else (0.0, 1.0)
         return self.numbers(needed, bounds[0], bounds[1]), needed
 
-    def _refuse_odd(self, there: list[str], needed: list[str], S: int) -> None:
-        """Refuse columns of one kind of which some are missing, or some too many."""
-        if {*there} != {*needed}:
-            odd = min({*there} ^ {*needed})
+    def _refuse_odd(self, present: list[str], needed: list[str], S: int) -> None:
+        """Refuse columns of one kind if some are missing or some are not needed."""
+        if {*present} != {*needed}:
+            odd = min({*present} ^ {*needed})
             raise InvalidInput(
                 f"{self.where}: column {odd} is {'missing' if odd in needed else 'not known'}; "
                 f"the arms have {S} states, give {needed[0]} to {needed[-1]}"
@@ -278,9 +283,9 @@ class _Table:
         if bad.any():
             i, j = (int(place) for place in np.argwhere(bad)[0])
             kind = f"a {'whole ' if whole else ''}number between {lowest:g} and {highest:g}"
-            given = str(self.columns[names[j]][i])[:40]
+            entry = str(self.columns[names[j]][i])[:40]
             raise InvalidInput(
-                f"{self.where}: row {i + self.first_row}, column {names[j]} is {given!r} "
+                f"{self.where}: row {i + self.first_row}, column {names[j]} is {entry!r} "
                 f"({np.count_nonzero(bad)} of {bad.size} entries are wrong); "
                 f"give {kind if np.isfinite(highest) else 'a finite number'}"
             )
@@ -295,7 +300,7 @@ def columns_needed(names: Collection[str], where: str) -> tuple[int, list[str]]:
     names : collection of str
         The columns of a table.
     where : str
-        What messages call the table.
+        The name of the table in messages.
 
     Returns
     -------
@@ -305,7 +310,7 @@ def columns_needed(names: Collection[str], where: str) -> tuple[int, list[str]]:
     Raises
     ------
     InvalidInput
-        A column is missing, or looks like a known one misspelt.
+        A column is missing, or its name looks like a misspelling of a known one.
 
     Examples
     --------
@@ -344,7 +349,7 @@ def columns_needed(names: Collection[str], where: str) -> tuple[int, list[str]]:
 
 
 def _numbers(values: NDArray[Any]) -> Floats:
-    """A column as floats; what is no number becomes nan."""
+    """A column as floats; entries that are not numbers become nan."""
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -352,6 +357,7 @@ def _numbers(values: NDArray[Any]) -> Floats:
 
 
 def _number(value: Any) -> float:
+    """The value as a float; nan if it is not a number."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -366,13 +372,13 @@ def cohort_columns(
     start: Floats,
     extra: Columns,
 ) -> dict[str, NDArray[Any]]:
-    """The columns of a cohort, from which :func:`read_columns` gives the same cohort.
+    """The columns of a cohort, from which :func:`read_columns` returns the same cohort.
 
     Parameters
     ----------
     P, reward_rows, ids, groups, start, extra
-        As a Cohort holds them. Rewards and starts that are the default have no columns. Costs are
-        a column of ``extra``.
+        The arrays of a Cohort. Rewards and starts that are the default have no columns. Costs are a
+        column of ``extra``.
 
     Returns
     -------
@@ -382,7 +388,7 @@ def cohort_columns(
     columns: dict[str, NDArray[Any]] = {"id": ids}
     if groups is not None:
         columns["group"] = groups
-    if S == 2 and (P[..., 0] == 1 - P[..., 1]).all():  # otherwise a last digit would be lost
+    if S == 2 and (P[..., 0] == 1 - P[..., 1]).all():  # otherwise p would lose a last digit of P
         columns |= {f"p{a}{s}": P[:, a, s, 1] for a in (0, 1) for s in (0, 1)}
     else:
         states = range(S)

@@ -1,7 +1,7 @@
 """Whittle indices of restless arms.
 
 The Whittle index of an arm in a state is the subsidy m for a passive step at which helping the arm
-and leaving it alone are worth the same. With h decisions left,
+and leaving it alone have the same value. With h decisions left,
 
     Q_h(s, a) = a e(s) + sum_s2 P[a](s, s2) (r(s2) + gamma V_{h-1}(s2)) + m (1 - a),
     V_h(s) = max_a Q_h(s, a),     V_0 = 0,
@@ -10,8 +10,8 @@ and leaving it alone are worth the same. With h decisions left,
 where e(s) is what help is worth at once (``cohort.at_once``, usually 0).
 
 The index is meaningful if the arm is indexable: a state that is passive at m is passive at every
-larger m. Arms of two states with e = 0 are always indexable. Others are tested, and those that fail
-are refused with :class:`~softfair.errors.NotIndexable`.
+larger m. Arms of two states with e = 0 are always indexable. Other arms are tested, and arms that
+are not indexable are refused with :class:`~softfair.errors.NotIndexable`.
 
 Notes
 -----
@@ -47,10 +47,10 @@ __all__ = ["ThresholdTable", "sigmoid", "sigmoid_row", "threshold", "threshold_a
 Bools = NDArray[np.bool_]
 
 PART = 32 * subsidy.LANES  # arms that a thread takes at a time
-# An advantage of the wrong sign up to this share of the span of the rewards is rounding. A larger
-# one means that the arm is not indexable.
+# An advantage of the wrong sign counts as rounding up to this share of the span of the rewards. A
+# larger one means that the arm is not indexable.
 WRONG_SIGN = 1e-9
-NEVER = 1e-12  # a transition less likely than this does not connect states in double precision
+NEVER = 1e-12  # a less likely transition does not connect states in double precision
 
 
 def whittle(cohort: Cohort, gamma: float = 1.0, horizon: int | None = None) -> Floats:
@@ -74,24 +74,24 @@ def whittle(cohort: Cohort, gamma: float = 1.0, horizon: int | None = None) -> F
     Raises
     ------
     InvalidInput
-        If gamma or the horizon is out of range, or if gamma = 1, the horizon is infinite and some
-        policy splits the states of an arm (S > 2) into several recurrent classes.
+        gamma or the horizon is out of range; or gamma = 1, the horizon is infinite and some policy
+        splits the states of an arm (S > 2) into several recurrent classes.
     NotIndexable
-        If an arm of more than two states, or with rewards by action, has no Whittle index.
+        An arm of more than two states, or with rewards by action, has no Whittle index.
 
     Notes
     -----
-    The closed forms for two states are those of rewards of states alone. With rewards by action two
-    states are treated as more are.
+    The closed forms for two states hold for rewards of states alone. With rewards by action, arms
+    of two states are treated like arms of more states.
 
     Infinite horizon, two states. With D_s = Delta_s (r(1) - r(0)), l_a = p[a,1] - p[a,0] and s* the
     state of the larger D,
 
         W(s*) = D(s*) / (1 - gamma l_0),     W(other) = D(other) / (1 - gamma l_1),
 
-    whether helping is good or bad for the arm. If gamma = 1 and l_a = 1, action a keeps the arm in
-    its state for ever, and the index is a limit: +inf where no subsidy outweighs acting once, -inf
-    where no subsidy makes acting worthwhile, 0 where acting changes nothing.
+    whether help is good or bad for the arm. If gamma = 1 and l_a = 1, action a keeps the arm in its
+    state for ever, and the index is a limit: +inf if no subsidy outweighs acting once, -inf if no
+    subsidy makes acting worthwhile, 0 if acting changes nothing.
 
     Infinite horizon, more states. The subsidy rises from -inf, where every state is active. The
     value of a policy is linear in m, and the next state to become indifferent turns passive.
@@ -103,10 +103,10 @@ def whittle(cohort: Cohort, gamma: float = 1.0, horizon: int | None = None) -> F
         D_s (1 - (gamma l)^h) / (1 - gamma l)
 
     with l = l_0 for s* if l_0 >= 0 and D >= 0, and with l = l_1 for the other state if l_1 >= 0 and
-    D <= 0. Otherwise it is the root of the advantage of acting, which is piecewise linear in m,
-    found to about 1e-13. Only if gamma = 1 and some ``|Delta|`` = 1 can the advantage be zero on an
-    interval; then the index is the lower end. Rows need not rise with h: Theorem 1 of the paper
-    fails for the state of the smaller D, as the example shows.
+    D <= 0. Otherwise it is the root of the advantage of acting, which is piecewise linear in m; the
+    root is found to about 1e-13. Only if gamma = 1 and some ``|Delta|`` = 1 can the advantage be
+    zero on an interval; then the index is the lower end. Rows need not rise with h: Theorem 1 of
+    the paper fails for the state of the smaller D, as the example shows.
 
     References
     ----------
@@ -135,7 +135,7 @@ def whittle(cohort: Cohort, gamma: float = 1.0, horizon: int | None = None) -> F
 
 
 def sigmoid(cohort: Cohort, gamma: float, horizon: int) -> Floats:
-    """Approximate finite-horizon indices, as the Oracle uses them.
+    """Approximate finite-horizon indices, which the Oracle uses.
 
     Parameters
     ----------
@@ -154,9 +154,9 @@ def sigmoid(cohort: Cohort, gamma: float, horizon: int) -> Floats:
     Raises
     ------
     InvalidInput
-        If gamma or the horizon is out of range.
+        gamma or the horizon is out of range.
     NotIndexable
-        If an arm of more than two states has no Whittle index.
+        An arm of more than two states, or with rewards by action, has no Whittle index.
 
     References
     ----------
@@ -199,8 +199,8 @@ def sigmoid_row(gain: Floats, limit: Floats, h: int) -> Floats:
 
         W(h) = limit tanh(h artanh(gain / limit)).
 
-    It needs 0 < gain < limit. Elsewhere the index is the gain, except that with an infinite limit
-    and a positive gain the curve is the straight line h gain.
+    The curve needs 0 < gain < limit. Otherwise the index is the gain, except that with an infinite
+    limit and a positive gain it is the straight line h gain.
     """
     gain, limit = np.asarray(gain, dtype=np.float64), np.asarray(limit, dtype=np.float64)
     if h == 0:
@@ -224,7 +224,7 @@ class ThresholdTable:
     belief : ndarray, [2, horizon, n]
         Probability that the arm is then in state 1.
     forward : ndarray of bool, [n]
-        True where the subsidies found never fall, so that the indices are Whittle's.
+        True if the subsidies of the search never fall, so that the entries are Whittle indices.
     """
 
     index: Floats  # [2, horizon, n]
@@ -250,7 +250,7 @@ def threshold(cohort: Cohort, horizon: int) -> ThresholdTable:
     Raises
     ------
     InvalidInput
-        If the arms have more than two states, or the horizon is less than 1.
+        The arms have more than two states, or rewards by action, or the horizon is less than 1.
 
     Notes
     -----
@@ -267,12 +267,12 @@ def threshold(cohort: Cohort, horizon: int) -> ThresholdTable:
     same as (X0, X1). The smaller is the index of the belief that is passed, (w, u = X_w). The
     search ends when both waits exceed the horizon.
 
-    This assumes that forward threshold policies are optimal: an arm that is worth a pull stays
-    worth it while it is not seen. Then the subsidies of the search never fall, ``forward`` is True
-    and the entries are the Whittle indices of the belief chain (tests check this by brute force).
-    ``forward`` is False where subsidies fall (57 % of the synthetic arms) or where pulls see one
-    state for ever. There an entry is only the subsidy at which two neighbouring policies earn the
-    same; a step that adds no passive time has no such subsidy and repeats the one before.
+    This assumes that forward threshold policies are optimal: if an arm is worth a pull, it stays
+    worth a pull while it is not seen. Then the subsidies of the search never fall, ``forward`` is
+    True and the entries are the Whittle indices of the belief chain (tests check this by brute
+    force). ``forward`` is False if subsidies fall (57 % of the synthetic arms) or if pulls see one
+    state for ever. Then an entry is only the subsidy at which two neighbouring policies earn the
+    same; a step that adds no passive time has no such subsidy and repeats the entry before.
 
     References
     ----------
@@ -315,18 +315,18 @@ def threshold_at(beliefs: ArrayLike, table: ThresholdTable) -> Floats:
     beliefs : array_like, [n]
         Probability that the arm is in state 1, for example at the start of an arm never seen.
     table : ThresholdTable
-        What :func:`threshold` gave.
+        The result of :func:`threshold`.
 
     Returns
     -------
     ndarray, [n]
-        The index, linear between the arm's own beliefs in the table. Below the least and above the
-        greatest of them it is constant.
+        The index, linear between the beliefs of the arm in the table, and constant below the least
+        and above the greatest of these beliefs.
 
     Raises
     ------
     InvalidInput
-        If there is not one belief an arm, or one is not between 0 and 1.
+        There is not one belief for each arm, or a belief is not between 0 and 1.
 
     Examples
     --------
@@ -349,7 +349,7 @@ def threshold_at(beliefs: ArrayLike, table: ThresholdTable) -> Floats:
 
 def _discount(gamma: float) -> float:
     """The discount, checked."""
-    if not 0 <= gamma <= 1:  # nan fails this too
+    if not 0 <= gamma <= 1:  # refuses nan, too
         raise InvalidInput(f"gamma is {gamma}; give a discount between 0 and 1")
     return float(gamma)
 
@@ -364,13 +364,13 @@ def _shorthand(cohort: Cohort) -> tuple[Floats, Floats, Floats, Floats]:
 def _two_state_forever(cohort: Cohort, gamma: float) -> Floats:
     """The closed form [n, 2] for an infinite horizon.
 
-    Passive in both states is best from m = max D / (1 - gamma l_0) up, active in both states up to
-    m = min D / (1 - gamma l_1). The second is never above the first, because (for s* = 1, and
-    likewise for 0) gamma (p[1,1] - p[0,0]) <= 1.
+    From m = max D / (1 - gamma l_0) up, it is best to be passive in both states; up to
+    m = min D / (1 - gamma l_1), it is best to be active in both. The second bound is never above
+    the first, because gamma (p[1,1] - p[0,0]) <= 1 (for s* = 1, and likewise for s* = 0).
     """
     delta, l0, l1, rho = _shorthand(cohort)
     D = delta * rho[:, None]  # [n, 2]
-    # s* is the state of the larger D. Equal D mean l_0 = l_1, and either formula will do.
+    # s* is the state of the larger D. If both D are equal, l_0 = l_1 and both formulas agree.
     larger = np.greater_equal(D, D[:, ::-1])
     divisor = 1 - gamma * np.where(larger, l0[:, None], l1[:, None])  # [n, 2]
     limit = np.where(D == 0, 0.0, np.copysign(np.inf, D))  # for divisor = 0: see whittle
@@ -380,19 +380,20 @@ def _two_state_forever(cohort: Cohort, gamma: float) -> Floats:
 def _fill_two_state(cohort: Cohort, gamma: float, table: Floats) -> None:
     """Fill rows 1 to horizon of table [horizon + 1, n, 2].
 
-    Each (arm, state) goes to the geometric sum where that holds, otherwise to the search.
+    The index of an (arm, state) is the geometric sum if that formula applies; otherwise it is
+    searched for.
     """
     delta, l0, l1, rho = _shorthand(cohort)
     unit = np.where(rho[:, None] < 0, -delta, delta)  # D per |r(1) - r(0)|, [n, 2]
     bad, good = np.where(rho < 0, unit[:, 1], unit[:, 0]), np.where(rho < 0, unit[:, 0], unit[:, 1])
     D = unit * np.abs(rho)[:, None]
-    # s* with l_0 >= 0, D >= 0: at a subsidy of the index, passive is best at every later step.
+    # s* with l_0 >= 0, D >= 0: if the subsidy is the index, passive is best at every later step.
     passive_after = (unit >= unit[:, ::-1]) & (unit >= 0) & (l0 >= 0)[:, None]
-    # The other state with l_1 >= 0, D <= 0: there active is best at every later step.
+    # The other state with l_1 >= 0, D <= 0: then active is best at every later step.
     active_after = (unit <= unit[:, ::-1]) & (unit <= 0) & (l1 >= 0)[:, None]
     ratio = gamma * np.where(passive_after, l0[:, None], l1[:, None])
-    # If gamma |Delta| = 1 an arm may be indifferent over an interval of subsidies, whose lower end
-    # only bisection finds.
+    # If gamma |Delta| = 1, the advantage may be 0 on an interval of subsidies, whose lower end only
+    # bisection finds.
     one_root = np.broadcast_to(gamma * np.abs(unit).max(axis=1, keepdims=True) < 1, unit.shape)
     closed = (passive_after | active_after) & one_root
     arm, state = np.nonzero(closed)
@@ -416,7 +417,7 @@ def _fill(cohort: Cohort, gamma: float, table: Floats) -> None:
 def _forever(cohort: Cohort, gamma: float) -> Floats:
     """W [n, S] for an infinite horizon by parametric search, for any S.
 
-    Two-state arms have a closed form; tests send them here as a cross-check.
+    Two-state arms have a closed form; tests compare it with this search.
     """
     index = np.empty((cohort.n, cohort.S))
     fault, split = np.zeros(cohort.n, dtype=np.bool_), np.zeros(cohort.n, dtype=np.bool_)
@@ -445,11 +446,11 @@ def _raise_subsidy(
 ) -> None:
     """Fill index, fault and split of arms low..high - 1.
 
-    States turn passive one by one as the subsidy m rises from -inf.
+    As the subsidy m rises from -inf, states become passive one by one.
     """
     P, r, e = P[low:high], reward[low:high], at_once[low:high]  # [c, 2, S, S], [c, S], [c, S]
     c, S = r.shape
-    every = np.arange(c)
+    arms = np.arange(c)
     room = WRONG_SIGN * (np.ptp(r, axis=1) + np.abs(e).max(axis=1))  # [c]
     passive = np.zeros((c, S), dtype=np.bool_)
     m = np.full(c, -np.inf)
@@ -464,19 +465,19 @@ def _raise_subsidy(
             return
         crossing = np.full((c, S), np.inf)
         np.divide(-level, tilt, out=crossing, where=~passive & (tilt < 0))
-        # Two states that turn at the same m may cross a rounding below it.
+        # If two states become passive at the same m, rounding may put the second crossing below it.
         crossing = np.where(passive, np.inf, np.maximum(crossing, m[:, None]))
         state = np.argmin(crossing, axis=1)
-        upper = crossing[every, state]
-        # If no subsidy turns the other states passive under this policy, although a large one must,
-        # some passive state will turn active again.
+        upper = crossing[arms, state]
+        # A large subsidy must make all states passive. If none does under this policy, some passive
+        # state will become active again.
         fault[low:high] |= ~np.isfinite(upper)
         upper = np.where(np.isfinite(upper), upper, m)
         if turned:
             fault[low:high] |= _any_active(level, tilt, upper, passive, room)
         m = upper
-        index[low + every, state] = m
-        passive[every, state] = True
+        index[low + arms, state] = m
+        passive[arms, state] = True
 
 
 def _advantage(
@@ -485,13 +486,13 @@ def _advantage(
     """level and tilt [c, S]: the advantage of acting under the policy is level + tilt m.
 
     Values relative to state 0 solve v + g = e 1{active} + P_policy (r + gamma v) + m 1{passive},
-    v(0) = 0. The
-    same system serves the discounted arm, with g = (1 - gamma) V(0), and gain and bias at
-    gamma = 1. Arms in ``split`` have no solution; theirs is replaced and never used.
+    v(0) = 0. This system holds for gamma < 1, with g = (1 - gamma) V(0), and at gamma = 1, where g
+    is the gain and v the bias. For arms in ``split`` it has no solution; it is replaced by another,
+    whose solution is not used.
     """
     S = r.shape[1]
     system = np.eye(S) - gamma * P_policy
-    system[:, :, 0] = 1.0  # the unknown v(0) is 0, so its column serves g
+    system[:, :, 0] = 1.0  # v(0) is 0, so its column is used for g
     system[split] = np.eye(S)
     earned = np.einsum("ist,it->is", P_policy, r) + np.where(passive, 0.0, e)
     right = np.stack([earned, passive], axis=2)
@@ -504,10 +505,10 @@ def _advantage(
 
 
 def _any_active(level: Floats, tilt: Floats, m: Floats, passive: Bools, room: Floats) -> Bools:
-    """Whether acting is better at subsidy m in a state held passive, by more than rounding [c]."""
+    """Whether acting is better at subsidy m in some passive state, by more than rounding [c]."""
     advantage = level + tilt * m[:, None]
-    wanted: Bools = np.any(passive & (advantage > (room + WRONG_SIGN * np.abs(m))[:, None]), axis=1)
-    return wanted
+    active: Bools = np.any(passive & (advantage > (room + WRONG_SIGN * np.abs(m))[:, None]), axis=1)
+    return active
 
 
 def _unichain(P: Floats) -> Bools:
@@ -516,12 +517,12 @@ def _unichain(P: Floats) -> Bools:
     reach = np.eye(S) + (P > NEVER)  # in at most one step
     for _ in range((S - 1).bit_length()):  # then in at most two, four, ... steps
         reach = np.where(reach @ reach > 0, 1.0, 0.0)
-    one: Bools = np.any(np.all(reach > 0, axis=1), axis=1)
-    return one
+    single: Bools = np.any(np.all(reach > 0, axis=1), axis=1)
+    return single
 
 
 def _arms(bad: Bools) -> str:
-    """How many arms are bad, which, and the verb: the beginning of a message."""
+    """The beginning of a message: how many arms are bad, which arms, and the verb."""
     places = np.flatnonzero(bad)
     first = ", ".join(map(str, places[:5])) + (", ..." if len(places) > 5 else "")
     return f"{len(places)} of {len(bad)} arms ({first}) {'has' if len(places) == 1 else 'have'}"

@@ -1,7 +1,7 @@
-"""The parts of an HTML page that needs no other file: style, pictures inside, tables that scroll.
+"""The parts of an HTML page that needs no other file: style, embedded pictures, scrolling tables.
 
-The report of the experiments and the audit of a programme are made of these parts. Every text that
-is passed in is escaped here; only what ends in ``_html`` is taken as markup.
+The report of the experiments and the audit of a programme are made of these parts. All texts that
+are passed are escaped here; only arguments whose names end in ``_html`` are markup.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def page(title: str, body_html: str, footer_html: str = "") -> bytes:
     Parameters
     ----------
     title : str
-        What a browser shows above the page.
+        The title that a browser shows above the page.
     body_html, footer_html : str
-        Markup of the page and of what stands at its end.
+        Markup of the page and of its footer.
 
     Returns
     -------
@@ -87,9 +87,9 @@ def bullets(sentences: Sequence[str], stressed: Sequence[bool]) -> str:
     Parameters
     ----------
     sentences : sequence of str
-        A point each.
+        The sentences, one for each point.
     stressed : sequence of bool
-        Which of them stand out.
+        Whether each sentence is stressed.
 
     Returns
     -------
@@ -112,9 +112,9 @@ def section(title: str, body_html: str, lead: str = "") -> str:
     title : str
         The heading.
     body_html : str
-        Markup of what is shown.
+        Markup of the part.
     lead : str, optional
-        A paragraph that says what is shown.
+        A paragraph that introduces the part.
 
     Returns
     -------
@@ -128,16 +128,16 @@ def section(title: str, body_html: str, lead: str = "") -> str:
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], text: bool = False) -> str:
     """A table that scrolls by itself on a narrow screen.
 
-    The first column stays in sight. Figures are not broken over lines, longer cells are.
+    The first column stays in sight. Figures are not broken over lines, but longer cells are.
 
     Parameters
     ----------
     headings : sequence of str
-        Of the columns.
+        The headings of the columns.
     rows : iterable of sequence of str
         The cells.
     text : bool, optional
-        Whether the columns are text, which is aligned left, and not figures.
+        Whether the columns are text, which is aligned left, instead of figures.
 
     Returns
     -------
@@ -164,9 +164,9 @@ def link(address: str, text: str) -> str:
     Parameters
     ----------
     address : str
-        Where it leads.
+        The address.
     text : str
-        What is shown.
+        The text that is shown.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def picture(figure: Figure, kind: str = "png", dpi: int = 130) -> bytes:
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
-    with rc_context({"svg.hashsalt": "softfair"}):  # else names inside an SVG are random
+    with rc_context({"svg.hashsalt": "softfair"}):  # otherwise names inside an SVG are random
         figure.savefig(
             buffer, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else None
         )
@@ -204,18 +204,18 @@ def picture(figure: Figure, kind: str = "png", dpi: int = 130) -> bytes:
 
 
 def image(figure: Figure, alt: str, dpi: int = 130, png: bytes | None = None) -> str:
-    """A figure inside the page. One panel fits a phone; several keep their size and scroll.
+    """A figure inside the page. A single panel fits a phone; several panels scroll.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
         The figure.
     alt : str
-        What it shows, in words.
+        The content of the figure in words.
     dpi : int, optional
         Dots per inch.
     png : bytes, optional
-        The picture of the figure, where it has been made already.
+        The picture of the figure, if it has been made already.
 
     Returns
     -------

@@ -1,6 +1,6 @@
-"""Progress bars and notes for a person at a terminal; a pipe, a log or a worker gets none.
+"""Progress bars and notes for a person at a terminal; nothing is shown in a pipe, log or worker.
 
-Code that shows progress in another way, such as a web page, listens to it instead (`heard_by`).
+Code that shows progress in another way, such as a web page, registers a listener (`heard_by`).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ Listener = Callable[[str], None]
 
 PATIENCE = 2.0  # seconds of work that need no bar
 
-_screen = threading.Lock()  # one bar at a time: of nested loops, the one that shows first
+_screen = threading.Lock()  # so that there is one bar at a time, also for nested loops
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
 def heard_by(listener: Listener) -> Iterator[None]:
-    """Tell a listener, instead of a terminal, what this thread says within the block.
+    """Within the block, send lines and progress of this thread to a listener.
 
     Parameters
     ----------
     listener : callable
-        Gets each line; of a loop, what it does and how many of its items are done.
+        Called with each line; for a loop, with its description and the number of items done.
 
     Examples
     --------
@@ -59,11 +59,11 @@ def track(items: Iterable[Item], description: str, total: int | None = None) -> 
     Parameters
     ----------
     items : iterable
-        What to yield.
+        The items.
     description : str
-        What the bar says.
+        The text of the bar.
     total : int, optional
-        How many items there are, where ``len(items)`` does not tell.
+        The number of items, if ``len(items)`` does not give it.
 
     Yields
     ------
@@ -85,7 +85,7 @@ def track(items: Iterable[Item], description: str, total: int | None = None) -> 
     if listener is not None:
         for done, item in enumerate(rest, 1):
             yield item
-            if total != 1:  # one item tells nothing of how far the work is
+            if total != 1:  # with one item there is no progress to report
                 listener(f"{description}: {done}" + (f" of {total}" if total else ""))
         return
     begun = monotonic()
@@ -117,8 +117,8 @@ def track(items: Iterable[Item], description: str, total: int | None = None) -> 
             MofNCompleteColumn(),
             TimeRemainingColumn(),
         )
-        # What the loop prints goes above the bar, unless stdout is a file: rich would send that to
-        # the terminal too.
+        # Output of the loop is printed above the bar. If stdout is a file, it is not redirected,
+        # because rich would send it to the terminal, too.
         console, redirect = Console(stderr=True), _watched(sys.stdout)
         with Progress(*columns, console=console, transient=True, redirect_stdout=redirect) as bar:
             task = bar.add_task(description, total=total, completed=done)

@@ -1,7 +1,8 @@
 """The names of all policies, in one place.
 
-The front door ``softfair``, the command line and the tests read them here. The module imports
-nothing heavy, so that ``import softfair`` stays light; the classes are in `softfair.policies`.
+``softfair/__init__.py``, the command line and the tests read the names from here. This module
+imports nothing heavy, so that ``import softfair`` stays fast; the classes are in
+`softfair.policies`.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ __all__ = ["POLICIES", "Entry"]
 
 @dataclass(frozen=True)
 class Entry:
-    """A policy as the command line names it.
+    """A policy on the command line.
 
     Parameters
     ----------
     name : str
         Name of the class in `softfair.policies`.
     parameter : str, optional
-        Keyword that may follow the name after a colon, as c in SoftFair:10; None if nothing may.
+        The main parameter, whose value may follow the name after a colon, as c in SoftFair:10; None
+        if there is none.
     usual : float or str, optional
-        Its value if there is no colon. A float says that the parameter is a number.
+        The value of the main parameter if no parameters are given. If it is a float, the parameter
+        is a number.
 
     Examples
     --------

@@ -1,9 +1,10 @@
 """Reserves: the people who are called next, in order, if somebody on the list is not reached.
 
-After the list is drawn, those who are not on it run a race: one after another is drawn with
-probability w / (sum of the w left), which is the paper's design. So the reserves have an order, and
-the chance to be among the first j of them, given the list, is the inclusion probability of that
-design, which is exact. The list does not change, and neither does anybody's chance to be on it.
+After the list is drawn, reserves are drawn from the people who are not on it, one after another,
+with probability proportional to w among those left. This is the paper's design. So the reserves
+have an order, and given the list, the chance to be among the first j reserves is the inclusion
+probability of that design, which is exact. Reserves change neither the list nor the chances to be
+on it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Ints = NDArray[np.int64]
 
 
 def draw(log_weights: ArrayLike, listed: ArrayLike, count: int, rng: np.random.Generator) -> Ints:
-    """Draw reserves, the first to be called first.
+    """Draw reserves, in the order in which they are to be called.
 
     Parameters
     ----------
@@ -30,7 +31,7 @@ def draw(log_weights: ArrayLike, listed: ArrayLike, count: int, rng: np.random.G
     listed : array_like of int
         Indices of the arms on the list.
     count : int
-        How many reserves to draw, at most the arms that are not on the list.
+        Number of reserves to draw, at most the number of arms that are not on the list.
     rng : numpy.random.Generator
         Source of randomness.
 
@@ -42,8 +43,8 @@ def draw(log_weights: ArrayLike, listed: ArrayLike, count: int, rng: np.random.G
     Raises
     ------
     InvalidInput
-        A log-weight is not finite, an arm does not exist or is listed twice, or there are fewer
-        than ``count`` arms left.
+        A log-weight is not finite, an arm does not exist or is listed twice, or fewer than
+        ``count`` arms are left.
 
     Examples
     --------
@@ -68,7 +69,7 @@ def chances(log_weights: ArrayLike, listed: ArrayLike, count: int) -> Floats:
     Returns
     -------
     ndarray [n]
-        0 for those on the list; it sums to ``count``.
+        The chances, which sum to ``count``; 0 for arms on the list.
 
     Raises
     ------
@@ -89,15 +90,15 @@ def chances(log_weights: ArrayLike, listed: ArrayLike, count: int) -> Floats:
 
 
 def _checked(log_weights: ArrayLike, listed: ArrayLike, count: int) -> tuple[Floats, Ints, int]:
-    """Log-weights, the arms that are not on the list, and how many reserves there are to be."""
+    """The log-weights, the arms that are not on the list, and the number of reserves, checked."""
     z = np.asarray(log_weights, dtype=np.float64)
     if z.ndim != 1 or not len(z):
         raise InvalidInput(f"log-weights have shape {z.shape}; give one number an arm, n >= 1")
     refuse(~np.isfinite(z), z, "log_weights", "give a finite number for each arm")
-    given, n = np.asarray(listed, dtype=np.int64), len(z)
-    refuse((given < 0) | (given >= n), given, "listed", f"give indices between 0 and {n - 1}")
-    if len(np.unique(given)) != given.size:
+    arms, n = np.asarray(listed, dtype=np.int64), len(z)
+    refuse((arms < 0) | (arms >= n), arms, "listed", f"give indices between 0 and {n - 1}")
+    if len(np.unique(arms)) != arms.size:
         raise InvalidInput("an arm is listed twice; name each once")
-    rest = np.setdiff1d(np.arange(n), given)
+    rest = np.setdiff1d(np.arange(n), arms)
     left = f", {len(rest)} arms are not on the list"
     return z, rest, whole("count", count, 0, len(rest), left)

@@ -11,11 +11,12 @@ A saved policy is a ZIP archive whose members are stored, not compressed:
     {"array": 0}                        the array in 0.npy
     {"objects": [...]}                  an array of texts or other plain values
     {"class": "Rule", "fields": {...}}  an object of a class of softfair, by name
-    {"same": 3}                         the object that was the fourth to be closed, once more
+    {"same": 3}                         the fourth object of the tree once more, counted from 0 in
+                                        the order in which their descriptions end
     {"enum": "RuleCode", "value": 1}, {"tuple": [...]}, {"dict": {...}}, {"float": "inf"}
 
-Reading makes objects of the classes that the reader lists, and runs no code from the file. A reader
-refuses a version that is newer than its own.
+Reading makes only objects of classes that the reader lists, and runs no code from the file. A
+reader refuses a file of a newer version than its own.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def write(path: str | Path, what: Any, software: str) -> None:
     Raises
     ------
     InvalidInput
-        Something in it is of a class that is not softfair's, or the file cannot be written.
+        The object contains an object of a class that is not one of softfair, or the file cannot be
+        written.
     """
     packer = _Packer()
     tree = {
@@ -72,7 +74,7 @@ def write(path: str | Path, what: Any, software: str) -> None:
     }
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        # A fixed date: the same policy gives the same file.
+        # With a fixed date, the same policy gives the same file.
         archive.writestr(zipfile.ZipInfo(TREE), json.dumps(tree, allow_nan=False))
         for number, array in enumerate(packer.arrays):
             content = io.BytesIO()
@@ -82,7 +84,7 @@ def write(path: str | Path, what: Any, software: str) -> None:
 
 
 def read(path: str | Path, classes: Mapping[str, type]) -> Any:
-    """Read what :func:`write` wrote.
+    """Read an object from a file that :func:`write` wrote.
 
     Parameters
     ----------
@@ -99,7 +101,7 @@ def read(path: str | Path, classes: Mapping[str, type]) -> Any:
     Raises
     ------
     InvalidInput
-        There is no such file, it is of another kind, newer than this software, or damaged.
+        There is no such file, or the file is of another kind, newer than this software, or damaged.
     """
     name = Path(path).name
     try:
@@ -127,6 +129,7 @@ def read(path: str | Path, classes: Mapping[str, type]) -> Any:
 
 
 def _refuse_newer(name: str, tree: dict[str, Any]) -> None:
+    """Refuse a file of a newer version."""
     version = tree["version"]
     if not isinstance(version, int) or version < 1:
         raise ValueError("no version")
@@ -143,7 +146,7 @@ class _Packer:
     def __init__(self) -> None:
         self.arrays: list[NDArray[Any]] = []
         self._places: dict[int, int] = {}  # id of an object -> its number
-        self._kept: list[Any] = []  # so that no id is used again
+        self._kept: list[Any] = []  # keeps objects alive, so that no id is used again
 
     def pack(self, what: Any) -> Any:
         if what is None or isinstance(what, (bool, str)):
@@ -195,7 +198,7 @@ def _pack_number(number: Any) -> Any:
 
 
 def _fields_of(what: Any) -> dict[str, Any]:
-    """What an object is made of: what it says itself, its parameters, or its state."""
+    """The fields of an object: its ``saved_fields``, or its parameters, or its state."""
     if hasattr(what, "saved_fields"):
         fields: dict[str, Any] = what.saved_fields()
         return fields
@@ -205,22 +208,22 @@ def _fields_of(what: Any) -> dict[str, Any]:
             for field in dataclasses.fields(what)
             if field.init
         }
-    made_anew = {
+    computed = {
         name
         for base in type(what).__mro__
         for name, value in vars(base).items()
         if isinstance(value, cached_property)
     }
-    state: dict[str, Any] = what.__getstate__()  # what a class would send to another process
-    return {name: value for name, value in state.items() if name not in made_anew}
+    state: dict[str, Any] = what.__getstate__()  # the state that is pickled, too
+    return {name: value for name, value in state.items() if name not in computed}
 
 
 class _Unpacker:
-    """From a tree and arrays to objects of the classes listed, and of no others."""
+    """From a tree and arrays to objects, only of the given classes."""
 
     def __init__(self, archive: zipfile.ZipFile, classes: Mapping[str, type]) -> None:
         self.archive, self.classes = archive, classes
-        self._made: list[Any] = []
+        self._objects: list[Any] = []
 
     def unpack(self, tree: Any) -> Any:
         if tree is None or isinstance(tree, (bool, int, float, str)):
@@ -228,7 +231,7 @@ class _Unpacker:
         if isinstance(tree, list):
             return [self.unpack(part) for part in tree]
         if "same" in tree:
-            return self._made[tree["same"]]
+            return self._objects[tree["same"]]
         if "float" in tree:
             return float(tree["float"])
         if "tuple" in tree:
@@ -237,9 +240,9 @@ class _Unpacker:
             return {name: self.unpack(part) for name, part in tree["dict"].items()}
         if "enum" in tree:
             return self.classes[tree["enum"]](tree["value"])
-        made = self._array(tree) if "class" not in tree else self._object(tree)
-        self._made.append(made)
-        return made
+        unpacked = self._array(tree) if "class" not in tree else self._object(tree)
+        self._objects.append(unpacked)
+        return unpacked
 
     def _array(self, tree: dict[str, Any]) -> NDArray[Any]:
         if "objects" in tree:
@@ -258,7 +261,7 @@ class _Unpacker:
         if hasattr(cls, "from_saved"):
             return cls.from_saved(fields)
         if hasattr(cls, "__dataclass_fields__"):
-            return cls(**fields)  # by its constructor, so that it checks them
-        made = cls.__new__(cls)
-        made.__dict__.update(fields)
-        return made
+            return cls(**fields)  # the constructor checks the fields
+        instance = cls.__new__(cls)
+        instance.__dict__.update(fields)
+        return instance

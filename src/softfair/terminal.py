@@ -1,10 +1,10 @@
 """Tables and sentences for a person: on a terminal of any width, piped, as HTML and as CSV.
 
-A table is headings and rows of text. On a terminal it takes the width that there is: columns of
-figures are never broken, columns of words are broken between words, and columns for which there is
-no room are left out from the right, with a line that says so. Piped, every row is one line and
-nothing is left out. There are no boxes. Characters that the output cannot show are spelt otherwise,
-never refused; so are those that would move the cursor or turn the direction of a text.
+A table is headings and rows of text. On a terminal, a table fits the width of the screen: columns
+of figures are never broken, columns of words are broken between words, and columns for which there
+is no room are left out from the right, with a line that says so. Piped, every row is one line and
+nothing is left out. There are no boxes. Characters that the output cannot show are replaced by
+others, and so are characters that would move the cursor or change the direction of a text.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = [
 ]
 
 GAP = 2  # columns between two columns
-NARROWEST = 20  # of a column of words: some words a line
-NARROWEST_FIRST = 32  # of the first column, which says what a row is about
+NARROWEST = 20  # least width of a column of words
+NARROWEST_FIRST = 32  # least width of the first column, which says what a row is about
 # Control characters, and marks that change the direction of text.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-# What an ASCII-only output shows for the characters that we print ourselves.
+# Replacements for the characters that softfair prints, for output that can show only ASCII.
 SPELT = {
     "\u00b1": "+-",
     "\u00b7": "-",
@@ -63,26 +63,27 @@ SPELT = {
 
 @dataclass(frozen=True)
 class Table:
-    """What is shown.
+    """A table of text.
 
     Parameters
     ----------
     headings : sequence of str
-        Of the columns. The first columns are the most important: where room is short, the last
-        are left out.
+        The headings of the columns. The first columns are the most important: if there is too
+        little room, the last columns are left out.
     rows : sequence of sequence of str
         The cells.
     title : str
-        A line above; "" for none.
+        A line above the table; "" for none.
     notes : sequence of str
-        Lines below.
+        Lines below the table.
     words : collection of str
-        Headings of the columns that hold words, aligned left and broken over lines. All others hold
-        figures, aligned right and kept whole; the first column is aligned left.
+        Headings of the columns of words, which are aligned left and broken over lines. All other
+        columns have figures, which are aligned right and not broken; the first column is aligned
+        left.
     styles : sequence of str
-        Of each row, such as "bold red"; empty for none.
+        The style of each row, such as "bold red"; empty for none.
     optional : int
-        How many of the last columns are shown only where there is room, without a word about it.
+        The number of last columns that may be left out without a note.
     elsewhere : str
         Where columns that are left out can be seen.
 
@@ -112,7 +113,7 @@ def lines(table: Table, width: int | None) -> list[str]:
     Parameters
     ----------
     table : Table
-        What is shown.
+        The table.
     width : int, optional
         Columns of the screen; None for no limit.
 
@@ -165,11 +166,11 @@ def _widths(table: Table, rows: list[list[str]], width: int | None) -> list[int]
     widths = least[:shown]
     widths[0] = min(widths[0], width)
     room = width - sum(widths) - GAP * (shown - 1)
-    for j in range(shown):  # what is left goes to the columns that want more
-        more = min(room, natural[j] - widths[j])
-        if more > 0:
-            widths[j] += more
-            room -= more
+    for j in range(shown):  # the room that is left goes to the columns that need more
+        added = min(room, natural[j] - widths[j])
+        if added > 0:
+            widths[j] += added
+            room -= added
     return widths
 
 
@@ -187,12 +188,12 @@ def _one_line(cell: object) -> str:
 
 
 def visible(text: str) -> str:
-    """A text whose control characters are spelt out, all but the ends of lines and tabs.
+    """The text with control characters spelt out, except line ends and tabs.
 
     Parameters
     ----------
     text : str
-        Such as the name of a file, which may hold what a terminal takes for a command.
+        Any text, such as the name of a file, which may contain commands to a terminal.
 
     Examples
     --------
@@ -201,7 +202,10 @@ def visible(text: str) -> str:
     list\\x1b[2J.csv
     """
     return UNPRINTABLE.sub(
-        lambda one: one[0] if one[0] in "\n\t" else one[0].encode("unicode_escape").decode(), text
+        lambda match: (
+            match[0] if match[0] in "\n\t" else match[0].encode("unicode_escape").decode()
+        ),
+        text,
     )
 
 
@@ -211,9 +215,9 @@ def show(table: Table, file: TextIO | None = None) -> None:
     Parameters
     ----------
     table : Table
-        What is shown.
+        The table.
     file : file, optional
-        Where; default standard output.
+        Where to print; by default standard output.
     """
     out = sys.stdout if file is None else file
     width = _width(out)
@@ -233,11 +237,11 @@ def say(sentence: str, style: str = "", file: TextIO | None = None) -> None:
     Parameters
     ----------
     sentence : str
-        What is said.
+        The sentence.
     style : {"", "bold", "dim", "red", "green", "yellow", "bold red"}
-        How it looks on a terminal with colours.
+        The style on a terminal with colours.
     file : file, optional
-        Where; default standard output.
+        Where to print; by default standard output.
     """
     out = sys.stdout if file is None else file
     sentence = visible(sentence)
@@ -247,12 +251,12 @@ def say(sentence: str, style: str = "", file: TextIO | None = None) -> None:
 
 
 def _width(out: TextIO) -> int | None:
-    """Columns of the screen; None if it is not a terminal."""
+    """Columns of the screen; None if the output is not a terminal."""
     return shutil.get_terminal_size().columns if out.isatty() else None
 
 
 def _painter(out: TextIO) -> Any:
-    """The function that gives a line its style, where colours are wanted."""
+    """The function that adds a style to a line; it changes nothing if colours are not wanted."""
     codes = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
     plain = not out.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
 
@@ -271,7 +275,7 @@ def as_csv(rows: Iterable[Mapping[str, Any]]) -> str:
     Parameters
     ----------
     rows : iterable of mapping
-        Of one set of names.
+        The rows, all with the same names.
 
     Returns
     -------
@@ -299,9 +303,9 @@ def as_html(title: str, facts: Mapping[str, object]) -> str:
     Parameters
     ----------
     title : str
-        What it is.
+        The title.
     facts : mapping
-        From what is told to its value.
+        The value of each fact by its name.
 
     Returns
     -------
@@ -322,12 +326,12 @@ def as_html(title: str, facts: Mapping[str, object]) -> str:
 
 
 def survive_any_encoding(*files: TextIO) -> None:
-    """Make text files spell what their encoding cannot show, instead of failing.
+    """Make text files replace characters that their encoding does not have, instead of failing.
 
     Parameters
     ----------
     files : file
-        Such as sys.stdout. One that cannot be changed is left as it is.
+        Files such as sys.stdout. A file that cannot be changed is left alone.
     """
     codecs.register_error("softfair.spelt", _spelt)
     for file in files:
@@ -336,7 +340,7 @@ def survive_any_encoding(*files: TextIO) -> None:
 
 
 def _spelt(error: UnicodeError) -> tuple[str, int]:
-    """What stands for characters that cannot be encoded: our spelling, plain letters, or "?"."""
+    """Replacements for characters that cannot be encoded: from SPELT, plain letters, or "?"."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     parts = []

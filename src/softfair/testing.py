@@ -1,8 +1,9 @@
-"""The contract that every policy keeps, as a test that a policy of your own can be put to.
+"""A test of the contract that every policy keeps, for policies of your own.
 
     sf.testing.check_policy(MyPolicy())
 
-The package's own policies pass it too. It raises an AssertionError that says what is broken.
+If the policy breaks the contract, the test raises an AssertionError that says how. The policies of
+this package pass the same test.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ __all__ = ["check_policy"]
 
 Ints = NDArray[np.int64]
 
-DRAWS = 400  # by which stated chances are tested at a decision
-# A sound policy fails the test of its chances with at most this probability, at a decision.
+DRAWS = 400  # draws that test the stated chances of a decision
+# The largest probability that a sound policy fails the test of its chances at a decision.
 MISTAKE = 1e-9
 SUM_TOLERANCE = 1e-6
 
@@ -45,14 +46,15 @@ def check_policy(
     Parameters
     ----------
     policy : Policy
-        Made but not fitted.
+        The policy, not yet fitted.
     cohorts : sequence of Cohort, optional
-        Where it is tried. By default arms of two states and arms of three, with rewards and starts
-        of their own; one of the two may be refused by an error, not both.
+        The cohorts on which the policy is tested. By default one with two states, and one with
+        three states and a reward and a start for each arm; the policy may refuse one of the two by
+        an error, but not both.
     k, horizon, gamma : int or array_like [horizon], int, float
-        The setting in which it is tried. A policy that keeps to fewer arms than k is accepted.
+        The setting. A policy that helps fewer arms than k is accepted.
     seed : int
-        Of the states that it meets and of its fit.
+        Seed of the fit and of the states.
 
     Raises
     ------
@@ -61,19 +63,19 @@ def check_policy(
 
     Notes
     -----
-    What is tried, at every decision of a run that the policy itself makes:
+    At every decision of a run of the policy, the test checks that
 
-    - ``scores`` and ``inclusion`` have one finite number an arm; chances are between 0 and 1 and
-      sum to k. A policy that defines ``draw`` may leave them out.
-    - ``draw`` gives k different arms, sorted; the same generator gives the same arms.
-    - Arms are drawn as often as ``inclusion`` says, by Hoeffding's inequality over 400 draws at the
-      first, a middle and the last decision. A sound policy fails there with a chance of at most
-      1e-9 each.
-    - Calls leave states and memories as they are. Without a memory they answer as at the start,
-      whatever was remembered, in whatever order decisions are asked for.
-    - A second fit and a copy give the same answers.
+    - ``scores`` and ``inclusion`` return one finite number for each arm, and chances are between 0
+      and 1 and sum to k; a policy that defines ``draw`` may leave both out;
+    - ``draw`` returns k different arms, sorted, and the same arms for the same generator;
+    - arms are drawn as often as ``inclusion`` says, by Hoeffding's inequality over 400 draws at the
+      first, a middle and the last decision, where a sound policy fails with a probability of at
+      most 1e-9 each;
+    - calls do not change states and memories, and calls without a memory always give the answers of
+      the start, whatever calls came before;
+    - a second fit and a copy give the same answers.
 
-    Then ``simulate`` must help k arms at each decision, twice alike.
+    Finally, ``simulate`` must help k arms at each decision, and give the same result twice.
 
     Examples
     --------
@@ -89,7 +91,7 @@ def check_policy(
     tried = _usual_cohorts(seed) if cohorts is None else list(cohorts)
     setting: dict[str, Any] = {"k": k, "horizon": horizon, "gamma": gamma, "seed": seed}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)  # rough values are no breach
+        warnings.simplefilter("ignore", NotConverged)  # rough values do not break the contract
         for cohort in tried:
             try:
                 fitted = policy.fit(cohort, **setting)
@@ -104,7 +106,7 @@ def check_policy(
 
 
 def _usual_cohorts(seed: int) -> list[Cohort]:
-    """Twelve arms of two states, and twelve of three with rewards and starts of their own."""
+    """Twelve arms of two states, and twelve of three states with a reward and a start for each."""
     rng = np.random.default_rng(seed)
     n, S = 12, 3
     two = Cohort.two_state(np.sort(rng.uniform(0.05, 0.95, (n, 2, 2)), axis=1))
@@ -112,20 +114,22 @@ def _usual_cohorts(seed: int) -> list[Cohort]:
     return [two, Cohort(P, reward=np.sort(rng.random((n, S)), axis=1), start=rng.integers(0, S, n))]
 
 
-def _expect(holds: bool, otherwise: str) -> None:
+def _expect(holds: bool, message: str) -> None:
+    """Raise an AssertionError with the message unless a condition holds."""
     if not holds:
-        raise AssertionError(otherwise)
+        raise AssertionError(message)
 
 
 def _check_setting(
     fitted: Fitted, policy: Policy, cohort: Cohort, k: Budget, horizon: int, gamma: float
 ) -> None:
+    """Check that the fitted policy has the setting with which it was fitted."""
     label = policy.label
     _expect(isinstance(fitted, Fitted), f"{label}: fit gave {fitted!r}, not an sf.Fitted")
     _expect(fitted.policy is policy, f"{label}: fitted.policy is {fitted.policy!r}")
     _expect(fitted.cohort is cohort, f"{label}: fitted.cohort is another cohort than was given")
-    few = bool((fitted.budget <= np.broadcast_to(np.asarray(k), (horizon,))).all())
-    _expect(few, f"{label}: fitted.k is {fitted.k}, at most {k} may be helped")
+    within = bool((fitted.budget <= np.broadcast_to(np.asarray(k), (horizon,))).all())
+    _expect(within, f"{label}: fitted.k is {fitted.k}, at most {k} may be helped")
     _expect(
         (fitted.horizon, fitted.gamma) == (horizon, gamma),
         f"{label}: fitted to horizon {fitted.horizon} and gamma {fitted.gamma}, "
@@ -134,14 +138,14 @@ def _check_setting(
 
 
 class _Trial:
-    """One run of a fitted policy in random states; every answer on the way is checked."""
+    """One run of a fitted policy in random states, with checks of all answers."""
 
     def __init__(self, fitted: Fitted, again: Fitted, seed: int) -> None:
         self.fitted, self.label = fitted, fitted.policy.label
         self.others = {"a second fit": again, "a copy": copy.deepcopy(fitted)}
         self.rng = np.random.default_rng(seed)
         own_draw = fitted.defines("draw")
-        # A policy that draws by itself may leave out what it cannot state.
+        # A policy that defines draw may leave scores and inclusion out.
         self.stated = [
             name for name in ("scores", "inclusion") if not own_draw or fitted.defines(name)
         ]
@@ -149,16 +153,17 @@ class _Trial:
     def run(self) -> None:
         fitted, cohort = self.fitted, self.fitted.cohort
         memory = fitted.memory()
-        met: list[tuple[int, Ints, Any]] = []  # decision, states, answers without a memory
+        asked: list[tuple[int, Ints, Any]] = []  # decision, states, answers without a memory
         for t in range(fitted.horizon):
             states = self.rng.integers(0, cohort.S, cohort.n)
             kept, held = states.copy(), copy.deepcopy(memory)
             arms = self._decision(t, states, memory)
-            met.append((t, kept, self._answers(fitted, t, kept.copy(), None)))
+            asked.append((t, kept, self._answers(fitted, t, kept.copy(), None)))
             later = fitted.remember(memory, t, states, arms)
             self._unchanged(t, states, kept, memory, held)
             memory = later
-        for t, states, before in reversed(met):  # in reverse: answers do not depend on the order
+        # In reverse, because answers must not depend on the order of calls.
+        for t, states, before in reversed(asked):
             where = f"{self.label}, decision {t}"
             _expect(
                 _alike(self._answers(fitted, t, states, None), before),
@@ -172,12 +177,12 @@ class _Trial:
                 )
 
     def _answers(self, fitted: Fitted, t: int, states: Ints, memory: Any) -> list[Any]:
-        """Everything that can be asked at a decision."""
-        asked = [getattr(fitted, name)(t, states, memory) for name in self.stated]
-        return [*asked, fitted.draw(t, states, np.random.default_rng(t), memory)]
+        """The results of all calls at a decision."""
+        stated = [getattr(fitted, name)(t, states, memory) for name in self.stated]
+        return [*stated, fitted.draw(t, states, np.random.default_rng(t), memory)]
 
     def _decision(self, t: int, states: Ints, memory: Any) -> Ints:
-        """Check all answers at one decision; returns the arms drawn."""
+        """Check all answers at one decision; return the arms that are drawn."""
         fitted, n, k = self.fitted, self.fitted.cohort.n, self.fitted.places(t)
         where = f"{self.label}, decision {t}"
         for name in self.stated:
@@ -200,6 +205,7 @@ class _Trial:
         return arms
 
     def _draw(self, where: str, t: int, states: Ints, memory: Any) -> Ints:
+        """Draw twice with the same generator, and check the arms."""
         n, k = self.fitted.cohort.n, self.fitted.places(t)
         once, again = (
             np.asarray(self.fitted.draw(t, states, np.random.default_rng(t), memory))
@@ -223,10 +229,10 @@ class _Trial:
     def _frequencies(
         self, where: str, t: int, states: Ints, memory: Any, chances: NDArray[np.float64]
     ) -> None:
-        """Arms are drawn as often as their chances say.
+        """Check that arms are drawn as often as their chances say.
 
-        Hoeffding: Pr(|frequency - chance| >= e) <= 2 exp(-2 DRAWS e^2) for one arm; the bound e
-        below makes the sum over all arms MISTAKE.
+        By Hoeffding's inequality, Pr(|frequency - chance| >= e) <= 2 exp(-2 DRAWS e^2) for one arm.
+        ``margin`` is the e for which the sum of this bound over all arms is MISTAKE.
         """
         n = len(chances)
         rng = np.random.default_rng([t, 1])
@@ -234,16 +240,17 @@ class _Trial:
         for _ in range(DRAWS):
             counts[np.asarray(self.fitted.draw(t, states, rng, memory))] += 1
         margin = math.sqrt(math.log(2 * n / MISTAKE) / (2 * DRAWS))
-        off = np.abs(counts / DRAWS - chances)
-        never = (chances == 0) & (counts > 0)
-        i = int(np.argmax(np.where(never, np.inf, off)))
+        error = np.abs(counts / DRAWS - chances)
+        impossible = (chances == 0) & (counts > 0)
+        i = int(np.argmax(np.where(impossible, np.inf, error)))
         _expect(
-            off[i] <= margin and not never[i],
+            error[i] <= margin and not impossible[i],
             f"{where}: inclusion gives arm {i} a chance of {chances[i]:.4g}, and it was drawn "
             f"{counts[i]:.0f} times in {DRAWS}",
         )
 
     def _unchanged(self, t: int, states: Ints, kept: Ints, memory: Any, held: Any) -> None:
+        """Check that states and memory equal the copies made before the calls."""
         where = f"{self.label}, decision {t}"
         _expect(bool(np.array_equal(states, kept)), f"{where}: a call has changed the states")
         _expect(
@@ -252,28 +259,30 @@ class _Trial:
         )
 
 
-def _alike(one: Any, other: Any) -> bool:
-    """Whether two answers or memories are the same: values, arrays, and lists of them."""
-    if type(one) is not type(other):
+def _alike(x: Any, y: Any) -> bool:
+    """Whether two answers or memories are equal: values, arrays, and lists of them."""
+    if type(x) is not type(y):
         return False
-    if isinstance(one, np.ndarray):
-        return bool(np.array_equal(one, other))
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_alike(one[name], other[name]) for name in one)
-    if hasattr(one, "__dict__"):
-        return _alike(vars(one), vars(other))
-    return bool(one == other)
+    if isinstance(x, np.ndarray):
+        return bool(np.array_equal(x, y))
+    if isinstance(x, (list, tuple)):
+        return len(x) == len(y) and all(map(_alike, x, y))
+    if isinstance(x, dict):
+        return x.keys() == y.keys() and all(_alike(x[name], y[name]) for name in x)
+    if hasattr(x, "__dict__"):
+        return _alike(vars(x), vars(y))
+    return bool(x == y)
 
 
 def _check_simulation(fitted: Fitted, seed: int) -> None:
+    """Check that simulations help k arms at each decision, and depend on the seed alone."""
     label, runs = fitted.policy.label, 3
-    one, two = simulate(fitted, runs, seed), simulate(fitted, runs, seed)
-    helps, wanted = one.counts.sum(axis=1), int(fitted.budget.sum())
+    first, second = simulate(fitted, runs, seed), simulate(fitted, runs, seed)
+    helps, expected = first.counts.sum(axis=1), int(fitted.budget.sum())
     _expect(
-        bool((helps == wanted).all()),
-        f"{label}: simulate helped {helps.tolist()} times, not {wanted}",
+        bool((helps == expected).all()),
+        f"{label}: simulate helped {helps.tolist()} times, not {expected}",
     )
-    same = np.array_equal(one.counts, two.counts) and np.array_equal(one.rewards, two.rewards)
+    same = np.array_equal(first.counts, second.counts)
+    same = same and np.array_equal(first.rewards, second.rewards)
     _expect(bool(same), f"{label}: simulate gave two different results with one seed")

@@ -20,9 +20,9 @@ from .versions import software
 __all__ = ["crew_of"]
 
 AT_ONCE = 256  # results that are fetched from a Dask cluster together
-PATIENCE = 20.0  # seconds that a cluster without any worker is given to find one
-LOOK = 1.0  # seconds between two looks at whether workers are left
-REACH = 10.0  # seconds in which a scheduler has to answer
+PATIENCE = 20.0  # seconds to wait for a worker if a cluster has none
+LOOK = 1.0  # seconds between two checks of whether workers are left
+REACH = 10.0  # seconds in which a scheduler must answer
 
 
 def crew_of(on: Any) -> Crew | None:
@@ -31,8 +31,8 @@ def crew_of(on: Any) -> Crew | None:
     Parameters
     ----------
     on : None, Executor, dask.distributed.Client or str
-        None is this process. A string is the address of a Dask scheduler, or a number of processes
-        to start on this machine.
+        None means this process. A string is the address of a Dask scheduler, or a number of
+        processes to start on this machine.
 
     Returns
     -------
@@ -58,12 +58,12 @@ def crew_of(on: Any) -> Crew | None:
     if isinstance(on, Executor):
         return _Pool(on)
     if isinstance(on, str) and on.isdecimal() and int(on):
-        # Spawned, not forked: a forked process would have the locks but not the threads that hold
-        # them.
+        # Processes are spawned and not forked, because a forked process has locks of its parent,
+        # but not the threads that hold them.
         spawn = multiprocessing.get_context("spawn")
         threads = max(1, get_threads() // int(on))
         pool = ProcessPoolExecutor(int(on), spawn, _begin_work, (threads,))
-        for _ in range(int(on)):  # they start now, while the caller prepares its tasks
+        for _ in range(int(on)):  # starts all processes now, while the caller prepares its tasks
             pool.submit(software)
         return _Pool(pool)
     if isinstance(on, str):
@@ -78,7 +78,7 @@ def crew_of(on: Any) -> Crew | None:
 
 def _begin_work(threads: int) -> None:
     """Prepare a worker process that this process started; it ends when its parent ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent ends this process
     set_threads(threads)
     parent = multiprocessing.parent_process()
 
@@ -107,7 +107,7 @@ def _client(address: str) -> Any:
             f"no Dask scheduler answers at {address} ({reason}); "
             "start one, or give the address that it prints"
         ) from None
-    except AssertionError:  # how Dask says that its thread did not start within ten seconds
+    except AssertionError:  # Dask's error if its thread does not start within ten seconds
         raise ClusterError(
             "this machine was too busy to start a Dask client within 10 s; call again"
         ) from None
@@ -189,24 +189,24 @@ class _Dask:
         return sorted(self._client.scheduler_info(n_workers=-1)["workers"])
 
     def _await(self, futures: Sequence[Any]) -> None:
-        """Wait until all are done, as long as there is a worker."""
+        """Wait until all futures are done; raise if there is no worker for PATIENCE seconds."""
         import distributed
 
         wait: Any = distributed.wait  # not annotated
-        alone_since = None
+        no_worker_since = None
         while True:
             try:
-                with self._client.as_current():  # otherwise `wait` looks for a client of its own
+                with self._client.as_current():  # otherwise `wait` looks for another client
                     wait(futures, timeout=LOOK)
                 return
             except distributed.TimeoutError:
                 if self._client.status != "running":
                     raise OSError("the scheduler is gone") from None
                 if self._workers():
-                    alone_since = None
+                    no_worker_since = None
                     continue
-                alone_since = alone_since or time.monotonic()
-                if time.monotonic() - alone_since > PATIENCE:
+                no_worker_since = no_worker_since or time.monotonic()
+                if time.monotonic() - no_worker_since > PATIENCE:
                     raise ClusterError(
                         "the Dask cluster has no worker left; start workers and call again"
                     ) from None

@@ -25,7 +25,7 @@ class Crew(Protocol):
 
     @property
     def here(self) -> int:
-        """How many workers are on this machine, and use the same compiled kernels."""
+        """The number of workers that are on this machine and use the same compiled kernels."""
         ...
 
     def run(self, tasks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
@@ -41,11 +41,11 @@ class Spread:
     shards : sequence of ArrayShard or FileShard
         The data, in order.
     crew : Crew, optional
-        The workers that compute on them; None means this process.
+        The workers that compute on the shards; None means this process.
     recipe : Recipe, optional
-        What to make of a shard before a function sees it.
+        A computation whose results functions get instead of the arms of a shard.
     extras : sequence, optional
-        What the recipe needs for each shard.
+        The argument ``extra`` of the recipe for each shard.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Spread:
 
     @classmethod
     def of(cls, data: Arms | Floats) -> Spread:
-        """Views of arms or an array that lie in this process."""
+        """Shards that are views of arms, or of an array, in this process."""
         return cls(array_shards(data))
 
     @property
@@ -78,7 +78,7 @@ class Spread:
         return self.shards[-1].first + self.shards[-1].count
 
     def derive(self, recipe: Recipe, extras: Sequence[Any]) -> Spread:
-        """What the recipe makes of each shard, made where the shard is."""
+        """The results of the recipe in shards, computed by the workers of the shards."""
         return Spread(self.shards, self.crew, recipe, extras)
 
     def map(
@@ -88,28 +88,28 @@ class Spread:
         each: Iterable[tuple[Any, ...]] | None = None,
         what: str = "working on shards",
     ) -> Iterator[Any]:
-        """``function(data, *args, *own)`` of every shard, in order.
+        """``function(data, *args, *further)`` of every shard, in order.
 
         Parameters
         ----------
         function : callable
             A function of a module, which workers can import.
         *args : Any
-            The same for every shard.
+            Arguments that are the same for every shard.
         each : iterable of tuple, optional
-            Further arguments of each shard.
+            The further arguments for each shard.
         what : str
-            What a progress bar says.
+            The text of a progress bar.
 
         Returns
         -------
         iterator
         """
-        own = [()] * len(self.shards) if each is None else list(each)
+        further = [()] * len(self.shards) if each is None else list(each)
         answers = (
-            self._here(function, args, own)
+            self._here(function, args, further)
             if self.crew is None
-            else self._away(self.crew, function, args, own)
+            else self._away(self.crew, function, args, further)
         )
         return track(answers, what, total=len(self.shards))
 
@@ -120,16 +120,16 @@ class Spread:
         each: Iterable[tuple[Any, ...]] | None = None,
         what: str = "adding up shards",
     ) -> Any:
-        """The sum over shards of ``function(data, *args, *own)``, in order; see :meth:`map`."""
+        """The sum over shards of ``function(data, *args, *further)``, in order; see :meth:`map`."""
         total: Any = None
         for part in self.map(function, *args, each=each, what=what):
             total = part if total is None else total + part
         return total
 
     def fill(self, out: NDArray[Any], function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Put the array [m] that ``function`` gives first of each shard into out [n].
+        """Fill out [n] with the arrays [m] that ``function`` returns first for each shard.
 
-        The rest of what it gives comes back, a tuple for each shard.
+        The rest of the results is returned, a tuple for each shard.
         """
         rest = []
         for shard, (values, *others) in zip(self.shards, self.map(function, *args), strict=True):
@@ -150,35 +150,38 @@ class Spread:
         ]
 
     def _here(
-        self, function: Callable[..., Any], args: tuple[Any, ...], own: Sequence[tuple[Any, ...]]
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        further: Sequence[tuple[Any, ...]],
     ) -> Iterator[Any]:
         """Compute in this process; the next shard is read from its file meanwhile."""
         tasks = self._tasks()
         if not isinstance(self.shards[0], FileShard):
-            for task, more in zip(tasks, own, strict=True):
-                yield function(data_of(*task), *args, *more)
+            for task, of_shard in zip(tasks, further, strict=True):
+                yield function(data_of(*task), *args, *of_shard)
             return
         with ThreadPoolExecutor(1, thread_name_prefix="softfair-read") as reader:
             ahead = reader.submit(fetch, *tasks[0])
-            for i, (task, more) in enumerate(zip(tasks, own, strict=True)):
+            for i, (task, of_shard) in enumerate(zip(tasks, further, strict=True)):
                 arms = ahead.result()
                 if i + 1 < len(tasks):
                     ahead = reader.submit(fetch, *tasks[i + 1])
-                yield function(data_of(*task, arms=arms), *args, *more)
+                yield function(data_of(*task, arms=arms), *args, *of_shard)
 
     def _away(
         self,
         crew: Crew,
         function: Callable[..., Any],
         args: tuple[Any, ...],
-        own: Sequence[tuple[Any, ...]],
+        further: Sequence[tuple[Any, ...]],
     ) -> Iterator[Any]:
         """Compute on the crew: send names of shards first, then arrays to workers without them."""
         stamp, tasks = software(), self._tasks()
 
         def task(i: int, shard: Shard) -> tuple[Any, ...]:
             _, recipe, extra = tasks[i]
-            return (work, stamp, shard, recipe, extra, function, (*args, *own[i]))
+            return (work, stamp, shard, recipe, extra, function, (*args, *further[i]))
 
         named = [task(i, shard.name_only()) for i, (shard, _, _) in enumerate(tasks)]
         missing: list[int] = []

@@ -12,7 +12,7 @@ __all__ = ["refuse_other_software", "software"]
 
 @cache
 def software() -> str:
-    """Versions of this package and of those that it computes with: they decide the last bits."""
+    """Versions of this package and of those it computes with, on which the last bits depend."""
     return ", ".join(f"{name} {version(name)}" for name in ("softfair", "numba", "numpy"))
 
 
@@ -22,12 +22,12 @@ def refuse_other_software(stamp: str) -> None:
     Parameters
     ----------
     stamp : str
-        What :func:`software` gives in the session.
+        The result of :func:`software` in the session.
 
     Raises
     ------
     ClusterError
-        If it has other versions.
+        This process has other versions.
     """
     if stamp != software():
         raise ClusterError(

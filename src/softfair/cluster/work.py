@@ -22,12 +22,12 @@ KEEP = 2**30  # bytes of arms that a process keeps between passes
 
 
 class Recipe(Protocol):
-    """How to make something of each arm out of a shard's arms.
+    """A computation of one number for each arm from the arms of a shard.
 
     Parameters
     ----------
     token : str
-        Name of this computation: workers keep its results under this name.
+        Name of this computation, under which workers keep the results.
     """
 
     @property
@@ -36,7 +36,7 @@ class Recipe(Protocol):
         ...
 
     def make(self, arms: Arms, extra: Any) -> Floats:
-        """One number an arm [m]."""
+        """One number for each arm [m]."""
         ...
 
 
@@ -46,12 +46,12 @@ class Missing:
 
 
 class _Store:
-    """Arms of shards that this process keeps between passes, and what recipes last made of them."""
+    """Arms of shards that this process keeps between passes, and results of the last recipe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._arms: dict[tuple[str, int], Any] = {}
-        self._made: dict[tuple[str, int], Floats] = {}
+        self._results: dict[tuple[str, int], Floats] = {}
         self._token = ""
 
     def arms(self, key: tuple[str, int]) -> Any:
@@ -66,34 +66,35 @@ class _Store:
             if arms.nbytes + sum(kept.nbytes for kept in self._arms.values()) <= KEEP:
                 self._arms[key] = arms
 
-    def made(self, token: str, key: tuple[str, int]) -> Floats | None:
-        return self._made.get(key) if token == self._token else None
+    def result(self, token: str, key: tuple[str, int]) -> Floats | None:
+        """The result of the recipe with this token for a shard; None if it is not kept."""
+        return self._results.get(key) if token == self._token else None
 
-    def keep_made(self, token: str, key: tuple[str, int], made: Floats) -> None:
-        """Keep what a recipe made; results under another token are dropped."""
+    def keep_result(self, token: str, key: tuple[str, int], result: Floats) -> None:
+        """Keep the result of a recipe; results of other recipes are dropped."""
         with self._lock:
             if token != self._token:
-                self._token, self._made = token, {}
-            self._made[key] = made
+                self._token, self._results = token, {}
+            self._results[key] = result
 
     def forget(self, token: str) -> None:
-        """Forget what was made under the token."""
+        """Drop the results of the recipe with this token."""
         with self._lock:
             if token == self._token:
-                self._token, self._made = "", {}
+                self._token, self._results = "", {}
 
 
 _store = _Store()
 
 
 def forget(token: str) -> None:
-    """Forget what was made under the token, in this process."""
+    """Drop the results of the recipe with this token, in this process."""
     _store.forget(token)
 
 
 def fetch(shard: Shard, recipe: Recipe | None, extra: Any) -> Any:
-    """The shard's arms, unless what is made of them is there already."""
-    if recipe is not None and _store.made(recipe.token, shard.key) is not None:
+    """The arms of the shard; None if the result of the recipe is kept already."""
+    if recipe is not None and _store.result(recipe.token, shard.key) is not None:
         return None
     kept = _store.arms(shard.key)
     if kept is not None:
@@ -105,13 +106,13 @@ def fetch(shard: Shard, recipe: Recipe | None, extra: Any) -> Any:
 
 
 def data_of(shard: Shard, recipe: Recipe | None, extra: Any, arms: Any = None) -> Any:
-    """The argument that a function gets for a shard: its arms, or what the recipe makes of them."""
+    """The argument that a function gets for a shard: its arms, or the result of the recipe."""
     if recipe is None:
         return fetch(shard, recipe, extra) if arms is None else arms
-    numbers = _store.made(recipe.token, shard.key)
+    numbers = _store.result(recipe.token, shard.key)
     if numbers is None:
         numbers = recipe.make(fetch(shard, recipe, extra) if arms is None else arms, extra)
-        _store.keep_made(recipe.token, shard.key, numbers)
+        _store.keep_result(recipe.token, shard.key, numbers)
     return numbers
 
 

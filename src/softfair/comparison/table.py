@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["table_of"]
 
-# Heading and form of each figure of a comparison; the last ones where there is room.
+# Heading and format of each figure of a comparison; the last ones are shown if there is room.
 FIGURES = {
     "benefit": ("benefit %", "{:.0f}\u00b1{:.0f}"),
     "of_bound": ("bound %", "{:.0f}"),
@@ -25,7 +25,7 @@ FIGURES = {
     "reward": ("reward", "{:.6g}\u00b1{:.2g}"),
 }
 OPTIONAL = 2
-EXPLAINED = {  # by what is shown
+EXPLAINED = {  # notes for the figures that are shown
     "benefit": "benefit: % of the Oracle's \u00b1 sd",
     "of_bound": "bound: % of the most that any policy can add",
     "bound": "limit: the most benefit of any policy as even",

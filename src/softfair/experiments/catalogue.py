@@ -1,8 +1,8 @@
-"""Every figure and table of the paper as data: which cohorts, which policies, which sizes.
+"""Every figure and table of the paper as data: cohorts, policies and sizes.
 
-What the paper does not state is stated here and recorded in every result: c (but for Figure 1's
-c = 2), the number of episodes, the CPAP cohort. c = 9 is about where the paper's coupled c stops
-paying on the synthetic cohort; all solvers get the same.
+Choices that the paper does not state are made here and recorded in every result: c (except c = 2 in
+Figure 1), the number of episodes, and the CPAP cohort. Above about c = 9 the paper's coupled c no
+longer raises the benefit on the synthetic cohort. All solvers get the same c.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ from . import readings
 __all__ = ["EXPERIMENTS", "Experiment", "find", "names_of_experiments"]
 
 C = 9.0
-# Algorithm 1 runs until its gains have settled at c = 1 and in Table 2. On the synthetic cohort at
-# c = 9 that takes 50 to 80 T episodes, and all such fits together far more than the few minutes
-# that the report may take: there it runs 7 T, and figures that have not settled are marked.
-EPISODES = 7  # times T; with fewer, nothing is said of whether a claim is reproduced
+# At c = 1 and in Table 2, Algorithm 1 runs until its gains have settled. On the synthetic cohort at
+# c = 9 that would take 50 to 80 T episodes, and all such fits together far more than the few
+# minutes that the report may take. There Algorithm 1 runs 7 T episodes, and figures whose values
+# have not settled are marked.
+EPISODES = 7  # times T; with fewer episodes, the report does not judge claims
 SOON_SETTLED = 1.0  # c up to which few episodes are enough
-READING_COHORTS = 5  # of each reading: enough to rank them, and the grid stays within a minute
-MOST_LISTED = 10  # parts of a figure that are listed one by one
+READING_COHORTS = 5  # of each reading: enough to rank readings, and the grid takes under a minute
+MOST_LISTED = 10  # a figure with more parts is listed under one name
 
 DATASETS: dict[str, Callable[..., Cohort]] = {
     "synthetic": datasets.synthetic,
@@ -59,9 +60,9 @@ DATASETS: dict[str, Callable[..., Cohort]] = {
 def softfair(
     c: float, c_value: float | None = None, episodes: int | None = None
 ) -> dict[str, Policy]:
-    """SoftFair by all three solvers: the paper's with its own design, prices with the joint one.
+    """SoftFair by all three solvers; the priced one has the joint design, the others successive.
 
-    ``episodes`` is for Algorithm 1; None runs it until its gains have settled.
+    ``episodes`` is for Algorithm 1; with None it runs until its gains have settled.
     """
     paper = SoftFair(c=c, solver="paper", design="successive", c_value=c_value, episodes=episodes)
     return {
@@ -86,25 +87,25 @@ class Experiment:
     Parameters
     ----------
     id : str
-        Its name on the command line and of its files.
+        The name on the command line and of the files.
     figure : str
-        What it is a part of.
+        The figure or table that the experiment is a part of.
     dataset : {"synthetic", "cpap"}
-        Whose cohorts.
+        The data set of the cohorts.
     n, k, horizon : int
         Arms, arms helped at each decision, decisions.
     policies : mapping of str to Policy
-        By the label that the report shows.
+        The policies by the label that the report shows.
     parameters : mapping
-        Of the data set, where they are not its defaults.
+        Parameters of the data set that differ from the defaults.
     x : float or str
-        Where it stands on the figure's axis.
+        The place of the experiment on the axis of the figure.
     keep_counts : bool
-        Whether each arm's count is kept, for a histogram.
+        Whether the count of each arm is kept, for a histogram.
     keep_limits : bool
-        Whether each cohort's limit on benefit and entropy together is kept, for a picture.
+        Whether the bound on benefit by entropy of each cohort is kept, for a picture.
     cohorts : int, optional
-        At most so many cohorts, where many experiments are compared.
+        The largest number of cohorts, if many experiments are compared.
     """
 
     id: str
@@ -121,16 +122,17 @@ class Experiment:
     cohorts: int | None = None
 
     def cohort(self, seed: int) -> Cohort:
+        """The cohort of a seed."""
         return DATASETS[self.dataset](n=self.n, seed=seed, **self.parameters)
 
     def small(self) -> Experiment:
-        """Give the same with less of Algorithm 1, which takes most of the time.
+        """Give the same experiment with less of Algorithm 1, which takes most of the time.
 
         Returns
         -------
         Experiment
-            With the paper's own sizes. Algorithm 1 stands in Table 2 only, with as many episodes
-            as a reward needs to travel back, T: its values have not settled.
+            The sizes are those of the paper. Algorithm 1 is in Table 2 only, with T episodes, which
+            a reward needs to travel back to the first decision; its values have not settled then.
         """
         policies: dict[str, Policy] = {}
         for label, policy in self.policies.items():
@@ -141,12 +143,12 @@ class Experiment:
         return replace(self, policies=policies)
 
     def beside(self, policies: Iterable[Policy]) -> Experiment:
-        """Give the same with policies of one's own beside those of the paper.
+        """Give the same experiment with further policies.
 
         Parameters
         ----------
         policies : iterable of Policy
-            Made but not fitted; each is shown by its label.
+            The policies, not yet fitted; each is shown by its label.
 
         Returns
         -------
@@ -155,7 +157,7 @@ class Experiment:
         Raises
         ------
         InvalidInput
-            If an entry is not a policy.
+            An entry is not a policy.
         """
         added: dict[str, Policy] = {}
         for policy in policies:
@@ -165,7 +167,7 @@ class Experiment:
         return replace(self, policies={**self.policies, **added})
 
     def settings(self) -> dict[str, Any]:
-        """Every choice in force as plain data, defaults included."""
+        """All choices of the experiment, including defaults, as plain data."""
         make = inspect.signature(DATASETS[self.dataset])
         bound = make.bind_partial(**self.parameters)
         bound.apply_defaults()
@@ -188,7 +190,7 @@ class Experiment:
 
 
 def _choices(policy: Policy) -> dict[str, Any]:
-    """A policy's kind and all its parameters; c_value as it is in force."""
+    """The class and all parameters of a policy; a c_value of None is replaced by c."""
     names = [field.name for field in fields(policy)] if is_dataclass(policy) else vars(policy)
     choices = {name: _plain(getattr(policy, name)) for name in names}
     if isinstance(policy, SoftFair) and policy.c_value is None:
@@ -198,10 +200,10 @@ def _choices(policy: Policy) -> dict[str, Any]:
 
 @cache
 def _code_of(kind: type[Policy]) -> dict[str, str]:
-    """A digest of the file in which a policy of a user's own is defined.
+    """A digest of the file that defines a user's policy; empty for policies of this package.
 
-    The package's own policies are covered by the digest of the package. A class without a file has
-    a digest that no other process has, so that its results are not taken for those of another.
+    Policies of this package are covered by the digest of the package. A class without a file gets a
+    random digest, so that its results are never reused in another process.
     """
     if kind.__module__.split(".")[0] == __name__.split(".")[0]:
         return {}
@@ -213,7 +215,7 @@ def _code_of(kind: type[Policy]) -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON can hold it."""
+    """The value as JSON can represent it."""
     if isinstance(value, Mapping):
         return {str(name): _plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
@@ -260,8 +262,8 @@ def _figure_2() -> list[Experiment]:
 def _figure_3() -> list[Experiment]:
     experiments = []
     for c in (1.0, 2.0, 5.0, 9.0, 20.0, math.inf):
-        # c = inf picks the top k of values learnt with c = 1 (caption of Figure 3). Values learnt
-        # with c = 1 stand beside the coupled ones at every c.
+        # At c = inf the top k are chosen by values learnt with c = 1 (caption of Figure 3). Values
+        # learnt with c = 1 are also shown at every other c.
         coupled = (
             softfair(c, episodes=None if c <= SOON_SETTLED else EPISODES * 50)
             if math.isfinite(c)
@@ -298,8 +300,8 @@ def _table_2() -> list[Experiment]:
 
 
 def _limit() -> list[Experiment]:
-    """Beyond the paper: both data sets against the limit that no policy can exceed."""
-    one_c = SoftFair(solver="meanfield", design="successive")
+    """Beyond the paper: policies on both data sets, and the limit that no policy can exceed."""
+    mean_field = SoftFair(solver="meanfield", design="successive")
     policies: dict[str, Policy] = {
         "Random": Random(),
         "Oracle": Oracle(),
@@ -308,10 +310,13 @@ def _limit() -> list[Experiment]:
         **{f"EvenHanded, mu = {mu:g}": EvenHanded(mu=mu) for mu in (10.0, 40.0, 100.0, 400.0)},
         **{f"SoftFair (priced), c = {c:g}": SoftFair(c=c) for c in (2.0, 5.0, 10.0, 20.0, 50.0)},
         **{
-            f"SoftFair (c_value = 1), c = {c:g}": replace(one_c, c=c, c_value=1.0)
+            f"SoftFair (c_value = 1), c = {c:g}": replace(mean_field, c=c, c_value=1.0)
             for c in (2.0, 5.0, 10.0, 20.0)
         },
-        **{f"SoftFair (mean field), c = {c:g}": replace(one_c, c=c) for c in (1.0, 2.0, 5.0, 9.0)},
+        **{
+            f"SoftFair (mean field), c = {c:g}": replace(mean_field, c=c)
+            for c in (1.0, 2.0, 5.0, 9.0)
+        },
     }
     return [
         Experiment(
@@ -378,23 +383,23 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def find(names: Iterable[str] = ()) -> list[Experiment]:
-    """Give experiments by name.
+    """Find experiments by name.
 
     Parameters
     ----------
     names : iterable of str
-        Ids (``fig2a/100``), parts of a figure (``fig2a``) or figures (``fig2``: its three parts).
-        No names mean everything.
+        Ids (``fig2a/100``), parts of a figure (``fig2a``) or figures (``fig2``, which has three
+        parts). An empty list means all experiments.
 
     Returns
     -------
     list of Experiment
-        Each once, in the order of the names.
+        Each experiment once, in the order of the names.
 
     Raises
     ------
     InvalidInput
-        If a name is empty or unknown, or ``names`` is one text instead of a list.
+        A name is empty or unknown, or ``names`` is one text instead of a list.
     """
     known = f"the known ones are {', '.join(names_of_experiments())}"
     if isinstance(names, str):
@@ -411,7 +416,7 @@ def find(names: Iterable[str] = ()) -> list[Experiment]:
 
 
 def names_of_experiments() -> list[str]:
-    """Give the names to choose from: ids, and one name for a figure of very many parts.
+    """List the names to choose from: ids, and a single name for a figure of many parts.
 
     Returns
     -------

@@ -42,12 +42,13 @@ class SecondCompiler(event.Listener):
 def compile_side_by_side() -> None:
     """On first use, compile the kernels on two cores.
 
-    A process compiles one kernel at a time, and finds what another has compiled in the cache.
+    A process compiles one kernel at a time. A kernel that another process has compiled is loaded
+    from the cache.
     """
     if get_threads() < 2:
         return
     second, cohort = SecondCompiler(), datasets.synthetic(4)
-    # Some versions of numba have types, others have none.
+    # Any, because only some versions of numba have types.
     listening: Any = event.install_listener
     with listening("numba:compile", second):
         for policy in (SoftFair(), ThresholdWhittle()):

@@ -47,11 +47,11 @@ STYLE: dict[str, tuple[str, str]] = {  # colour and marker of each policy, the s
     DECOUPLED: (COLOURS[2], MARKERS[2]),
 }
 PANEL: dict[str, Callable[[Sequence[Experiment]], str]] = {  # label of the horizontal axis
-    "fig2a": lambda es: f"arms n; k is {_one([100 * e.k / e.n for e in es])} % of n",
-    "fig2b": lambda es: f"k of n = {_one([e.n for e in es])} arms",
+    "fig2a": lambda es: f"arms n; k is {_range([100 * e.k / e.n for e in es])} % of n",
+    "fig2b": lambda es: f"k of n = {_range([e.n for e in es])} arms",
     "fig2c": lambda es: "decisions T",
 }
-PLACE: dict[str, Callable[[Experiment], float]] = {  # where an experiment stands on that axis
+PLACE: dict[str, Callable[[Experiment], float]] = {  # the place of an experiment on that axis
     "fig2a": lambda e: e.n,
     "fig2b": lambda e: e.k,
     "fig2c": lambda e: e.horizon,
@@ -60,14 +60,14 @@ PLACE: dict[str, Callable[[Experiment], float]] = {  # where an experiment stand
 }
 
 
-def _one(values: Sequence[float]) -> str:
-    """A value that all share, or the range of values."""
+def _range(values: Sequence[float]) -> str:
+    """The range of the values; the value itself if all are equal."""
     least, most = min(values), max(values)
     return f"{least:g}" if least == most else f"{least:g} to {most:g}"
 
 
 def _name(policy: str, summaries: Sequence[Summary]) -> str:
-    """For a legend: with an asterisk if any of the figures rests on values that had not settled."""
+    """The name for a legend, with an asterisk if values of any of the figures had not settled."""
     return policy if all(summary.settled for summary in summaries) else f"{policy}*"
 
 
@@ -92,7 +92,7 @@ def draw_figure_2(results: Results) -> Figure:
     panels = [name for name in ("fig2a", "fig2b", "fig2c") if parts(results, name)]
     figure, axes = new_figure(columns=len(panels), width=3.6, height=3.6)
     handles: dict[str, Artist] = {}
-    rough: set[str] = set()  # policies with an asterisk in any panel: one legend serves all
+    rough: set[str] = set()  # policies with an asterisk in any panel, because one legend serves all
     for ax, name in zip(axes, panels, strict=True):
         outcomes = parts(results, name)
         bars = _bars(ax, outcomes, [PLACE[name](outcome.experiment) for outcome in outcomes])
@@ -119,9 +119,9 @@ def draw_figure_2(results: Results) -> Figure:
 def _bars(
     ax: Axes, outcomes: Sequence[Outcome], places: Sequence[float]
 ) -> dict[str, tuple[Artist, bool]]:
-    """Draw a group of bars for each outcome, one for each policy but the Oracle, which is 100.
+    """Draw a group of bars for each outcome: one for each policy except the Oracle, which is 100.
 
-    Returns, by policy, a bar for the legend and whether its values had settled everywhere.
+    Returns, for each policy, a bar for the legend and whether values had settled in all outcomes.
     """
     policies = [p for p in STYLE if p in set(outcomes[0].rows["policy"]) and p != "Oracle"]
     width = 0.8 / len(policies)
@@ -151,9 +151,9 @@ def _bars(
 def _curve(
     ax: Axes, xs: Sequence[float], summaries: Sequence[Summary], policy: str, label: str
 ) -> None:
-    """One policy's points joined by a line; hollow where values had not settled.
+    """Draw the points of one policy, joined by a line; hollow if values had not settled.
 
-    Whiskers are drawn by :func:`_whiskers`.
+    :func:`_whiskers` draws the intervals.
     """
     colour, marker = STYLE[policy]
     means = [summary.mean for summary in summaries]
@@ -180,7 +180,7 @@ def _curve(
 
 
 def _whiskers(ax: Axes, xs: Sequence[float], summaries: Sequence[Summary], policy: str) -> None:
-    """Intervals of one policy's points."""
+    """Draw the intervals of the points of one policy."""
     ax.errorbar(
         xs,
         [summary.mean for summary in summaries],
@@ -192,7 +192,7 @@ def _whiskers(ax: Axes, xs: Sequence[float], summaries: Sequence[Summary], polic
 
 
 def _lines(ax: Axes, outcomes: Sequence[Outcome], column: str, policies: Sequence[str]) -> None:
-    """A line for each policy; points at infinity stand apart, on the right."""
+    """Draw a line for each policy; points at infinity are on the right, at twice the largest x."""
     figure = outcomes[0].experiment.figure
     places = [PLACE[figure](outcome.experiment) for outcome in outcomes]
     finite = [place for place in places if math.isfinite(place)]
@@ -210,16 +210,17 @@ def _lines(ax: Axes, outcomes: Sequence[Outcome], column: str, policies: Sequenc
 
 
 def _recipes(policy: str, places: Sequence[float]) -> list[list[int]]:
-    """Which points of a curve over c are of one recipe and may be joined by a line.
+    """The points of a curve over c, grouped by recipe; a line may join points of one recipe.
 
-    At c = inf the experiment draws the top k of values learnt with c_value = 1 (caption of Figure
-    3): the same recipe as at the other c for the policy with c_value = 1, another for the rest.
+    At c = inf the experiment draws the top k by values learnt with c_value = 1 (caption of Figure
+    3). For the policy with c_value = 1 this is the recipe of all other c; for all other policies it
+    is a different one.
     """
-    everything = list(range(len(places)))
+    points = list(range(len(places)))
     if policy == DECOUPLED:
-        return [everything]
-    finite = [i for i in everything if math.isfinite(places[i])]
-    return [part for part in (finite, [i for i in everything if i not in finite]) if part]
+        return [points]
+    finite = [i for i in points if math.isfinite(places[i])]
+    return [part for part in (finite, [i for i in points if i not in finite]) if part]
 
 
 def draw_figure_3a(results: Results) -> Figure:
@@ -238,7 +239,7 @@ def draw_figure_3a(results: Results) -> Figure:
 
 
 def draw_figure_3b(results: Results) -> Figure:
-    """Action entropy by the chance that help in the bad state brings the good one."""
+    """Action entropy by the chance that help in the bad state leads to the good state."""
     figure, axes = new_figure(columns=1, width=4.6, height=4.0)
     outcomes = parts(results, "fig3b")
     policies = ["Random", "FairMyopic", *solvers_of(outcomes), "Myopic", "Oracle"]
@@ -251,7 +252,7 @@ def draw_figure_3b(results: Results) -> Figure:
 
 
 def draw_table_2(results: Results) -> Figure:
-    """Table 2 as a picture: benefit against entropy, ours and the paper's."""
+    """Table 2 as a picture: benefit against entropy, in our runs and in the paper."""
     figure, axes = new_figure(columns=1, width=4.6, height=4.2)
     ax = axes[0]
     outcome = results["table2"]
@@ -312,7 +313,7 @@ def draw_frontiers(results: Results) -> Figure:
 def _frontier(
     ax: Axes, outcomes: Sequence[Outcome], places: Sequence[float], policy: str, column: str
 ) -> None:
-    """One policy's points, joined where they are of one recipe."""
+    """Draw the points of one policy; a line joins points of one recipe."""
     across = [summarise(outcome.rows, policy, column).mean for outcome in outcomes]
     upwards = [summarise(outcome.rows, policy, "benefit") for outcome in outcomes]
     label = _name(policy, upwards)

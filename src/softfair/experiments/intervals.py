@@ -1,8 +1,8 @@
-"""Figures from the rows of an experiment: means with intervals, and the answers these give.
+"""Figures from the rows of an experiment: means with intervals, and answers by intervals.
 
-Runs on one cohort are alike, so an interval is made from the means of cohorts, by Student's t. All
-policies of an experiment ran on the same cohorts with the same luck, and so did experiments of the
-same data set and size: their differences are paired, cohort by cohort.
+Runs on one cohort are correlated, so that an interval is made from the means of cohorts, by
+Student's t. All policies of an experiment ran on the same cohorts with the same random numbers, and
+so did experiments of the same data set and size. So differences are paired by cohort.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-#: The answer that intervals give: yes, no, undecided, or too few cohorts for an interval.
+#: The answer by intervals: yes, no, undecided, too few cohorts, or too few episodes of Algorithm 1.
 Answer = Literal["yes", "no", "open", "few", "early"]
 
-FEWEST_COHORTS = 5  # with fewer, the interval hangs on how normal their means are
-RANGE = {  # what a figure can be, where that is less than every number
+FEWEST_COHORTS = 5  # with fewer, the interval depends too much on whether means are normal
+RANGE = {  # the possible values of figures that cannot be any number
     "entropy": (0.0, math.inf),
     "never_selected": (0.0, 1.0),
     "longest_wait": (0.0, math.inf),
@@ -53,12 +53,12 @@ class Summary:
     mean : float
         Mean over cohorts of the mean over runs.
     sd : float
-        Standard deviation over all simulations, which the paper prints; nan of a single one.
+        Standard deviation over all simulations, which the paper prints; nan for a single one.
     low, high : float
-        The interval of the mean, within what the figure can be; nan with fewer cohorts than
-        `FEWEST_COHORTS`.
+        The interval of the mean, cut to possible values of the figure; nan with fewer than
+        `FEWEST_COHORTS` cohorts.
     cohorts : int
-        How many cohorts the policy ran on.
+        The number of cohorts on which the policy ran.
     settled : bool
         Whether the values that the policy follows had settled on every cohort.
     """
@@ -71,7 +71,7 @@ class Summary:
     settled: bool
 
     def text(self, digits: int = 0, unit: str = "") -> str:
-        """The mean and the interval as words, with an asterisk if values had not settled."""
+        """The mean and the interval as text, with an asterisk if values had not settled."""
         mark = "" if self.settled else "*"
         mean = f"{self.mean:.{digits}f}{unit}{mark}"
         if math.isnan(self.low):
@@ -80,7 +80,7 @@ class Summary:
 
     @property
     def whiskers(self) -> tuple[float, float]:
-        """Lengths below and above the mean for an error bar; 0 where there is no interval."""
+        """Lengths below and above the mean for an error bar; 0 if there is no interval."""
         if math.isnan(self.low):
             return 0.0, 0.0
         return self.mean - self.low, self.high - self.mean
@@ -95,7 +95,7 @@ class Difference:
     mean, low, high : float
         The mean and its 95 % interval; the ends are nan with fewer than `FEWEST_COHORTS` cohorts.
     cohorts : int
-        How many cohorts the difference was taken on.
+        The number of cohorts.
     """
 
     mean: float
@@ -110,7 +110,7 @@ class Difference:
         return f"{self.mean:+.{digits}f} ({self.low:+.{digits}f} to {self.high:+.{digits}f})"
 
     def high_of(self, comparisons: int) -> float:
-        """The upper end if this is one of several comparisons of which any may decide."""
+        """The upper end at the level of one of several comparisons, any of which may decide."""
         from scipy.special import stdtrit  # scipy.stats.t.ppf, without the time stats takes to load
 
         if math.isnan(self.high):
@@ -121,19 +121,19 @@ class Difference:
 
 
 def cohort_means(rows: pd.DataFrame, policy: str, column: str) -> Floats:
-    """Mean over runs of one policy's figure on each cohort.
+    """Mean over runs of a figure of one policy, for each cohort.
 
     Parameters
     ----------
     rows : DataFrame
-        Of one experiment, with columns policy and instance.
+        The rows of one experiment, with columns ``policy`` and ``instance``.
     policy, column : str
-        Whose figure, and which.
+        The policy and the figure.
 
     Returns
     -------
     array [cohorts]
-        In the order of the cohorts' numbers.
+        The means, in the order of the cohorts' numbers.
     """
     chosen = rows["policy"].to_numpy() == policy
     values = rows[column].to_numpy(np.float64)[chosen]
@@ -143,14 +143,14 @@ def cohort_means(rows: pd.DataFrame, policy: str, column: str) -> Floats:
 
 
 def summarise(rows: pd.DataFrame, policy: str, column: str) -> Summary:
-    """Give a policy's figure with its interval over cohorts.
+    """Give a figure of one policy with its interval over cohorts.
 
     Parameters
     ----------
     rows : DataFrame
-        Of one experiment.
+        The rows of one experiment.
     policy, column : str
-        Whose figure, and which.
+        The policy and the figure.
 
     Returns
     -------
@@ -169,7 +169,7 @@ def summarise(rows: pd.DataFrame, policy: str, column: str) -> Summary:
 
 
 def _interval(values: Floats) -> tuple[float, float]:
-    """The 95 % interval of the mean of independent values; nan if they are too few."""
+    """The 95 % interval of the mean of independent values; nan if there are too few values."""
     if len(values) < FEWEST_COHORTS:
         return math.nan, math.nan
     interval = mean_interval(values)
@@ -182,7 +182,7 @@ def difference_of(values: Floats) -> Difference:
     Parameters
     ----------
     values : array [cohorts]
-        One difference a cohort.
+        One difference for each cohort.
 
     Returns
     -------
@@ -198,49 +198,51 @@ def difference(
     column: str,
     other_rows: pd.DataFrame | None = None,
 ) -> Difference:
-    """Give how much more a policy has of a figure than another, paired by cohort.
+    """Give the difference of a figure between two policies, paired by cohort.
 
     Parameters
     ----------
     rows : DataFrame
-        Of the experiment in which ``policy`` ran.
+        The rows of the experiment in which ``policy`` ran.
     policy, other : str
-        Two policies, or the same in two experiments.
+        Two policies, or one policy in two experiments.
     column : str
         The figure.
     other_rows : DataFrame, optional
-        Of the experiment in which ``other`` ran, if that is another one; it must have the same
-        cohorts, that is, the same data set, number of arms and seed.
+        The rows of the experiment in which ``other`` ran, if that is another experiment. It must
+        have the same cohorts, that is, the same data set, number of arms and seed.
 
     Returns
     -------
     Difference
-        Of ``policy`` minus ``other``.
+        The figure of ``policy`` minus that of ``other``.
     """
-    second = rows if other_rows is None else other_rows
-    return difference_of(cohort_means(rows, policy, column) - cohort_means(second, other, column))
+    if other_rows is None:
+        other_rows = rows
+    means, other_means = cohort_means(rows, policy, column), cohort_means(other_rows, other, column)
+    return difference_of(means - other_means)
 
 
 def all_above(differences: Sequence[Difference], margin: float = 0.0) -> Answer:
-    """Decide whether every one of several differences is above a margin.
+    """Decide whether all of several differences are above a margin.
 
     Parameters
     ----------
     differences : sequence of Difference
-        What is claimed to be above the margin.
+        The differences that are claimed to be above the margin.
     margin : float
-        Above what; -1 asks for "less by no more than one point".
+        The margin; -1 means "less by no more than one point".
 
     Returns
     -------
     {"yes", "no", "open", "few"}
-        "yes" if every interval lies above the margin, "no" if one lies below it, "open" if neither,
+        "yes" if every interval lies above the margin, "no" if one lies below it, "open" otherwise;
         "few" if there are too few cohorts.
 
     Notes
     -----
-    All intervals must speak for a "yes", so that each at 95 % is enough. A single one is enough for
-    a "no", and so its level is raised: 5 % is divided by the number of comparisons (Bonferroni).
+    A "yes" needs all intervals, so that each may have the level 95 %. A "no" needs only one of
+    them, so that its level is higher: 5 % is divided by the number of comparisons (Bonferroni).
     """
     if not differences or any(math.isnan(d.low) for d in differences):
         return "few"

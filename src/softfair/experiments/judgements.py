@@ -1,7 +1,7 @@
-"""Our results beside the paper's statements, in sentences that intervals decide.
+"""Judgements of the paper's statements by our results, in sentences that intervals decide.
 
-No sentence here rests on a mean alone. Where an interval does not decide, the sentence says that
-the runs cannot tell; where there are too few cohorts for an interval, that too.
+No sentence here rests on a mean alone. If an interval does not decide, the sentence says that the
+runs cannot tell. If there are too few cohorts for an interval, the sentence says so.
 """
 
 from __future__ import annotations
@@ -43,35 +43,35 @@ CANNOT_TELL = "these runs cannot tell"
 TOO_FEW = "too few runs to say"
 TOO_EARLY = "not judged, after so few episodes"
 ABOUT_HALF = (0.4, 0.6)  # share of arms that counts as "almost 50 %"
-NEXT_TO_NONE = 0.1  # share of arms
+NEXT_TO_NONE = 0.1  # share of arms that counts as hardly any
 NEAR_OPTIMAL = 98.0  # % of the Oracle's benefit
-A_POINT = 1.0  # of benefit: a step down by less does not count against steady growth
+A_POINT = 1.0  # of benefit: a smaller step down does not count against steady growth
 
 
-def _verdict(answers: dict[str, Answer], so: str, not_so: str) -> str:
-    """One sentence over several policies: for whom a claim is so, not so, or undecided."""
+def _verdict(answers: dict[str, Answer], if_yes: str, if_no: str) -> str:
+    """One sentence over several policies: for which a claim holds, fails or is undecided."""
     words: dict[Answer, str] = {
-        "yes": so,
-        "no": not_so,
+        "yes": if_yes,
+        "no": if_no,
         "open": CANNOT_TELL,
         "few": TOO_FEW,
         "early": TOO_EARLY,
     }
     if set(answers.values()) == {"few"}:
         return f"{TOO_FEW.capitalize()}."
-    said = []
+    clauses = []
     for answer in words:
-        whose = [policy for policy, given in answers.items() if given == answer]
-        if whose and len(answers) == 1:
-            said.append(words[answer])
-        elif whose:
-            said.append(f"{words[answer]} ({', '.join(whose)})")
-    sentence = "; ".join(said)
+        policies = [policy for policy, own_answer in answers.items() if own_answer == answer]
+        if policies and len(answers) == 1:
+            clauses.append(words[answer])
+        elif policies:
+            clauses.append(f"{words[answer]} ({', '.join(policies)})")
+    sentence = "; ".join(clauses)
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
 def _judged(outcomes: Sequence[Outcome], policy: str, answer: Answer) -> Answer:
-    """The answer, unless it rests on the first episodes of Algorithm 1."""
+    """The answer; "early" if it rests on too few episodes of Algorithm 1."""
     for outcome in outcomes:
         episodes = getattr(outcome.experiment.policies[policy], "episodes", None)
         early = episodes is not None and episodes < EPISODES * outcome.experiment.horizon
@@ -81,7 +81,7 @@ def _judged(outcomes: Sequence[Outcome], policy: str, answer: Answer) -> Answer:
 
 
 def _within(summary: Summary, low: float, high: float) -> Answer:
-    """Whether the interval lies inside a range ("yes"), outside it ("no") or across its edge."""
+    """Whether the interval is inside a range ("yes"), outside ("no") or across an end ("open")."""
     if math.isnan(summary.low):
         return "few"
     if low <= summary.low and summary.high <= high:
@@ -106,7 +106,7 @@ def _share(summary: Summary) -> str:
 
 
 def judge_figure_1(results: Results) -> list[Judgement]:
-    """Who is never helped."""
+    """The shares of arms that are never helped."""
     outcome = results["fig1"]
     never = figures_of_policies(outcome, "never_selected")
     half = never["Threshold Whittle"]
@@ -116,7 +116,7 @@ def judge_figure_1(results: Results) -> list[Judgement]:
         "Not reproduced: the interval lies outside 40 to 60 %",
     )
     answers: dict[str, Answer] = {}
-    said = []
+    shares = []
     for solver in solvers_of([outcome]):
         gaps = [
             difference(outcome.rows, rival, solver, "never_selected")
@@ -126,7 +126,7 @@ def judge_figure_1(results: Results) -> list[Judgement]:
         spread = all_above(gaps)
         label = _label([outcome], solver)
         answers[label] = _judged([outcome], solver, spread if spread != "yes" else few)
-        said.append(f"{solver} {_share(never[solver])}")
+        shares.append(f"{solver} {_share(never[solver])}")
     return [
         Judgement(
             'Threshold Whittle: "almost 50% of the arms never get activated".',
@@ -135,7 +135,7 @@ def judge_figure_1(results: Results) -> list[Judgement]:
         ),
         Judgement(
             "SoftFair (c = 2) spreads help.",
-            f"never helped: {', '.join(said)}",
+            f"never helped: {', '.join(shares)}",
             _verdict(
                 answers,
                 "Reproduced: fewer than under either index policy, and under 10 %",
@@ -149,11 +149,11 @@ def judge_figure_1(results: Results) -> list[Judgement]:
 
 
 def judge_figure_2(results: Results) -> list[Judgement]:
-    """Whether SoftFair leads in every setting, and how its benefit moves with k and T."""
+    """Whether SoftFair leads in every setting, and how its benefit changes with k and T."""
     panels = ("fig2a", "fig2b", "fig2c")
     outcomes = [outcome for name in panels for outcome in parts(results, name)]
     answers: dict[str, Answer] = {}
-    said = []
+    leads_of = []
     for solver in solvers_of(outcomes):
         by_setting = [
             [difference(o.rows, solver, rival, "benefit") for rival in RIVALS] for o in outcomes
@@ -162,14 +162,14 @@ def judge_figure_2(results: Results) -> list[Judgement]:
         leads = all_above([gap for gaps in by_setting for gap in gaps])
         answers[label] = _judged(outcomes, solver, leads)
         single = [all_above(gaps) for gaps in by_setting]
-        said.append(
+        leads_of.append(
             f"{label} leads in {single.count('yes')} of {len(single)} settings, "
             f"trails in {single.count('no')}"
         )
     judgements = [
         Judgement(
             "SoftFair consistently outperforms Random, Myopic and FairMyopic (c is not stated).",
-            f"{'; '.join(said)} (leads: above all three; trails: below one of them)",
+            f"{'; '.join(leads_of)} (leads: above all three; trails: below one of them)",
             _verdict(
                 answers,
                 "Reproduced: leads in every setting",
@@ -188,7 +188,7 @@ def judge_figure_2(results: Results) -> list[Judgement]:
 
 
 def _label(outcomes: Sequence[Outcome], policy: str) -> str:
-    """The policy's name, with an asterisk if its values had not settled in any of the outcomes."""
+    """The name of the policy, with an asterisk if its values had not settled in some outcome."""
     settled = all(summarise(o.rows, policy, "benefit").settled for o in outcomes)
     return policy if settled else f"{policy}*"
 
@@ -197,7 +197,7 @@ def _judge_trend(outcomes: Sequence[Outcome], claim: str, sign: int) -> Judgemen
     """Whether benefit rises (sign 1) or falls (-1) from the first outcome to the last."""
     first, last = outcomes[0], outcomes[-1]
     answers: dict[str, Answer] = {}
-    said = []
+    changes = []
     for solver in solvers_of(outcomes):
         change = difference(last.rows, solver, solver, "benefit", first.rows)
         towards = (
@@ -205,13 +205,13 @@ def _judge_trend(outcomes: Sequence[Outcome], claim: str, sign: int) -> Judgemen
         )
         label = _label([first, last], solver)
         answers[label] = _judged([first, last], solver, all_above([towards]))
-        said.append(f"{label} {change.text(1)}")
+        changes.append(f"{label} {change.text(1)}")
     place = PLACE[first.experiment.figure]
     ends = f"from {number(place(first.experiment))} to {number(place(last.experiment))}"
     words = ("a rise", "a fall") if sign > 0 else ("a fall", "a rise")
     return Judgement(
         claim,
-        f"points of benefit {ends}, on the same cohorts: {'; '.join(said)}",
+        f"points of benefit {ends}, on the same cohorts: {'; '.join(changes)}",
         _verdict(answers, f"Reproduced: {words[0]}", f"Not reproduced: {words[1]}"),
     )
 
@@ -250,9 +250,9 @@ def judge_figure_3a(results: Results) -> list[Judgement]:
 
 
 def _judge_growth(outcomes: Sequence[Outcome]) -> Judgement:
-    """Steady growth: up in all, and no step down by more than a point."""
+    """Whether benefit grows steadily: up from first to last, and no step down by over a point."""
     answers: dict[str, Answer] = {}
-    said = []
+    figures = []
     for policy in (*solvers_of(outcomes), DECOUPLED):
         steps = [
             difference(b.rows, policy, policy, "benefit", a.rows) for a, b in pairwise(outcomes)
@@ -261,11 +261,11 @@ def _judge_growth(outcomes: Sequence[Outcome]) -> Judgement:
         steady, up = all_above(steps, -A_POINT), all_above([whole])
         answers[_label(outcomes, policy)] = up if steady == "yes" else steady
         summaries = [summarise(o.rows, policy, "benefit") for o in outcomes]
-        said.append(f"{policy} {', '.join(summary.text() for summary in summaries)}")
+        figures.append(f"{policy} {', '.join(summary.text() for summary in summaries)}")
     multipliers = ", ".join(number(PLACE["fig3a"](o.experiment)) for o in outcomes)
     return Judgement(
         "Benefit grows with c.",
-        f"at c = {multipliers}: {'; '.join(said)}",
+        f"at c = {multipliers}: {'; '.join(figures)}",
         _verdict(
             answers,
             "Reproduced: growth, at no step a fall by more than a point",
@@ -275,19 +275,19 @@ def _judge_growth(outcomes: Sequence[Outcome]) -> Judgement:
 
 
 def judge_figure_3b(results: Results) -> list[Judgement]:
-    """Whether Random has the highest entropy, and SoftFair a higher one than the Oracle."""
+    """Whether Random has the highest entropy, and SoftFair has more entropy than the Oracle."""
     outcomes = parts(results, "fig3b")
     solvers = solvers_of(outcomes)
     others = ("FairMyopic", *solvers, "Myopic", "Oracle")
     lottery = [difference(o.rows, "Random", other, "entropy") for o in outcomes for other in others]
     answers: dict[str, Answer] = {}
-    said = []
+    leads = []
     for solver in solvers:
         gaps = [difference(o.rows, solver, "Oracle", "entropy") for o in outcomes]
         label = _label(outcomes, solver)
         answers[label] = all_above(gaps)
         least = min(gaps, key=lambda gap: gap.mean)
-        said.append(f"{label} {least.text(2)}")
+        leads.append(f"{label} {least.text(2)}")
     nearest = min(lottery, key=lambda gap: gap.mean)
     return [
         Judgement(
@@ -301,7 +301,7 @@ def judge_figure_3b(results: Results) -> list[Judgement]:
         ),
         Judgement(
             "SoftFair consistently has a higher action entropy than the Oracle.",
-            f"smallest lead over the Oracle: {'; '.join(said)}",
+            f"smallest lead over the Oracle: {'; '.join(leads)}",
             _verdict(
                 answers,
                 "Reproduced: above the Oracle in every setting",
@@ -315,7 +315,7 @@ def judge_figure_3b(results: Results) -> list[Judgement]:
 
 
 def table_2(results: Results) -> list[Table]:
-    """Our figures beside the paper's."""
+    """Our figures and those of the paper."""
     outcome = results["table2"]
     benefit = figures_of_policies(outcome, "benefit")
     entropy = figures_of_policies(outcome, "entropy")
@@ -323,11 +323,11 @@ def table_2(results: Results) -> list[Table]:
     rows = []
     for policy in benefit:
         b, e = benefit[policy], entropy[policy]
-        theirs = PAPER_TABLE_2.get("SoftFair" if policy in SOLVERS else policy)
+        of_paper = PAPER_TABLE_2.get("SoftFair" if policy in SOLVERS else policy)
         printed = (
             ("100", "not given")
-            if theirs is None
-            else tuple(f"{mean:g}\u00a0\u00b1\u00a0{sd:g}" for mean, sd in theirs)
+            if of_paper is None
+            else tuple(f"{mean:g}\u00a0\u00b1\u00a0{sd:g}" for mean, sd in of_paper)
         )
         rows.append(
             (
@@ -365,18 +365,18 @@ def _ends(summary: Summary, digits: int) -> str:
 
 
 def judge_table_2(results: Results) -> list[Judgement]:
-    """Whether our means lie within the paper's, and whether the orders are the same."""
+    """Whether our means lie within the paper's mean and sd, and whether the orders are the same."""
     outcome = results["table2"]
     judgements = []
     for place, (column, digits) in enumerate((("benefit", 0), ("entropy", 2))):
         answers: dict[str, Answer] = {}
         for policy, figures in PAPER_TABLE_2.items():
-            theirs, sd = figures[place]
-            room = sd + 0.5 * 10.0**-digits  # its mean is printed rounded
+            paper_mean, sd = figures[place]
+            room = sd + 0.5 * 10.0**-digits  # the paper prints a rounded mean
             for name in SOLVERS if policy == "SoftFair" else (policy,):
                 ours = summarise(outcome.rows, name, column)
                 label = name if ours.settled else f"{name}*"
-                within = _within(ours, theirs - room, theirs + room)
+                within = _within(ours, paper_mean - room, paper_mean + room)
                 answers[label] = _judged([outcome], name, within)
         judgements.append(
             Judgement(
@@ -400,13 +400,13 @@ def judge_table_2(results: Results) -> list[Judgement]:
 def _judge_order(outcome: Outcome, column: str, order: Sequence[str], digits: int) -> Judgement:
     """Whether each policy of an order is above the next, for each solver as SoftFair."""
     answers: dict[str, Answer] = {}
-    said = []
+    gap_texts = []
     for solver in SOLVERS:
         names = [solver if policy == "SoftFair" else policy for policy in order]
         gaps = [difference(outcome.rows, a, b, column) for a, b in pairwise(names)]
         label = _label([outcome], solver)
         answers[label] = _judged([outcome], solver, all_above(gaps))
-        said.append(
+        gap_texts.append(
             f"{label}: "
             + ", ".join(
                 f"{a} over {b} {gap.text(digits)}"
@@ -415,7 +415,7 @@ def _judge_order(outcome: Outcome, column: str, order: Sequence[str], digits: in
         )
     return Judgement(
         f"Order of {column}: {' > '.join(order)}.",
-        f"paired differences with {'; with '.join(said)}",
+        f"paired differences with {'; with '.join(gap_texts)}",
         _verdict(answers, "Reproduced: the whole order", "Not reproduced: a step is reversed"),
     )
 
@@ -424,7 +424,7 @@ def _judge_order(outcome: Outcome, column: str, order: Sequence[str], digits: in
 
 
 def judge_frontiers(results: Results) -> list[Judgement]:
-    """What learning values by prices, or with c_value = 1, adds at the same entropy."""
+    """The benefit that values by prices, or learnt with c_value = 1, add at the same entropy."""
     outcomes = [o for o in parts(results, "fig3a") if math.isfinite(PLACE["fig3a"](o.experiment))]
     judgements = []
     coupled_solvers = [s for s in solvers_of(outcomes) if s != "SoftFair (priced)"]
@@ -459,11 +459,12 @@ def judge_frontiers(results: Results) -> list[Judgement]:
 def _gains_at_no_less_entropy(
     outcomes: Sequence[Outcome], challenger: str, coupled: str
 ) -> dict[float, Difference]:
-    """By c of the coupled curve: how far the challenger's curve lies above it.
+    """For each c of the coupled curve, by how much the challenger's curve lies above it.
 
-    The challenger's curve is interpolated between its points, cohort by cohort; below its least
-    entropy it is taken at its least entropy, where it is at least as even. A c is left out if its
-    entropy exceeds the challenger's curve on any cohort, or if both follow the same policy there.
+    The challenger's curve is interpolated between its points for each cohort. For an entropy below
+    its smallest, the point of smallest entropy is used, which is at least as even. A c is left out
+    if its entropy exceeds the challenger's largest on some cohort, or if both curves have the same
+    policy there.
     """
     entropy = np.array([cohort_means(o.rows, challenger, "entropy") for o in outcomes])
     benefit = np.array([cohort_means(o.rows, challenger, "benefit") for o in outcomes])
@@ -483,16 +484,16 @@ def _gains_at_no_less_entropy(
 
 
 def judge_bound(results: Results) -> Judgement:
-    """Whether any policy anywhere earned more than the certificate allows."""
+    """Whether any policy in any experiment earned more than the certificate allows."""
     highest: Summary | None = None
-    whose = ""
+    nearest = ""
     slack: list[Difference] = []
     for name, outcome in results.items():
         for policy, summary in figures_of_policies(outcome, "of_bound").items():
             values = 100 - cohort_means(outcome.rows, policy, "of_bound")
             slack.append(difference_of(values))
             if highest is None or summary.mean > highest.mean:
-                highest, whose = summary, f"{policy} in {name}"
+                highest, nearest = summary, f"{policy} in {name}"
     assert highest is not None
     answer = all_above(slack)
     words: dict[Answer, str] = {
@@ -503,6 +504,6 @@ def judge_bound(results: Results) -> Judgement:
     }
     return Judgement(
         "(beyond the paper) A bound that no policy can exceed in expectation.",
-        f"nearest to it: {whose}, {highest.text(1, ' %')} of the bound",
+        f"nearest to it: {nearest}, {highest.text(1, ' %')} of the bound",
         words[answer],
     )

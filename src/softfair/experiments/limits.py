@@ -1,10 +1,10 @@
-"""How far policies are from the limit that none can exceed, on both data sets.
+"""The distance of policies from the limit that no policy can exceed, on both data sets.
 
-Each cohort j has a concave limit l_j(h): the most that any policy with an expected entropy of h can
-add, in % of the most that help can add at all. The means over cohorts of a policy's entropies h_j
-and figures f_j obey every line that is the mean of lines of the same slope, each a limit of its
-cohort. So the least of such lines is a limit for the means. The mean of the limits l_j itself would
-not be a limit.
+Each cohort j has a concave limit l_j(h): an upper bound on what any policy with the expected
+entropy h can add, in % of the most that help can add. Take one line of the same slope above each
+l_j. The means over cohorts of the entropies h_j and figures f_j of a policy lie below the mean of
+these lines. So the minimum over slopes is a limit for the means. The mean of the l_j is not a limit
+for the means.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = ["LIMIT_SECTION"]
 Floats = NDArray[np.float64]
 
 FIGURE = "limit"
-SLOPES = np.append(0.0, np.geomspace(0.1, 1e5, 240))  # % a unit of entropy
+SLOPES = np.append(0.0, np.geomspace(0.1, 1e5, 240))  # % for each unit of entropy
 NAMES = {"synthetic": "synthetic cohorts", "cpap": "CPAP cohorts"}
 MARKS = {"Random": "v", "Oracle": "x", "FaWT": "P", "ProbFair": "X"}  # single points
 
 
 def limits(outcome: Outcome, entropies: Floats) -> Floats:
-    """l_j at the j-th entropies: [cohorts, ...] of entropies [cohorts, ...]."""
+    """l_j at the entropies of cohort j, for entropies [cohorts, ...]."""
     return np.array(
         [
             100 * (limit.bound(at) - limit.none) / limit.headroom
@@ -52,7 +52,7 @@ def mean_limit(outcome: Outcome, at: Floats) -> Floats:
         order, scale = np.argsort(limit.bound.slope), 100 / limit.headroom
         slope = scale * limit.bound.slope[order]
         height = scale * (limit.bound.intercept[order] - limit.none)
-        # A line between two lines that are limits is a limit too.
+        # A line between two lines that are limits is also a limit.
         heights.append(np.interp(SLOPES, slope, height))
     lack = math.log(outcome.experiment.n) - at
     lines = np.mean(heights, axis=0)[:, None] + SLOPES[:, None] * lack
@@ -61,7 +61,7 @@ def mean_limit(outcome: Outcome, at: Floats) -> Floats:
 
 
 def _families(outcome: Outcome) -> dict[str, list[str]]:
-    """The policies by what stands before the comma of their labels: a curve or a point each."""
+    """The policies grouped by the part of the label before the comma; each group is a curve."""
     families: dict[str, list[str]] = {}
     for label in outcome.experiment.policies:
         families.setdefault(label.partition(",")[0], []).append(label)
@@ -69,7 +69,7 @@ def _families(outcome: Outcome) -> dict[str, list[str]]:
 
 
 def draw_limits(results: Results) -> Figure:
-    """Benefit against entropy, one data set below the other, with the limit shaded."""
+    """Benefit against entropy, in one panel for each data set, with the limit shaded."""
     outcomes = parts(results, FIGURE)
     figure, axes = new_figure(rows=len(outcomes), width=4.6, height=4.0)
     for ax, outcome in zip(axes, outcomes, strict=True):
@@ -85,6 +85,7 @@ def draw_limits(results: Results) -> Figure:
 
 
 def _draw_families(ax: Axes, outcome: Outcome) -> None:
+    """Draw a curve, or a point, for each family of policies."""
     styles = iter(zip(COLOURS, MARKERS, strict=True))
     for family, labels in _families(outcome).items():
         x = [summarise(outcome.rows, label, "entropy").mean for label in labels]
@@ -107,26 +108,28 @@ def _draw_families(ax: Axes, outcome: Outcome) -> None:
 
 
 def caption(results: Results) -> str:
-    """What is drawn, and what the shade means."""
+    """The caption: what is drawn, and what the shade means."""
     outcomes = parts(results, FIGURE)
-    said = " ".join(f"{NAMES[one.experiment.dataset]}: {describe([one])}." for one in outcomes)
+    runs = " ".join(
+        f"{NAMES[outcome.experiment.dataset]}: {describe([outcome])}." for outcome in outcomes
+    )
     return (
-        f"{said} Means. Shaded: where the means of no policy can be, whatever it remembers "
+        f"{runs} Means. Shaded: where the means of no policy can be, whatever it remembers "
         "(docs/evenness.md has the proof). Points are means of a few runs: one in the shade is "
         "there by chance. SoftFair over c, EvenHanded over mu." + unsettled_note(outcomes)
     )
 
 
 def judge_limits(results: Results) -> list[Judgement]:
-    """How near each kind of policy comes to the limit, and whether any is above."""
+    """The distance of each kind of policy from the limit, and whether any policy is above it."""
     judgements = []
     for outcome in parts(results, FIGURE):
         gaps = {label: _gaps(outcome, label) for label in outcome.experiment.policies}
-        said, above = [], []
+        nearest_gaps, above = [], []
         for labels in _families(outcome).values():
             nearest = min(labels, key=lambda label: float(gaps[label].mean()))
             gap = mean_interval(gaps[nearest])
-            said.append(f"{nearest} {gap.mean:.1f} [{gap.low:.1f}, {gap.high:.1f}]")
+            nearest_gaps.append(f"{nearest} {gap.mean:.1f} [{gap.low:.1f}, {gap.high:.1f}]")
             above += [label for label in labels if mean_interval(gaps[label]).high < 0]
         verdict = (
             "no policy is above the limit beyond chance"
@@ -139,7 +142,7 @@ def judge_limits(results: Results) -> list[Judgement]:
             Judgement(
                 "says nothing of the best possible trade-off",
                 f"{NAMES[outcome.experiment.dataset]}, points below the limit at a policy's own "
-                f"entropy, the nearest of each kind: {'; '.join(said)}",
+                f"entropy, the nearest of each kind: {'; '.join(nearest_gaps)}",
                 f"{verdict[0].upper()}{verdict[1:]}.",
             )
         )
@@ -147,7 +150,7 @@ def judge_limits(results: Results) -> list[Judgement]:
 
 
 def _gaps(outcome: Outcome, label: str) -> Floats:
-    """By how much a policy is below the limit of each cohort at its mean entropy there."""
+    """By how much a policy is below the limit of each cohort, at its mean entropy on the cohort."""
     entropy = cohort_means(outcome.rows, label, "entropy")
     return limits(outcome, entropy) - cohort_means(outcome.rows, label, "of_bound")
 

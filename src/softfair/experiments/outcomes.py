@@ -1,9 +1,9 @@
 """The results of experiments, and the files that keep them.
 
-A result is two files, ``<id>.csv`` with the rows and ``<id>.json`` with every choice in force, the
-software, the seed and a hash of the rows; it is complete when the second is there. It is used again
-only if all of these are the same. Each cohort is kept as soon as it is done, so that an
-interrupted run continues where it stopped.
+A result is two files: ``<id>.csv`` with the rows, and ``<id>.json`` with all choices, the software,
+the seed and a hash of the rows. The result is complete when the second file exists. It is used
+again only if choices, software and seed are the same. The part of each cohort is written as soon as
+it is done, so that an interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ __all__ = [
     "source_hash",
 ]
 
-# What one cohort adds: its rows, the seconds that each policy took, and its limit or None.
+# The part of one cohort: its rows, the seconds that each policy took, and its limit or None.
 Part = dict[str, Any]
-RUNS_A_COHORT = 5  # of the 50 simulations: ten cohorts, five runs on each
+RUNS_A_COHORT = 5  # so that 50 simulations are five runs on each of ten cohorts
 
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    """What no policy can exceed on one cohort.
+    """The limit that no policy can exceed on one cohort.
 
     Parameters
     ----------
     bound : TradeoffBound
-        The most reward at each entropy.
+        An upper bound on the reward at each entropy.
     none, headroom : float
         The reward without help, and the most that help can add to it.
     """
@@ -67,20 +67,20 @@ class Limit:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """An experiment as it was run.
+    """The result of an experiment.
 
     Parameters
     ----------
     experiment : Experiment
-        With the sizes and policies that were run.
+        The experiment, with the sizes and policies that were run.
     rows : DataFrame
-        One row for each run of each policy: ``policy``, ``instance`` (the cohort's number),
+        One row for each run of each policy: ``policy``, ``instance`` (the number of the cohort),
         ``run``, the figures, ``converged``, ``residual`` and ``passes`` of the policy's solver, and
-        ``counts`` where the experiment keeps them.
+        ``counts`` if the experiment keeps them.
     seed : int
         Cohort j was made with the seed 1000 seed + j.
     limits : tuple of Limit
-        One for each cohort, where the experiment keeps them.
+        One limit for each cohort, if the experiment keeps them.
     """
 
     experiment: Experiment
@@ -102,7 +102,7 @@ class Outcome:
 def kept_parts(
     experiments: Sequence[Experiment], out: Path, runs: int, seed: int, cohort: int
 ) -> dict[str, Part]:
-    """What an interrupted run has kept of this cohort; a file that cannot be read is left out."""
+    """The parts of this cohort that an interrupted run has kept, without unreadable files."""
     kept: dict[str, Part] = {}
     for experiment in experiments:
         try:
@@ -114,7 +114,7 @@ def kept_parts(
 
 
 def load(experiment: Experiment, out: Path, runs: int, seed: int) -> Outcome | None:
-    """Give an earlier result that was made by the same software with the same choices.
+    """Load an earlier result that was made by the same software with the same choices.
 
     Parameters
     ----------
@@ -124,12 +124,12 @@ def load(experiment: Experiment, out: Path, runs: int, seed: int) -> Outcome | N
     Returns
     -------
     Outcome or None
-        None if there is no such result.
+        The result; None if there is none.
 
     Raises
     ------
     InvalidInput
-        If its files are damaged.
+        The files of the result are damaged.
     """
     table, about = _files(experiment, out)
     if not about.exists():
@@ -157,13 +157,13 @@ def _outcome(
 
 
 def _limit_of(plain: dict[str, Any]) -> Limit:
-    """A limit that was kept by `keep_limit`."""
+    """The limit from the values of `keep_limit`."""
     slope, intercept = (np.array(plain[name]) for name in ("slope", "intercept"))
     return Limit(TradeoffBound(slope, intercept, plain["even"]), plain["none"], plain["headroom"])
 
 
 def keep_limit(bound: TradeoffBound, none: float, headroom: float) -> dict[str, Any]:
-    """A limit as JSON holds it, to the last digit."""
+    """A limit as plain values for JSON, without loss of digits."""
     return {
         "slope": bound.slope.tolist(),
         "intercept": bound.intercept.tolist(),
@@ -179,12 +179,12 @@ def source_hash(package: Path) -> str:
     Parameters
     ----------
     package : Path
-        Its folder.
+        The folder of the package.
 
     Returns
     -------
     str
-        The same as long as no source file is changed, added, removed or renamed.
+        A hash that changes if a source file is changed, added, removed or renamed.
     """
     total = hashlib.sha256()
     for file in sorted(package.rglob("*.py")):
@@ -195,7 +195,7 @@ def source_hash(package: Path) -> str:
 
 @cache
 def _software() -> dict[str, str]:
-    """What decides the numbers of a result: the very source files, and the libraries below them."""
+    """The software of a result: versions of it and of its libraries, and a hash of the sources."""
     package = Path(__file__).parents[1]
     versions = {name: version(name) for name in ("softfair", "numpy", "numba", "scipy")}
     return {**versions, "source": source_hash(package)[:16]}
@@ -211,7 +211,7 @@ def _settings(experiment: Experiment, runs: int, seed: int) -> dict[str, Any]:
         "seed of a cohort": "1000 seed + its number",
         "software": _software(),
     }
-    plain: dict[str, Any] = json.loads(json.dumps(settings))  # as they come back from a file
+    plain: dict[str, Any] = json.loads(json.dumps(settings))  # as they are read from a file
     return plain
 
 
@@ -221,6 +221,7 @@ def _files(experiment: Experiment, out: Path) -> tuple[Path, Path]:
 
 
 def part_file(experiment: Experiment, out: Path, runs: int, seed: int, cohort: int) -> Path:
+    """The file of the part of one cohort; its name depends on all choices."""
     settings = json.dumps(_settings(experiment, runs, seed), sort_keys=True)
     stamp = hashlib.sha256(settings.encode()).hexdigest()[:12]
     return out / "results" / "parts" / f"{experiment.id.replace('/', '_')}-{stamp}-{cohort}.json"
@@ -229,7 +230,7 @@ def part_file(experiment: Experiment, out: Path, runs: int, seed: int, cohort: i
 def finish(
     experiment: Experiment, out: Path, runs: int, seed: int, parts: dict[int, Part]
 ) -> Outcome:
-    """Write the rows, then the record that completes them, then delete the parts."""
+    """Write the rows, then the record that completes the result, and delete the parts."""
     import pandas as pd
 
     rows = pd.DataFrame([row for cohort in sorted(parts) for row in parts[cohort]["rows"]])
@@ -241,11 +242,11 @@ def finish(
     record: dict[str, Any] = {
         "settings": _settings(experiment, runs, seed),
         "sha256": hashlib.sha256(content).hexdigest(),
-        "seconds": seconds,  # of a core, by policy
+        "seconds": seconds,  # seconds of a core by policy
         "limits": [parts[cohort]["limit"] for cohort in sorted(parts) if parts[cohort]["limit"]],
         "python": platform.python_version(),
     }
-    # Without its record a table is no result; an old record must never stand beside new rows.
+    # A table without a record is no result. An old record must not stay beside new rows.
     about.unlink(missing_ok=True)
     write_own(table, content)
     write_own(about, json.dumps(record, indent=1).encode())

@@ -1,4 +1,4 @@
-"""What the paper prints, and where it and its sources are found."""
+"""The figures that the paper prints, and references."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Reference:
     Parameters
     ----------
     authors, title : str
-        Who and when, and what it is called.
+        Authors with the year, and the title.
     use : str
-        What it is used for here.
+        What the source is used for here.
     link : str
-        Where it is found; "" if that is not known.
+        The address; "" if it is not known.
     """
 
     authors: str

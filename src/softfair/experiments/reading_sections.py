@@ -1,4 +1,4 @@
-"""The sections of the report on what the paper leaves open: readings of Table 2 and Figure 1."""
+"""The sections of the report on readings of Table 2 and Figure 1."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = ["READING_SECTIONS"]
 
-SHOWN = 12  # readings in the table, the nearest first
+SHOWN = 12  # readings in the table
 HALF = (45.0, 52.0)  # per cent of arms that a reader would call "almost 50%"
 
 
 def _distances(results: Results) -> dict[Reading, Distance]:
-    """The readings that were run, with their distance from Table 2."""
+    """The readings that were run, with their distances from Table 2."""
     by_id = {outcome.experiment.x: outcome for outcome in parts(results, "table2-readings")}
     return {
         reading: distance_of(by_id[reading.id].rows) for reading in grid() if reading.id in by_id
@@ -55,25 +55,25 @@ def _caption_table_2(results: Results) -> str:
 def draw_table_2(distances: Mapping[Reading, Distance]) -> Figure:
     """Draw the distance of every reading from Table 2, once for each choice.
 
-    A panel shows all readings, sorted by the values of one choice; a bar marks the mean of a value.
-    A choice matters as much as its bars differ. The star is the default reading.
+    A panel shows all readings, sorted by the values of one choice; a bar marks the mean for each
+    value. The more the bars differ, the more the choice matters. The star is the default reading.
     """
     figure, axes = new_figure(columns=len(CHOICES), width=2.3, height=3.4)
     effects = main_effects(distances)
     most = max(o.distance for o in distances.values())
     for ax, (choice, title) in zip(axes, CHOICES.items(), strict=True):
         values = list(dict.fromkeys(getattr(reading, choice) for reading in distances))
-        named = [effect for effect in effects if effect.choice == choice]
-        for place, (value, effect) in enumerate(zip(values, named, strict=True)):
+        of_choice = [effect for effect in effects if effect.choice == choice]
+        for place, (value, effect) in enumerate(zip(values, of_choice, strict=True)):
             shared = {r: o.distance for r, o in distances.items() if getattr(r, choice) == value}
-            # Spread by golden steps: neighbours do not hide each other, and no luck is involved.
+            # Points are spread by golden steps, which keeps neighbours apart without randomness.
             aside = 0.3 * ((np.arange(len(shared)) * 0.618) % 1 - 0.5)
             ax.scatter(place + aside, list(shared.values()), s=8, color=COLOURS[0], alpha=0.5)
             ax.plot([place - 0.3, place + 0.3], [effect.distance] * 2, color=INK, linewidth=1.5)
             if DEFAULT in shared:
                 ax.plot(place, shared[DEFAULT], marker="*", color=COLOURS[1], markersize=11)
         ax.axhline(1, color=FAINT, linestyle=":", linewidth=1)
-        ax.set_xticks(range(len(values)), [effect.value for effect in named], fontsize=8)
+        ax.set_xticks(range(len(values)), [effect.value for effect in of_choice], fontsize=8)
         ax.set_title(title, fontsize=9, color=INK)
         ax.set_ylim(0, 1.05 * most)
     axes[0].set_ylabel("distance from Table 2 (in its sd)")
@@ -81,7 +81,7 @@ def draw_table_2(distances: Mapping[Reading, Distance]) -> Figure:
 
 
 def draw_starved(shares: Mapping[str, Mapping[str, tuple[float, float]]]) -> Figure:
-    """Draw the share of arms never helped, from the lowest to the highest instance."""
+    """Draw bars from the lowest to the highest share of arms never helped, over instances."""
     figure, (ax,) = new_figure(columns=1, width=7.2, height=3.6)
     width = 0.8 / len(shares)
     for number, (policy, cohorts) in enumerate(shares.items()):
@@ -155,7 +155,7 @@ def _tables_table_2(results: Results) -> list[Table]:
 
 
 def spans(effects: list[Effect]) -> dict[str, float]:
-    """How far apart the values of each choice are in mean distance, the widest first."""
+    """The range of the mean distances over the values of each choice, the widest range first."""
     by_choice: dict[str, list[float]] = {}
     for effect in effects:
         by_choice.setdefault(effect.choice, []).append(effect.distance)
@@ -164,7 +164,7 @@ def spans(effects: list[Effect]) -> dict[str, float]:
 
 
 def judge_readings(distances: Mapping[Reading, Distance]) -> list[Judgement]:
-    """Whether some reading brings back Table 2, and which choices matter."""
+    """Whether some reading reproduces Table 2, and which choices matter."""
     within = [reading for reading, distance in distances.items() if distance.within]
     best, least = min(distances.items(), key=lambda item: item[1].distance)
     ours = (
@@ -223,17 +223,17 @@ def _draw_figure_1(results: Results) -> Figure:
 
 
 def judge_starved(shares: Mapping[str, Mapping[str, tuple[float, float]]]) -> list[Judgement]:
-    """On which cohorts an index leaves almost half of the arms out."""
+    """The cohorts on which an index never helps almost half of the arms."""
     half = [
         f"{policy} on {cohort} ({low:.0f} to {high:.0f} %)"
         for policy, cohorts in shares.items()
         for cohort, (low, high) in cohorts.items()
         if low <= HALF[1] and high >= HALF[0]
     ]
-    everywhere = [ends for cohorts in shares.values() for ends in cohorts.values()]
+    ranges = [ends for cohorts in shares.values() for ends in cohorts.values()]
     ours = (
-        f"from {min(low for low, _ in everywhere):.0f} to "
-        f"{max(high for _, high in everywhere):.0f} % over all cohorts and indices"
+        f"from {min(low for low, _ in ranges):.0f} to "
+        f"{max(high for _, high in ranges):.0f} % over all cohorts and indices"
     )
     if half:
         verdict = f"Recovered on some of the paper's own cohorts: {'; '.join(half)}."

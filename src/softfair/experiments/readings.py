@@ -1,14 +1,15 @@
-"""What the paper leaves open, tried: which readings of its words bring back Table 2 and Figure 1.
+"""Readings of the paper: which of them reproduce Table 2 and Figure 1.
 
-Table 2's cohort is described in two sentences (see :func:`softfair.datasets.cpap`). A
-:class:`Reading` fills in what they leave open. Every reading of a grid is run as an experiment of
-its own and held against the paper's table: its *distance* is the largest difference between our
-mean benefit and the paper's, over the four policies, in units of the paper's standard deviation.
-A reading with a distance of at most 1 is within the paper's standard deviations. The default
-reading was chosen after seeing the table, so its agreement confirms nothing by itself.
+The paper describes the cohort of Table 2 in two sentences (see :func:`softfair.datasets.cpap`). A
+:class:`Reading` fills in what these sentences leave open. Each reading of a grid is run as an
+experiment and compared with the paper's table: its *distance* is the largest difference between our
+mean benefit and the paper's, over the four policies, in units of the paper's standard deviation. A
+reading with a distance of at most 1 is within the paper's standard deviations. The default reading
+was chosen after seeing the table, so that its agreement confirms nothing by itself.
 
-Figure 1 says that "almost 50% of the arms never get activated" by the Whittle index. The same is
-tried for it: which of the paper's cohorts, and which form of the index, leave half of the arms out.
+Figure 1 says that "almost 50% of the arms never get activated" by the Whittle index. Here the
+question is on which of the paper's cohorts, and with which form of the index, half of the arms are
+never helped.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ __all__ = [
     "starved",
 ]
 
-#: The policy of an experiment that stands for each line of Table 2. The mean field is the fixed
-#: point of the paper's algorithm, and takes a thousandth of its time.
+#: The policy of an experiment for each line of Table 2. The mean field is the fixed point of the
+#: paper's algorithm, and takes a thousandth of the time.
 STANDS_FOR = {
     "Random": "Random",
     "Myopic": "Myopic",
@@ -54,7 +55,7 @@ STANDS_FOR = {
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to fill in what the paper leaves open about its CPAP cohort."""
+    """One way to fill in what the paper leaves open about the CPAP cohort."""
 
     adherent: float  # share of patients in the adherent cluster
     effect_by: EffectBy
@@ -82,7 +83,7 @@ class Reading:
 #: The default of :func:`softfair.datasets.cpap`.
 DEFAULT = Reading(CPAP_MIX["adherent"], "group", "added", 0.01, "both")
 
-#: What is varied, in words.
+#: The choices that are varied, in words.
 CHOICES = {
     "adherent": "share of adherent patients",
     "effect_by": "one effect drawn for each",
@@ -99,13 +100,13 @@ def grid(
     noise: Sequence[float] = (0.01, 0.05),
     noise_on: Sequence[NoiseOn] = ("both", "passive"),
 ) -> list[Reading]:
-    """List every combination of the values given for each choice.
+    """List all combinations of the values of each choice.
 
     Parameters
     ----------
     adherent : sequence of float
-        Shares of adherent patients. The paper quotes that 29 to 83 % of patients adhere; the
-        default adds the share of :data:`softfair.datasets.CPAP_MIX` and one half.
+        Shares of adherent patients. The paper quotes that 29 to 83 % of patients adhere; by default
+        the share of :data:`softfair.datasets.CPAP_MIX` and one half are tried as well.
     effect_by, effect_kind, noise, noise_on : sequence
         Values of the parameters of :func:`softfair.datasets.cpap`.
 
@@ -117,7 +118,7 @@ def grid(
     Raises
     ------
     InvalidInput
-        If a choice has no value, so that the grid has nothing in it.
+        A choice has no value, so that the grid is empty.
     """
     values: dict[str, Sequence[Any]] = {
         "adherent": adherent,
@@ -137,7 +138,7 @@ def grid(
 
 @dataclass(frozen=True)
 class Distance:
-    """What one reading gives, and how far that is from Table 2."""
+    """The figures of one reading, and their distance from Table 2."""
 
     benefit: Mapping[str, float]  # mean over cohorts, by line of Table 2
     entropy: Mapping[str, float]
@@ -152,12 +153,12 @@ class Distance:
 
 
 def distance_of(rows: pd.DataFrame) -> Distance:
-    """Hold the rows of one reading's experiment against Table 2.
+    """Compare the rows of the experiment of one reading with Table 2.
 
     Parameters
     ----------
     rows : DataFrame
-        One row a run, with columns ``policy``, ``instance``, ``benefit`` and ``entropy``.
+        One row for each run, with columns ``policy``, ``instance``, ``benefit`` and ``entropy``.
 
     Returns
     -------
@@ -178,7 +179,7 @@ def distance_of(rows: pd.DataFrame) -> Distance:
 
 
 def nearest(distances: Mapping[Reading, Distance], count: int) -> list[tuple[Reading, Distance]]:
-    """Give the readings of least distance, nearest first, and the default if it is not there."""
+    """Give the nearest readings, nearest first, and the default if it is not among them."""
     ordered = sorted(distances.items(), key=lambda item: item[1].distance)
     shown = ordered[:count]
     return shown + [item for item in ordered[count:] if item[0] == DEFAULT]
@@ -186,7 +187,7 @@ def nearest(distances: Mapping[Reading, Distance], count: int) -> list[tuple[Rea
 
 @dataclass(frozen=True)
 class Effect:
-    """One value of one choice, averaged over all readings that share it."""
+    """Averages over all readings that share one value of one choice."""
 
     choice: str
     value: str
@@ -199,7 +200,7 @@ class Effect:
 def main_effects(distances: Mapping[Reading, Distance]) -> list[Effect]:
     """Average over the readings that share a value, for each value of each choice.
 
-    The difference between the values of a choice says how much that choice matters.
+    The differences between the values of a choice show how much the choice matters.
     """
     effects = []
     for choice in CHOICES:
@@ -218,7 +219,7 @@ def main_effects(distances: Mapping[Reading, Distance]) -> list[Effect]:
     return effects
 
 
-#: Cohorts on which Figure 1 is tried: those that the paper itself uses, by name.
+#: Cohorts on which Figure 1 is tried, by name: the cohorts that the paper uses.
 FIGURE_1_COHORTS: dict[str, tuple[Literal["synthetic", "cpap"], dict[str, Any]]] = {
     "synthetic": ("synthetic", {}),
     **{

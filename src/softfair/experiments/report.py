@@ -1,4 +1,4 @@
-"""One page that sets each figure and table beside the paper's word, with how it was made."""
+"""The report: one page with each figure and table, the paper's statements, and our verdicts."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ __all__ = ["SECTIONS", "Drawings", "write_report"]
 TITLE = "Towards Soft Fairness in Restless Multi-Armed Bandits, reproduced"
 INTERVALS = "Whiskers: 95 % intervals of the mean over cohorts."
 AT_INFINITY = (
-    "At c = \u221e the top k are drawn of values learnt with c = 1 (caption of the paper's "
-    "Figure 3), another recipe than one c for both: those points are not joined to the others, "
-    "but for the policy that learns with c_value = 1 throughout."
+    "At c = \u221e the top k are chosen by values learnt with c = 1 (caption of the paper's "
+    "Figure 3). This is another recipe than one c for learning and drawing, so these points are "
+    "not joined to the others, except for the policy that learns with c_value = 1 throughout."
 )
 
 
@@ -60,9 +60,9 @@ def _caption_1(results: Results) -> str:
 
 def _caption_2(results: Results) -> str:
     panels = {name: parts(results, name) for name in ("fig2a", "fig2b", "fig2c")}
-    said = [f"({name[-1]}) {describe(panel)}." for name, panel in panels.items() if panel]
+    runs = [f"({name[-1]}) {describe(panel)}." for name, panel in panels.items() if panel]
     outcomes = [outcome for panel in panels.values() for outcome in panel]
-    return f"{' '.join(said)} {INTERVALS} Dotted: the Oracle.{unsettled_note(outcomes)}"
+    return f"{' '.join(runs)} {INTERVALS} Dotted: the Oracle.{unsettled_note(outcomes)}"
 
 
 def _caption_3a(results: Results) -> str:
@@ -92,7 +92,7 @@ def _caption_table_2(results: Results) -> str:
 
 
 def _words(value: object) -> str:
-    """A parameter of a data set for a reader."""
+    """A parameter of a data set in words."""
     if isinstance(value, dict):
         return ", ".join(f"{name} {_words(part)}" for name, part in value.items())
     if isinstance(value, list):
@@ -163,7 +163,7 @@ class Drawings:
     Parameters
     ----------
     experiments : sequence of Experiment
-        What is run; sections without any of their experiments are left out.
+        The experiments that are run; a section without any of its experiments is left out.
     out : Path
         Folder. Pictures go to ``out/figures`` as PNG and SVG.
     """
@@ -173,20 +173,20 @@ class Drawings:
             section.key: {e.id for e in experiments if e.figure in section.needs}
             for section in SECTIONS
         }
-        self._order = [e.id for e in experiments]  # in which a figure shows its parts
+        self._order = [e.id for e in experiments]  # the order in which a figure shows its parts
         self._results: dict[str, Outcome] = {}
         self._out = out
         self._drawn: dict[str, str] = {}  # by key of the section
 
     def add(self, outcome: Outcome) -> None:
-        """Take the outcome of an experiment."""
-        done = outcome.experiment.id
+        """Add the outcome of an experiment, and draw the sections that it completes."""
+        name_of_done = outcome.experiment.id
         results = self._results
-        results[done] = outcome
+        results[name_of_done] = outcome
         for section in SECTIONS:
             missing = self._missing[section.key]
-            if done in missing:
-                missing.remove(done)
+            if name_of_done in missing:
+                missing.remove(name_of_done)
                 if not missing:
                     known = {name: results[name] for name in self._order if name in results}
                     self._drawn[section.key] = _section(section, known, self._out)
@@ -209,30 +209,30 @@ def write_report(
     Parameters
     ----------
     results : mapping of str to Outcome
-        What :func:`run` returned. Sections without any of their experiments are left out.
+        The result of :func:`run`. A section without any of its experiments is left out.
     out : Path
         Folder. Pictures go to ``out/figures`` as PNG and SVG.
     seed : int
-        With which the experiments were run.
+        The seed with which the experiments were run.
     quick : bool
-        Whether they were the small version.
+        Whether the small version was run.
     verdicts : sequence of Verdict
-        What :func:`softfair.theory.verdicts` found; empty leaves the section out.
+        The result of :func:`softfair.theory.verdicts`; if empty, the section is left out.
     drawings : Drawings, optional
-        The sections, where they were drawn while the experiments were run.
+        The sections, if they were drawn while the experiments were run.
 
     Returns
     -------
     Path
-        Of the page, ``out/report.html``, which needs no other file.
+        The page, ``out/report.html``, which needs no other file.
     """
     if drawings is None:
         drawings = Drawings([outcome.experiment for outcome in results.values()], out)
         for outcome in results.values():
             drawings.add(outcome)
     written = drawings.sections()
-    if own := _own_policies(results):
-        written.append(own)
+    if own_policies := _own_policies(results):
+        written.append(own_policies)
     if verdicts:
         written.append(_claims(verdicts, quick))
     body = "\n".join(
@@ -250,10 +250,10 @@ def write_report(
 
 
 def _section(section: Section, results: Results, out: Path) -> str:
-    """Picture, tables and judgements of one section; the picture also as files."""
+    """Picture, tables and judgements of one section; the picture is also written to files."""
     figure = section.draw(results)
     png = page.picture(figure, "png")
-    figure.set_layout_engine(None)  # as it was laid out for the first picture
+    figure.set_layout_engine(None)  # keeps the layout of the first picture
     for kind, content in (("png", png), ("svg", page.picture(figure, "svg"))):
         write_whole(out / "figures" / f"{section.key}.{kind}", content)
     body = [page.image(figure, section.title, png=png)]
@@ -264,7 +264,7 @@ def _section(section: Section, results: Results, out: Path) -> str:
 
 
 def _own_policies(results: Results) -> str:
-    """A table of the policies that are not in the catalogue, beside the Oracle; "" without any."""
+    """A table of the policies that are not in the catalogue; "" if there are none."""
     rows = []
     for outcome in results.values():
         known = EXPERIMENTS[outcome.experiment.id].policies
@@ -295,24 +295,24 @@ def _judgement(judgement: Judgement) -> str:
 
 
 def _introduction(quick: bool) -> list[str]:
-    """What the reader needs to know before the first figure."""
+    """The paragraphs before the first figure."""
     first = (
-        "Every setting has several cohorts, each made from its own seed, and on each of them every "
-        "policy runs several times with the same luck. In brackets stands the 95 % interval of the "
-        "mean over cohorts. Verdicts rest on such intervals, those between policies on differences "
-        "paired by cohort: where an interval does not decide, the verdict says so; with fewer than "
-        f"{FEWEST_COHORTS} cohorts there is none. An asterisk, a hatched bar or a hollow marker "
-        "shows figures made with values that had not settled. gamma = 1."
+        "Every setting has several cohorts, each made from its own seed. On each cohort every "
+        "policy runs several times with the same random numbers. The 95 % interval of the mean "
+        "over cohorts is in brackets. Verdicts rest on such intervals; verdicts between policies "
+        "rest on intervals of differences paired by cohort. If an interval does not decide, the "
+        f"verdict says so; with fewer than {FEWEST_COHORTS} cohorts there is no verdict. An "
+        "asterisk, a hatched bar or a hollow marker shows figures whose values had not settled. "
+        "gamma = 1."
     )
     if not quick:
         return [first]
     return [
-        "The small version: the paper's own sizes, with fewer cohorts than the full report. "
-        "Algorithm 1, which takes most of the time there, stands in Table 2 only, with its first "
-        "episodes: its values have not settled, and nothing is said of what it reproduces. "
-        "Elsewhere the fast solvers stand for SoftFair. Other readings of Table 2 and Figure 1 are "
-        "left out. "
-        "<code>softfair reproduce</code> makes the full one.",
+        "This is the small version: it has the sizes of the paper, but fewer cohorts than the full "
+        "report. Algorithm 1, which takes most of the time of the full report, is in Table 2 only, "
+        "with few episodes: its values have not settled, so it is not judged. The other sections "
+        "show SoftFair by the fast solvers. Other readings of Table 2 and Figure 1 are left out. "
+        "<code>softfair reproduce</code> makes the full report.",
         first,
     ]
 
@@ -353,7 +353,7 @@ def _making(seed: int) -> str:
 
 
 def _processor() -> str:
-    """The processor's model, where the system tells."""
+    """The model of the processor, if the system tells it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

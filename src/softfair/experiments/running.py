@@ -1,8 +1,8 @@
 """Run experiments: their cohorts side by side, in threads, processes or on a cluster.
 
-An experiment has some cohorts, each from its own seed, and on each some runs; a row of the result
-is one run of one policy. Experiments of the same data set and sizes share their cohorts, and what
-several of them ask of the same policy is computed once.
+An experiment has several cohorts, each from its own seed, and several runs on each cohort. A row of
+the result is one run of one policy. Experiments of the same data set and sizes share their cohorts,
+and a policy that several of them have is fitted and simulated once.
 """
 
 from __future__ import annotations
@@ -44,34 +44,35 @@ def run(
     Parameters
     ----------
     experiments : list of Experiment
-        What to run.
+        The experiments to run.
     out : Path
         Folder; results go to ``out/results``.
     runs : int
-        Simulations of each policy: `RUNS_A_COHORT` on each cohort, on no more cohorts than an
-        experiment's own limit.
+        Simulations of each policy: `RUNS_A_COHORT` on each cohort, on at most
+        ``experiment.cohorts`` cohorts.
     seed : int
         The same seed gives the same rows, with any number of jobs.
     jobs : int, optional
-        Cohorts at a time; default as many as there are threads.
+        Cohorts that are simulated at the same time; by default the number of threads.
     again : bool
-        Whether to run what is already there.
+        Whether to run experiments that already have results.
     meanwhile : callable, optional
-        Called once while the cohorts are at work in threads: other work for the caller's thread.
+        Called once in the caller's thread while other threads simulate cohorts.
     on : Executor, dask.distributed.Client or str, optional
-        Who simulates the cohorts, see :func:`softfair.cluster.crew_of`; the rows are the same.
+        The workers that simulate the cohorts, see :func:`softfair.cluster.crew_of`; the rows do not
+        depend on the workers.
     each : callable, optional
-        Called with every outcome as soon as it is there, while others are at work.
+        Called with every outcome as soon as it is complete.
 
     Returns
     -------
     dict of str to Outcome
-        By id, in the order of the experiments.
+        The outcomes by id, in the order of the experiments.
 
     Raises
     ------
     InvalidInput
-        If ``runs`` is below 1, the folder cannot be written or an earlier result is damaged.
+        ``runs`` is below 1, the folder cannot be written or an earlier result is damaged.
     """
     if runs < 1:
         raise InvalidInput(f"runs is {runs}; give at least 1")
@@ -84,14 +85,14 @@ def run(
     todo = [experiment for experiment in experiments if experiment.id not in done]
     if todo:
         probe = out / "results" / "parts" / ".writable"
-        write_own(probe, b"")  # an unwritable folder is refused before any work
+        write_own(probe, b"")  # to refuse an unwritable folder before any work
         probe.unlink()
         crew = crew_of(on)
         if crew is None or crew.here:
             compile_side_by_side()
         jobs = jobs or get_threads()
         done |= _run_all(todo, out, runs, seed, jobs, again, meanwhile, crew, each)
-        # Only now: while threads are at work, one of them may be about to write there.
+        # Not earlier, because a working thread may be about to write there.
         if not any(probe.parent.iterdir()):
             probe.parent.rmdir()
     else:
@@ -110,7 +111,7 @@ def _run_all(
     crew: Crew | None,
     each: Callable[[Outcome], None],
 ) -> dict[str, Outcome]:
-    """Run the experiments side by side; each is written when the last of its cohorts is done."""
+    """Run the experiments side by side; write each one when the last of its cohorts is done."""
     runs_of = _runs_of_cohorts(runs)
     tasks: list[Task] = [
         (alike, cohort)
@@ -125,34 +126,34 @@ def _run_all(
         kept = {} if again else kept_parts(alike, out, runs, seed, cohort)
         missing = [experiment for experiment in alike if experiment.id not in kept]
         if missing:
-            asked = (missing, runs_of[cohort], cohort, seed)
+            arguments = (missing, runs_of[cohort], cohort, seed)
             if crew is None:
-                made = simulate_cohort(*asked)
+                new_parts = simulate_cohort(*arguments)
             else:
-                (made,) = crew.run([(simulate_on_worker, software(), *asked)])
+                (new_parts,) = crew.run([(simulate_on_worker, software(), *arguments)])
             for experiment in missing:
-                content = json.dumps(made[experiment.id]).encode()
+                content = json.dumps(new_parts[experiment.id]).encode()
                 write_own(part_file(experiment, out, runs, seed, cohort), content)
-            kept |= made
+            kept |= new_parts
         return kept
 
-    # A thread waits for each task of a crew elsewhere, so that there are as many as tasks. Workers
-    # on this machine take the longest tasks first, and this thread, when it is free, the shortest.
-    # Without a crew threads work: kernels release the lock, and nothing needs to be started.
+    # On a cluster, one thread waits for each task. Workers on this machine take the longest tasks
+    # first, and this thread, when it is free, the shortest. Without workers, threads do the work:
+    # kernels release the lock, and no process needs to be started.
     tasks.sort(key=_cost, reverse=True)
-    threads = jobs if crew is None else crew.here or len(tasks)
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(jobs if crew is None else crew.here or len(tasks)) as pool:
         results = [pool.submit(work, task, crew) for task in tasks]
-        ours = crew is not None and crew.here  # whether this thread takes tasks too
-        order = range(len(tasks))[:: -1 if ours else 1]
+        helps = crew is not None and crew.here  # whether this thread takes tasks, too
+        order = range(len(tasks))[:: -1 if helps else 1]
         try:
             meanwhile()
             for i in track(order, "experiments", total=len(tasks)):
                 alike, cohort = tasks[i]
-                made = work(tasks[i], None) if ours and results[i].cancel() else results[i].result()
+                own = helps and results[i].cancel()
+                by_experiment = work(tasks[i], None) if own else results[i].result()
                 for experiment in alike:
                     of_experiment = parts[experiment.id]
-                    of_experiment[cohort] = made[experiment.id]
+                    of_experiment[cohort] = by_experiment[experiment.id]
                     if len(of_experiment) == _cohorts(experiment, runs_of):
                         done[experiment.id] = finish(experiment, out, runs, seed, of_experiment)
                         each(done[experiment.id])
@@ -163,7 +164,7 @@ def _run_all(
 
 
 def _alike(experiments: list[Experiment]) -> list[tuple[Experiment, ...]]:
-    """The experiments grouped by data set and sizes: those of a group have the same cohorts."""
+    """The experiments grouped by data set and sizes; each group shares its cohorts."""
     groups: dict[str, list[Experiment]] = {}
     for experiment in experiments:
         settings = experiment.settings()
@@ -179,12 +180,13 @@ def _runs_of_cohorts(runs: int) -> list[int]:
 
 
 def _cohorts(experiment: Experiment, runs_of: list[int]) -> int:
-    """How many cohorts an experiment has, of those that the number of runs asks for."""
+    """The number of cohorts of an experiment, at most the number that the runs need."""
     most = len(runs_of) if experiment.cohorts is None else experiment.cohorts
     return min(most, len(runs_of))
 
 
 def _cost(task: Task) -> float:
+    """A rough measure of the time that a task takes."""
     alike, _ = task
     # Episodes of Algorithm 1 grow with the horizon.
     return sum(experiment.n * experiment.horizon**2 for experiment in alike)

@@ -1,4 +1,4 @@
-"""The parts of a section of the report, and the sentences that every section needs."""
+"""The parts of a section of the report, and sentences that several sections use."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ SOLVERS = ("SoftFair (paper)", "SoftFair (mean field)", "SoftFair (priced)")
 
 @dataclass(frozen=True)
 class Judgement:
-    """A statement of the paper beside our result.
+    """A statement of the paper, our result, and the verdict.
 
     Parameters
     ----------
     paper : str
-        What the paper says.
+        The statement of the paper.
     ours : str
-        What was found here, with intervals.
+        Our result, with intervals.
     verdict : str
-        How they compare, as the intervals decide.
+        The comparison of the two, which intervals decide.
     """
 
     paper: str
@@ -62,9 +62,9 @@ class Table:
     rows : tuple of tuple of str
         The cells, as they are shown.
     note : str
-        A line below.
+        A line below the table.
     text : bool
-        Whether every column is words, and not figures.
+        Whether all columns are words instead of figures.
     """
 
     headings: tuple[str, ...]
@@ -74,7 +74,7 @@ class Table:
 
 
 def no_tables(results: Results) -> list[Table]:
-    """For sections without a table."""
+    """The tables of a section without tables."""
     return []
 
 
@@ -85,19 +85,19 @@ class Section:
     Parameters
     ----------
     key : str
-        Name of the picture's files.
+        Name of the files of the picture.
     title : str
-        Heading, and the picture's text for those who cannot see it.
+        The heading, and the text for readers who cannot see the picture.
     needs : tuple of str
-        The figures of the catalogue; the section is written if a part of any of them was run.
+        Figures of the catalogue; the section is written if a part of any of them was run.
     caption : callable
-        Says what is drawn, with n, k, T, c, cohorts and runs as they were.
+        Returns the caption, with the n, k, T, c, cohorts and runs that were used.
     draw : callable
-        Makes the picture.
+        Returns the picture.
     judge : callable
-        Sets our results beside the paper's statements.
+        Returns the judgements of the paper's statements.
     tables : callable
-        Makes tables that stand below the picture.
+        Returns the tables below the picture.
     """
 
     key: str
@@ -110,24 +110,24 @@ class Section:
 
 
 def parts(results: Results, figure: str) -> list[Outcome]:
-    """Give the outcomes that a figure of the catalogue is made of.
+    """Give the outcomes of the experiments of a figure.
 
     Parameters
     ----------
     results : mapping of str to Outcome
     figure : str
-        Such as fig2a.
+        A figure of the catalogue, such as fig2a.
 
     Returns
     -------
     list of Outcome
-        In the order of the results; empty if none of its parts was run.
+        The outcomes in the order of the results; empty if no part of the figure was run.
     """
     return [outcome for outcome in results.values() if outcome.experiment.figure == figure]
 
 
 def solvers_of(outcomes: Iterable[Outcome]) -> list[str]:
-    """Give the solvers of SoftFair that were run in all of some outcomes.
+    """Give the solvers of SoftFair that were run in all of the outcomes.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def solvers_of(outcomes: Iterable[Outcome]) -> list[str]:
 
 
 def number(value: float) -> str:
-    """Write a number as the reader of a figure would.
+    """Write a number for a reader of the report.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def number(value: float) -> str:
 
 
 def figures_of_policies(outcome: Outcome, column: str) -> dict[str, Summary]:
-    """Give each policy's figure with its interval.
+    """Give a figure of each policy with its interval.
 
     Parameters
     ----------
@@ -168,14 +168,14 @@ def figures_of_policies(outcome: Outcome, column: str) -> dict[str, Summary]:
     Returns
     -------
     dict of str to Summary
-        By policy, in the order in which they ran.
+        The figures by policy, in the order in which the policies ran.
     """
     policies = outcome.rows["policy"].unique()
     return {str(policy): summarise(outcome.rows, str(policy), column) for policy in policies}
 
 
 def describe(outcomes: Iterable[Outcome]) -> str:
-    """Describe how some outcomes were run: sizes, multipliers, cohorts and runs.
+    """Describe the setting of outcomes: sizes, multipliers, cohorts and runs.
 
     Parameters
     ----------
@@ -188,27 +188,27 @@ def describe(outcomes: Iterable[Outcome]) -> str:
     """
     chosen = list(outcomes)
     experiments = [outcome.experiment for outcome in chosen]
-    said = [
+    settings = [
         _values("n", [e.n for e in experiments]),
         _values("k", [e.k for e in experiments]),
         _values("T", [e.horizon for e in experiments]),
     ]
     multipliers = {p.c for e in experiments for p in e.policies.values() if isinstance(p, SoftFair)}
     if multipliers:
-        said.append(_values("c", sorted(multipliers)))
+        settings.append(_values("c", sorted(multipliers)))
     cohorts = _values("", sorted({outcome.cohorts for outcome in chosen}))
     runs = _values("", sorted({outcome.runs_a_cohort for outcome in chosen}))
-    return f"{'; '.join(said)}; {cohorts} cohorts, {runs} runs on each"
+    return f"{'; '.join(settings)}; {cohorts} cohorts, {runs} runs on each"
 
 
 def _values(name: str, values: Iterable[float]) -> str:
     """ "n = 10, 100, 1000", each value once."""
-    once = ", ".join(number(value) for value in dict.fromkeys(values))
-    return f"{name} = {once}" if name else once
+    distinct = ", ".join(number(value) for value in dict.fromkeys(values))
+    return f"{name} = {distinct}" if name else distinct
 
 
 def unsettled_note(outcomes: Iterable[Outcome]) -> str:
-    """Say whose values had not settled, and after how many passes.
+    """Name the policies whose values had not settled, with the numbers of passes.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def unsettled_note(outcomes: Iterable[Outcome]) -> str:
     Returns
     -------
     str
-        For the end of a caption; "" if all had settled.
+        A sentence for the end of a caption; "" if all values had settled.
     """
     stopped: dict[str, set[int]] = {}
     for outcome in outcomes:
@@ -226,10 +226,10 @@ def unsettled_note(outcomes: Iterable[Outcome]) -> str:
             stopped.setdefault(str(policy), set()).add(int(passes))
     if not stopped:
         return ""
-    said = []
+    names = []
     for policy, passes in stopped.items():
         unit = "episodes" if policy == SOLVERS[0] else "passes"
         least, most = min(passes), max(passes)
         count = f"{least}" if least == most else f"{least} to {most}"
-        said.append(f"{policy} ({count} {unit})")
-    return f" * Values had not settled: {', '.join(said)}."
+        names.append(f"{policy} ({count} {unit})")
+    return f" * Values had not settled: {', '.join(names)}."

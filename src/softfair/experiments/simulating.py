@@ -1,4 +1,4 @@
-"""One cohort of experiments: every policy fitted and simulated on it, once for all of them."""
+"""Fit and simulate policies on one cohort, each policy once for all experiments that have it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["simulate_cohort", "simulate_on_worker"]
 
 @dataclass(frozen=True, eq=False)
 class _Measured:
-    """One policy on one cohort."""
+    """The figures, runs and solver info of one policy on one cohort."""
 
     figures: Figures
     result: Result
@@ -37,9 +37,9 @@ class _Measured:
 def simulate_cohort(
     experiments: Sequence[Experiment], runs: int, cohort: int, seed: int
 ) -> dict[str, Part]:
-    """Rows and seconds of each experiment by id on one cohort, which is the same for all of them.
+    """The parts of one cohort, by id of the experiment; all experiments share the cohort.
 
-    The seconds of a policy that several experiments share are those of the first.
+    The seconds of a policy that several experiments have are counted in the first of them.
     """
     first = experiments[0]
     cohort_seed = 1000 * seed + cohort
@@ -79,7 +79,7 @@ def simulate_on_worker(
     """`simulate_cohort` in a process that has the same software."""
     refuse_other_software(stamp)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)  # the report says where
+        warnings.simplefilter("ignore", NotConverged)  # the report marks such figures
         return simulate_cohort(experiments, runs, cohort, seed)
 
 

@@ -70,9 +70,9 @@ class _InUsersCache(_OfKernels, caching.UserWideCacheLocator):  # type: ignore[m
 
 def _register() -> bool:
     """Register the locators above ahead of numba's; return whether any of them can write."""
-    ours = [_InGivenFolder, _BesideSource, _InUsersCache]
-    caching.CacheImpl._locator_classes = [*ours, *caching.CacheImpl._locator_classes]
-    if any(locator.from_function(_content, __file__) is not None for locator in ours):
+    locators = [_InGivenFolder, _BesideSource, _InUsersCache]
+    caching.CacheImpl._locator_classes = [*locators, *caching.CacheImpl._locator_classes]
+    if any(locator.from_function(_content, __file__) is not None for locator in locators):
         return True
     warn(
         "compiled kernels cannot be kept: neither the package nor the user's cache can be written "

@@ -236,7 +236,7 @@ def _best_chances(arms: _LongRun, k: int, low: float, high: float) -> tuple[Floa
     best, least = shared.p, gap(shared.p)
     middle = shared.between
     if middle is not None and least > WORTH_CLOSING * float(np.abs(arms.span).sum()):
-        for bound in (low, high):  # fix the convex arm at a bound and find the others' chances anew
+        for bound in (low, high):  # fix the convex arm at a bound, then find the other chances
             lows[middle] = highs[middle] = bound
             if math.fsum(lows) <= k <= math.fsum(highs):
                 p = _share_out(arms, k, lows, highs).p

@@ -300,7 +300,7 @@ def kept_chances(
         places = k - int(now.sum())
         z = promised_weights(scores[~now], c, places, floor, more)
         chance[~now] = quotas.inclusion(z, places, more)
-    if math.isinf(multiplier(c)):  # such a chance is 0 but for DECIDED, which is finite
+    if math.isinf(multiplier(c)):  # tiny chances are 0; they arise because DECIDED is finite
         chance[chance < 1e-200] = 0.0
     return chance
 

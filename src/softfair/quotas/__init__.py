@@ -321,10 +321,10 @@ def _chosen(weight: Floats, coin: Callable[[], float]) -> Ints:
 
 def _split(node: Node, count: Ints, coin: Callable[[], float]) -> list[Ints]:
     """Draw how many of the ``count`` arms of a node come from each of its parts."""
-    taken = []
+    counts = []
     for part, before in zip(node.parts[::-1], _before(node.parts)[::-1], strict=True):
         shape = part.weight.shape
         rest = np.flip(before.rows(count - part.low - shape + 1, shape))  # weights of parts before
-        taken.append(part.low + _chosen(part.weight * rest, coin))
-        count = count - taken[-1]
-    return taken[::-1]
+        counts.append(part.low + _chosen(part.weight * rest, coin))
+        count = count - counts[-1]
+    return counts[::-1]

@@ -78,8 +78,8 @@ def relaxed(n: int, k: int, quotas: Sequence[Quota]) -> list[Relaxed]:
         if too_few:
             out.append(Relaxed(j, name, quota.least, quota.least - too_few, True))
         if too_many:
-            asked = int(quota.most or 0)
-            out.append(Relaxed(j, name, asked, asked + too_many, False))
+            most_asked = int(quota.most or 0)
+            out.append(Relaxed(j, name, most_asked, most_asked + too_many, False))
     return out
 
 
@@ -125,10 +125,10 @@ def _fewest_changes(
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     G, many = len(wide), len(kinds.most)
-    taken, give = kinds.inside.T.astype(float), np.eye(G)
+    sets_of, give = kinds.inside.T.astype(float), np.eye(G)
     rows = [np.concatenate([np.ones(many), np.zeros(2 * G)])[None]]
     low, high = [float(k)], [float(k)]
-    rows += [np.hstack([taken, give, 0 * give]), np.hstack([taken, 0 * give, -give])]
+    rows += [np.hstack([sets_of, give, 0 * give]), np.hstack([sets_of, 0 * give, -give])]
     low += [*(float(quota.least) for quota in wide), *[-np.inf] * G]
     high += [*[np.inf] * G, *(float(n if quota.most is None else quota.most) for quota in wide)]
     for h, there in enumerate(kinds.houses):

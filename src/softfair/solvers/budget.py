@@ -61,7 +61,7 @@ class Balance:
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """All steps; those that leave a choice of who is active are open, and have an unknown.
+    """All steps. A step is open, and has an unknown, if it leaves a choice of active arms.
 
     Parameters
     ----------
