@@ -143,10 +143,10 @@ def as_list(values: Any, column: sa.Column[Any]) -> list[Any]:
     """The values of a column as a driver takes them: None for NULL."""
     if not isinstance(values, np.ndarray):
         return list(values)
-    plain: list[Any] = values.tolist()
     if column.nullable and (unknown := is_null(values)).any():
-        for place in np.flatnonzero(unknown).tolist():
-            plain[place] = None
+        values = values.astype(object)
+        values[unknown] = None
+    plain: list[Any] = values.tolist()
     return plain
 
 
