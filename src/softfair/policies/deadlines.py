@@ -291,6 +291,7 @@ class Cell(NamedTuple):
     who: Ints  # numbers of the arms
     away: Ints  # decisions left for those who cannot be helped now
     coming: Ints  # places that deadlines may take at this decision, the next, and so on
+    house: Ints | None = None  # households of who and away, at most one arm of each; -1: none
 
 
 def quotas_by_cell(
@@ -324,8 +325,8 @@ def quotas_by_cell(
     [0, 1]
     """
     now, wanted = np.zeros(len(left), bool), []
-    for who, away, coming in cells:
-        sure, more = deadline_quotas(left[who], coming, away)
+    for who, away, coming, house in cells:
+        sure, more = deadline_quotas(left[who], coming, away, house)
         now[who[sure]] = True
         rest = who[~sure]
         wanted += [replace(one, arms=rest[np.asarray(one.arms, np.int64)]) for one in more]
