@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from softfair.errors import InvalidInput
 from softfair.kernels import threads
 from softfair.programme import chain, models, notes, schema, store
-from softfair.programme.bulk import fetch_columns
+from softfair.programme.bulk import UNKNOWN, append, fetch_columns
 from softfair.programme.chain import Checkpoint
 from softfair.programme.changes import call_reserves
 from softfair.programme.checks import check, head
@@ -351,6 +351,67 @@ def test_rows_at_hand_are_digested_as_they_are_read_back(url, monkeypatch):
     """Rows that are appended in bulk are not read back; here this holds for any number of rows."""
     monkeypatch.setattr(chain.sealing, "MANY", 1)
     assert check(filled(url)).wrong == ()
+
+
+def appended_rows(connection, batch):
+    """Rows of a batch in calls of `append`, out of order: NULL of every kind, letters of others."""
+    columns = {"created": "", "software": NAME, "kind": "people", "rows": 4, "stored": 4}
+    connection.execute(schema.batch.insert().values(id=batch, digest=f"{batch}", **columns))
+    people = {"id": [9, 7], "name": ['Zoë\n"quoted", 9', "\u200bp7"], "batch": [batch] * 2}
+    append(connection, schema.person, people)
+    append(connection, schema.person, {"id": [8], "name": ["'=8"], "batch": np.array([batch])})
+    facts = {"groups": ['{"region": "n\u00f6rd"}', "{}"], "opted_out": np.array([1, 0], np.int8)}
+    rounds = {"enrolled": np.array([UNKNOWN, 3]), "details": [None, ""], "reserved": [2, None]}
+    some = {"person": np.array([9, 7]), "batch": [batch] * 2, **facts, **rounds}
+    append(connection, schema.person_fact, some)
+    rest = {"person": [8], "batch": [batch], "groups": ["{}"], "opted_out": [0]}
+    append(connection, schema.person_fact, rest)
+    seen = {"person": [9, 7], "round": np.array([2, 2], np.int32), "batch": [batch] * 2}
+    values = {"state": np.array([UNKNOWN, 0]), "value": np.array([np.nan, -0.0])}
+    append(connection, schema.observation, {**seen, **values})
+    other = {"round": [1, 1], "contacted": [None, 1], "value": [0.1, None]}
+    append(connection, schema.observation, {**seen, **other})
+
+
+def test_rows_at_hand_have_the_digest_of_what_is_read_back(url, monkeypatch):
+    monkeypatch.setattr(chain.sealing, "MANY", 1)
+    database, read_back = Store(url), chain.sealing.read_part
+    initialise(database, NAME)
+    with database.writing() as connection:
+        appended_rows(connection, 1)
+        for table in (schema.person, schema.person_fact, schema.observation):
+            high = 9 if table is schema.person else 1
+            kept = chain.rows.digest_of(read_back(connection, table, 0, high))
+            with monkeypatch.context() as patch:
+                patch.setattr(chain.sealing, "read_part", pytest.fail)
+                at_hand = chain.sealing._new_rows(connection, table, 0, high)
+            assert chain.rows.digest_of(at_hand) == kept
+            assert kept[0] == len(at_hand.columns[0]) > 2
+        connection.rollback()
+
+
+def test_rows_that_were_put_under_a_coming_number_do_not_join_the_log(copy, monkeypatch):
+    """Whoever knows the next batch's number; and a batch that is not in the log."""
+    monkeypatch.setattr(chain.sealing, "MANY", 1)
+    with sqlite3.connect(copy) as connection:
+        coming = connection.execute("SELECT max(id) + 1 FROM batch").fetchone()[0]
+        connection.execute(f"INSERT INTO observation VALUES (1, 3, {coming}, 1, 1, NULL)")
+    database = Store(copy)
+    import_history(database, b"id,round,state,contacted\np0,9,1,0\np1,9,0,0\n", NAME, sure=True)
+    wrong = check(database).wrong
+    assert any("observation" in said and "1 rows were put among its 2" in said for said in wrong)
+
+
+def test_rows_of_several_numbers_are_counted_before_they_are_taken_from_memory(copy, monkeypatch):
+    """A batch without an entry of its own, and a log that was removed: all of it is read."""
+    monkeypatch.setattr(chain.sealing, "MANY", 1)
+    with sqlite3.connect(copy) as connection:
+        connection.execute("DELETE FROM link")
+    database = Store(copy)
+    import_history(database, b"id,round,state,contacted\np0,9,1,0\np1,9,0,0\n", NAME, sure=True)
+    found = check(database)
+    assert found.wrong == ()  # by itself the log cannot tell
+    assert found.began is not None
 
 
 @pytest.mark.slow

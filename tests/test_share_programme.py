@@ -72,7 +72,7 @@ def test_a_share_is_rounded_so_that_it_is_kept(sign, number, k, bounds):
     ["share", "share region", "share region=n", "share region=n>=x", "share region=n>=101%",
      "share region=n>=-1", "share region=n==2.5", "share region=n>30%", "share =n>=3;;",
      "share region=n>=nan%", "chance=1%; chance=2%",
-     "wait=3; one house; chance=1%", "wait=3; one house; share region=n>=2"],
+     "wait=3; one house; chance=1%", "wait=3; one house; chance=1%; share region=n>=2"],
 )  # fmt: skip
 def test_what_is_no_share_is_refused(text):
     with pytest.raises(InvalidInput):

@@ -297,6 +297,7 @@ class Cell(NamedTuple):
     who: Ints  # numbers of the arms
     away: Ints  # decisions left for the arms of the cell that cannot be helped now
     coming: Ints  # places that deadlines may take at this decision, the next, and so on
+    house: Ints | None = None  # households of who and away, at most one arm of each; -1: none
 
 
 def quotas_by_cell(
@@ -330,8 +331,8 @@ def quotas_by_cell(
     [0, 1]
     """
     now, kept = np.zeros(len(left), bool), []
-    for who, away, coming in cells:
-        sure, quotas = deadline_quotas(left[who], coming, away)
+    for who, away, coming, house in cells:
+        sure, quotas = deadline_quotas(left[who], coming, away, house)
         now[who[sure]] = True
         rest = who[~sure]
         kept += [replace(quota, arms=rest[np.asarray(quota.arms, np.int64)]) for quota in quotas]

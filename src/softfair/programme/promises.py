@@ -154,11 +154,11 @@ class Promise:
             )
         if self.since and not (self.wait and 0 < self.since < BEYOND):
             raise InvalidInput(f"the promise counts from round {self.since}; {SAY}")
-        if self.wait and self.one and (self.shares or self.chance):
+        if self.wait and self.one and self.chance:
             raise InvalidInput(
-                f"beside a wait and at most one of each {self.one} neither shares nor a chance can "
-                f"be promised: who stands back for another of their {self.one} has no chance; "
-                "promise two of the three"
+                f"beside a wait and at most one of each {self.one} no chance can be promised: if "
+                f"two of one {self.one} have a chance on every list, luck may leave either of them "
+                "off any number of lists; promise two of the three"
             )
 
     @classmethod

@@ -16,6 +16,7 @@ change so that a division remains. The division is stored with the plan.
 
 With a wait and at most one of each household, deadlines are moved forward so that no two people of
 a household must be on one list (:func:`softfair.policies.deadlines.moved_forward`), see `together`.
+With shares beside both, each cell does so with its own places (:mod:`softfair.quotas.housing`).
 """
 
 from __future__ import annotations
@@ -89,10 +90,10 @@ def kept_by(
     waiting = np.isin(eligibility.status, WAITING) & (eligibility.site >= 0)
     sites = eligibility.sites
     cases = [_Case.of(now, at, eligibility, j, off) for j in range(len(sites))]
-    if promise.one:
+    if promise.one and not promise.shares:
         for j, (site, case) in enumerate(zip(sites, cases, strict=True)):
             _together(site, j, case, promise, belonging, off, eligibility).check()
-    else:
+    elif not promise.one:
         _refuse_wait(promise, cases, sites, at)
     coming = tuple(
         tuple(replace(case, floor=0.0).lists(promise.wait + 1).tolist()) for case in cases
@@ -128,7 +129,8 @@ def _sharing(
     kinds, cell = kept.belonging.kinds
     drawn = eligibility.status[who] == Status.IN_DRAW
     given = (kinds, cell[who], off[who], drawn, places.lists)
-    return Sharing(site.name, kept.promise, *given, site.capacity > 0)
+    house = kept.belonging.house[who] if kept.promise.one else None
+    return Sharing(site.name, kept.promise, *given, site.capacity > 0, house)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,10 +39,7 @@ class Belonging:
 
     def quotas(self, promise: Promise, who: Ints, k: int) -> tuple[Quota, ...]:
         """Bounds on the k places of a draw of some people, numbered by their place in ``who``."""
-        all_quotas = []
-        for share, inside in zip(promise.shares, self.inside, strict=True):
-            least, most = share.bounds(k)
-            all_quotas.append(Quota(np.flatnonzero(inside[who]), least, most, share.said))
+        all_quotas = self.shares(promise, who, k)
         house = self.house[who]
         order = np.argsort(house, kind="stable")
         parts = np.split(order, np.flatnonzero(np.diff(house[order])) + 1)
@@ -49,6 +47,14 @@ class Belonging:
             Quota(part, most=1) for part in parts if len(part) > 1 and house[part[0]] >= 0
         ]
         return tuple(all_quotas)
+
+    def shares(self, promise: Promise, who: Ints, k: int) -> list[Quota]:
+        """The bounds of `quotas` that are shares."""
+        all_quotas = []
+        for share, inside in zip(promise.shares, self.inside, strict=True):
+            least, most = share.bounds(k)
+            all_quotas.append(Quota(np.flatnonzero(inside[who]), least, most, share.said))
+        return all_quotas
 
     @property
     def cell(self) -> Ints:
@@ -141,28 +147,34 @@ class Kept:
         in_draw, waiting
             Numbers of the people in its draw, and of all people in the programme there.
         """
-        groups: tuple[Quota, ...] = ()
+        groups: Sequence[Quota] = ()
         k = min(site.capacity, len(in_draw))
-        if self.promise.grouped and k:
-            groups = self.belonging.quotas(self.promise, in_draw, k)
         if not self.promise.wait:
-            return Terms(floor=self.promise.chance, site=site.name, groups=groups)
+            if self.promise.grouped and k:
+                groups = self.belonging.quotas(self.promise, in_draw, k)
+            return Terms(floor=self.promise.chance, site=site.name, groups=tuple(groups))
         away = np.setdiff1d(waiting, in_draw)
         left = self.due[in_draw], self.due[away], np.array(self.coming[j], np.int64)
-        if self.promise.one:
-            house = self.belonging.house[np.concatenate([in_draw, away])]
-            return Terms(0.0, *left, site=site.name, house=house)
-        cells = self._cells(j, in_draw, away) if self.promise.grouped else ()
-        return Terms(self.promise.chance, *left, site=site.name, groups=groups, cells=cells)
+        if not self.promise.shares:
+            everybody = np.concatenate([in_draw, away])
+            house = self.belonging.house[everybody] if self.promise.one else None
+            return Terms(self.promise.chance, *left, site=site.name, house=house)
+        if k:
+            groups = self.belonging.shares(self.promise, in_draw, k)
+        cells = self._cells(j, in_draw, away)
+        return Terms(self.promise.chance, *left, site.name, tuple(groups), cells)
 
     def _cells(self, j: int, in_draw: Ints, away: Ints) -> tuple[Cell, ...]:
         """The cells of site j that have people in the draw."""
-        cell = self.belonging.cell
-        return tuple(
-            Cell(who, self.due[away[cell[away] == x]], np.array(coming, np.int64))
-            for x, coming in enumerate(self.divided[j])
-            if len(who := np.flatnonzero(cell[in_draw] == x))
-        )
+        cells = []
+        for x, coming in enumerate(self.divided[j]):
+            who = np.flatnonzero(self.belonging.cell[in_draw] == x)
+            gone = away[self.belonging.cell[away] == x]
+            members = self.belonging.house[np.concatenate([in_draw[who], gone])]
+            house = members if self.promise.one else None
+            if len(who):
+                cells.append(Cell(who, self.due[gone], np.array(coming, np.int64), house))
+        return tuple(cells)
 
     def to_json(self) -> dict[str, Any]:
         """As it is stored beside the outlook; the promise itself is part of the outlook."""
