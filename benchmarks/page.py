@@ -27,7 +27,7 @@ import httpx2
 import numpy as np
 
 from softfair.programme.imports import import_history, import_people
-from softfair.programme.plans import make_plan
+from softfair.programme.plans import PlanWish, make_plan
 from softfair.programme.settings import initialise
 from softfair.programme.store import Store
 from softfair.web.access import COOKIE
@@ -48,7 +48,7 @@ def _programme(folder: Path, people: int) -> tuple[Store, int]:
     initialise(database, SOFTWARE, capacity=people // 10, seed=0)
     import_people(database, folder / "people.csv", SOFTWARE)
     import_history(database, folder / "history.csv", SOFTWARE)
-    plan, _ = make_plan(database, SOFTWARE, sure=True)
+    plan, _ = make_plan(database, SOFTWARE, PlanWish(sure=True))
     return database, plan.round
 
 

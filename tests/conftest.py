@@ -68,6 +68,12 @@ def database(url):
     return Store(url)
 
 
+@pytest.fixture
+def light(tmp_path):
+    """On SQLite alone, for what does not depend on the database; without a programme yet."""
+    return Store(str(tmp_path / "light.db"))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def estimates_are_made_once(tmp_path_factory):
     """Keep what programmes learn from a history, for all tests and workers of a run.

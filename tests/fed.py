@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from softfair.programme.audit import lists, off_policy, outcomes, several, spread
+from softfair.programme.audit.design import Tally
 from softfair.programme.audit.groups import Groups
 from softfair.programme.audit.outcomes import Calibration, Drift
 from softfair.programme.audit.planned import Rounds, windows_of
 from softfair.programme.audit.predicted import predicted
-from softfair.programme.audit.statistics import Tally
 from softfair.programme.models import Model
 
 

@@ -50,6 +50,7 @@ ORDER = (
     "web",
     "demo",
     "doctor",
+    "ending",
     "cli",
 )
 REMEDY = f"add it to ORDER in {Path(__file__).name}"

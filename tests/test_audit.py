@@ -40,6 +40,7 @@ from softfair import metrics, sampling
 from softfair.errors import InvalidInput
 from softfair.estimate import count_transitions, estimate
 from softfair.programme.audit import audit, lists, off_policy, sections, show, write_page
+from softfair.programme.audit.design import EXACT_BELOW, WITHIN, DesignLaw, design_variance
 from softfair.programme.audit.findings import findings_of
 from softfair.programme.audit.groups import _pooled
 from softfair.programme.audit.lists import FairnessRow, ListsTest, RoundRow, fairness_of
@@ -51,13 +52,9 @@ from softfair.programme.audit.predicted import CELLS, Doubt, Predicted
 from softfair.programme.audit.result import Audit
 from softfair.programme.audit.spread import Histograms, Span, Waits
 from softfair.programme.audit.statistics import (
-    EXACT_BELOW,
-    WITHIN,
-    DesignLaw,
     Rates,
     alarm_level,
     count_p,
-    design_variance,
     flag,
     joint_test,
     quantile,
@@ -69,7 +66,7 @@ from softfair.programme.checks import Check
 from softfair.programme.eligibility import Site, Status
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import UNIT, Model
-from softfair.programme.plans import load_plan, make_plan, plan_of
+from softfair.programme.plans import PlanWish, load_plan, make_plan, plan_of
 from softfair.programme.records import record
 from softfair.programme.settings import initialise
 from softfair.programme.snapshot import People
@@ -1467,7 +1464,7 @@ def test_lists_contacts_and_outcomes_are_counted(database, tmp_path):
 def test_the_version_in_force_counts_and_sites_are_draws_of_their_own(database, tmp_path):
     small(database, tmp_path, by="region", capacity={"north": 2, "south": 1})
     make_plan(database, SOFTWARE)
-    make_plan(database, SOFTWARE, replan="a worker is ill")
+    make_plan(database, SOFTWARE, PlanWish(replan="a worker is ill"))
     plan = plan_of(database)
     found = audit(database)
     (row,) = found.rounds
@@ -1723,7 +1720,7 @@ def test_findings_name_plans_made_again(tmp_path):
     small(database, tmp_path)
     make_plan(database, SOFTWARE)
     assert not any("more than once" in sentence for sentence in audit(database).findings)
-    make_plan(database, SOFTWARE, replan="somebody fell ill")
+    make_plan(database, SOFTWARE, PlanWish(replan="somebody fell ill"))
     told = [sentence for sentence in audit(database).findings if "more than once" in sentence]
     assert len(told) == 1
     assert told[0].startswith("Look:")
@@ -1742,7 +1739,7 @@ def test_the_exported_log_agrees_with_the_database(tmp_path):
     import_history(database, f"id,round,state,contacted\n{seen}".encode(), SOFTWARE)
     first, _ = make_plan(database, SOFTWARE)
     import_people(database, f"id,opted_out\n{first.list[0]},1\n".encode(), SOFTWARE)
-    make_plan(database, SOFTWARE, replan="one opted out")
+    make_plan(database, SOFTWARE, PlanWish(replan="one opted out"))
     record(database, b"id,contacted,state\np1,1,1\np2,0,0\n", SOFTWARE, round=5, close=True)
     make_plan(database, SOFTWARE)
     columns = log_table(database).whole()

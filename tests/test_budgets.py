@@ -353,6 +353,12 @@ def test_a_wait_is_kept_while_budgets_change():
     sf.testing.check_policy(sf.SoftFair(c=5.0, max_wait=5), k=[2, 4, 3, 6, 2, 5, 1, 3])
 
 
+def test_nobody_can_change_the_budgets_of_a_fitted_policy():
+    fitted = sf.Myopic().fit(sf.datasets.synthetic(n=4, seed=0), [1, 2, 1], 3)
+    with pytest.raises(ValueError, match="read-only"):
+        fitted.k[0] = 3
+
+
 def test_quotas_look_at_the_helps_to_come():
     """Four arms are due within two decisions: 1 must be helped now if the next k is 3; 3 if 1."""
     left = np.array([2, 2, 2, 2, 9, 9, 9, 9])
@@ -481,6 +487,7 @@ def test_the_command_line(tmp_path):
     ("k", "reason"),
     [
         ([1, 2], "k has 2 entries and the horizon is 3; give one number, or one for each decision"),
+        ([1, 2, 1, 1], "k has 4 entries and the horizon is 3; give one number, or one for each"),
         ([1, 2, 13], r"k\[2\] is 13, the cohort has 12 arms; give a whole number between 0 and 12"),
         ([1, -1, 1], r"k\[1\] is -1"),
         ([1, 1.5, 1], r"k\[1\] is 1.5"),

@@ -21,7 +21,7 @@ from softfair.programme.chain import Checkpoint
 from softfair.programme.changes import call_reserves
 from softfair.programme.checks import check, head
 from softfair.programme.imports import import_history, import_people
-from softfair.programme.plans import commit_plan, draw_plan, make_plan
+from softfair.programme.plans import PlanWish, commit_plan, draw_plan, make_plan
 from softfair.programme.records import record
 from softfair.programme.settings import initialise
 from softfair.programme.store import Store
@@ -51,11 +51,11 @@ def _filled(database):
     import_history(database, f"id,round,state,contacted\n{seen}p0,6,,1\n".encode(), NAME)
     Attempts(database).fail("192.0.2.7", "mira")
     assign(database, NAME, Wish(("softfair", "lottery"), (0.5, 0.5), rounds=1))
-    commit_plan(database, NAME, round=7)
+    commit_plan(database, NAME, PlanWish(round=7))
     call_reserves(database, draw_plan(database, "dice 1 2 3"), NAME, 1, "a helper more")
     record(database, b"id,contacted,state\np1,1,1\n", NAME, round=7, close=True)
     make_plan(database, NAME)
-    make_plan(database, NAME, replan="to have a reason")
+    make_plan(database, NAME, PlanWish(replan="to have a reason"))
     return database
 
 
@@ -265,7 +265,7 @@ def test_memory_of_a_check_does_not_grow_with_plans(tmp_path, monkeypatch):
     import_history(database, ("id,round,state,contacted\n" + "\n".join(rows)).encode(), NAME)
     make_plan(database, NAME)
     for i in range(3):
-        make_plan(database, NAME, replan=f"reason {i}")
+        make_plan(database, NAME, PlanWish(replan=f"reason {i}"))
 
     def peak():
         assert check(database).wrong == ()  # what is loaded and compiled once
@@ -278,7 +278,7 @@ def test_memory_of_a_check_does_not_grow_with_plans(tmp_path, monkeypatch):
 
     few = peak()
     for i in range(more):
-        make_plan(database, NAME, replan=f"another {i}")
+        make_plan(database, NAME, PlanWish(replan=f"another {i}"))
     grown = peak() - few
     assert grown < more * (n + 20_000), grown / more / n
 

@@ -18,8 +18,8 @@ import pytest
 from test_shards import STATES, K, N, T, answers, assert_same, columns, in_memory, write
 
 import softfair as sf
-from softfair import cluster, sampling
-from softfair.cluster import Spread, crew_of
+from softfair import sampling
+from softfair.cluster import Spread, crew_of, crews, versions, work
 from softfair.errors import ClusterError, InvalidInput
 from softfair.experiments import find
 from softfair.experiments.running import run as run_experiments
@@ -199,7 +199,7 @@ def test_the_same_on_dask_workers(dask, people, expected):
 def test_all_dask_workers_gone(monkeypatch, people):
     from distributed import Client, LocalCluster
 
-    monkeypatch.setattr(cluster, "PATIENCE", 1.0)
+    monkeypatch.setattr(crews, "PATIENCE", 1.0)
     with (
         LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as empty,
         Client(empty, set_as_default=False) as client,
@@ -207,7 +207,7 @@ def test_all_dask_workers_gone(monkeypatch, people):
         with pytest.raises(ClusterError, match="no worker left; start workers and call again"):
             answers(POLICY, people[0], client)
         address = empty.scheduler_address
-    monkeypatch.setattr(cluster, "REACH", 1.0)
+    monkeypatch.setattr(crews, "REACH", 1.0)
     with pytest.raises(ClusterError, match=f"no Dask scheduler answers at {address}"):
         answers(POLICY, people[0], address)
 
@@ -297,8 +297,8 @@ def _alive(pid):
 
 
 def other_version():
-    cluster.software.cache_clear()
-    cluster.version = lambda name: "0.0.9"
+    versions.software.cache_clear()
+    versions.version = lambda name: "0.0.9"
 
 
 @pytest.mark.slow
@@ -345,8 +345,8 @@ def test_a_fitted_policy_forgets_its_workers_when_it_is_sent_away(people):
 
 
 def test_a_store_makes_room_for_the_cohort_at_work(monkeypatch):
-    store = cluster._Store()
-    monkeypatch.setattr(cluster, "KEEP", 100)
+    store = work._Store()
+    monkeypatch.setattr(work, "KEEP", 100)
     block = np.zeros(5)  # 40 bytes
     store.keep(("old", 0), block)
     store.keep(("old", 1), block)

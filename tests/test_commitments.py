@@ -26,7 +26,7 @@ from softfair.programme.checks import check
 from softfair.programme.commitments import OF_TRIAL, last_trial_committed, luck_of_trial
 from softfair.programme.journal import journal
 from softfair.programme.luck import QUICKNET, TRIAL, Beacon, Luck, Source
-from softfair.programme.plans import commit_plan, draw_plan, make_plan, open_commitment
+from softfair.programme.plans import PlanWish, commit_plan, draw_plan, make_plan, open_commitment
 from softfair.programme.records import record
 from softfair.programme.settings import current_settings, initialise
 from softfair.programme.standing import standing
@@ -208,7 +208,7 @@ def test_a_list_before_the_luck_ends_the_trial(committed):
     for make in (make_plan, commit_plan):
         with pytest.raises(Unsure, match=f"a trial of this round is committed, .*{code}"):
             make(committed, NAME)
-    make_plan(committed, NAME, sure=True)
+    make_plan(committed, NAME, PlanWish(sure=True))
     assert standing(committed).waits is None
     with pytest.raises(InvalidInput, match=f"with the code {code} can begin no more"):
         draw_trial(committed, "dice 1 2 3")

@@ -542,6 +542,15 @@ def test_saved_policies_keep_their_costs(tmp_path):
     assert "cost of help at most" in fitted._repr_html_()
 
 
+def test_a_cluster_is_named_where_it_alone_refuses_costs():
+    """What takes costs in one process says that the cluster does not, what takes none does not."""
+    setting = {"cohort": mixed(6), "k": 4, "horizon": 3}
+    with pytest.raises(InvalidInput, match=r"which SoftFair\(c=5\) on a cluster has no equation"):
+        sf.SoftFair(c=5).fit(**setting, on="1")
+    with pytest.raises(InvalidInput, match=r"which SoftFair\(c=3, successive\) has no"):
+        sf.SoftFair(c=3, design="successive").fit(**setting)
+
+
 def test_budgets_beyond_all_costs_are_refused():
     with pytest.raises(InvalidInput, match="k is 29, all arms of the cohort cost 28 together"):
         sf.Random().fit(mixed(12), 29, 3)

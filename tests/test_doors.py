@@ -31,7 +31,7 @@ from softfair.programme.checks import check
 from softfair.programme.commands.taking_in import told
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import fit
-from softfair.programme.plans import make_plan, plan_of
+from softfair.programme.plans import PlanWish, make_plan, plan_of
 from softfair.programme.records import record
 from softfair.programme.settings import Settings, initialise
 from softfair.programme.snapshot import People
@@ -361,7 +361,7 @@ def test_the_first_lines_report_what_could_have_manipulated_a_list(small):
     import_people(small, b"id,opted_out\np6,1\np7,1\n", NAME)
     import_history(small, b"id,round,state,contacted\np3,2,1,0\n", NAME)
     first = set(make_plan(small, NAME)[0].list)
-    second = set(make_plan(small, NAME, replan="two opted out")[0].list)
+    second = set(make_plan(small, NAME, PlanWish(replan="two opted out"))[0].list)
     told = audit(small).findings[:6]
     assert "programme's own luck" in told[1]
     changed = next(line for line in told if "between the last record and the plan" in line)
@@ -387,14 +387,14 @@ def test_people_taken_out_and_put_back_are_reported(tmp_path, when):
 
     round_ = 1
     if when == "before a record":
-        make_plan(database, NAME, sure=True)
+        make_plan(database, NAME, PlanWish(sure=True))
         opted_out(",yes\n", [*people[:5], "p11"])
         rows = "".join(f"{name},1,0\n" for name in people)
         record(database, f"id,state,contacted\n{rows}".encode(), NAME)
         round_ = 2
     else:
         opted_out(",yes\n", [*people[:5], "p11"])
-    make_plan(database, NAME, sure=True)
+    make_plan(database, NAME, PlanWish(sure=True))
     assert not any("put back" in line for line in audit(database).findings)
     opted_out(",no\n", people[:5])
     told = audit(database).findings[:5]
@@ -408,7 +408,7 @@ def test_a_given_seed_is_reported(tmp_path, seed):
     database = Store(str(tmp_path / "seed.db"))
     initialise(database, NAME, capacity=2, **({} if seed is None else {"seed": seed}))
     import_people(database, b"id\np0\np1\np2\np3\n", NAME)
-    make_plan(database, NAME, sure=True)
+    make_plan(database, NAME, PlanWish(sure=True))
     told = " ".join(audit(database).findings[:3])
     assert "programme's own luck" in told
     assert ("the seed was given by hand, and others may have been tried" in told) == (seed == 7)

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 import softfair as sf
 from softfair.errors import Infeasible, InvalidInput
 from softfair.programme import schema, store
+from softfair.programme.aims import Evenness, Target
 from softfair.programme.audit import audit
 from softfair.programme.audit.evidence import read
 from softfair.programme.audit.off_policy import AS_DRAWN, MOST_EFFECTIVE
@@ -20,8 +21,8 @@ from softfair.programme.eligibility import beliefs
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import load_model
 from softfair.programme.outlook import Outlook
-from softfair.programme.plans import explain, make_plan, plan_of, verify
-from softfair.programme.settings import Evenness, Settings, Target, initialise
+from softfair.programme.plans import PlanWish, explain, make_plan, plan_of, verify
+from softfair.programme.settings import Settings, initialise
 from softfair.programme.snapshot import take_snapshot
 
 NAME = "softfair test"
@@ -75,7 +76,7 @@ def test_the_plan_is_that_of_the_policy(planned):
 
 def test_it_is_replayed_and_a_bonus_cannot_be_altered(planned):
     database, plan = planned
-    assert make_plan(database, NAME, round=plan.round)[1] is False
+    assert make_plan(database, NAME, PlanWish(round=plan.round))[1] is False
     assert [verdict.wrong for verdict in verify(database)] == [[]]
     with database.writing() as connection:
         r = schema.plan_row
@@ -88,7 +89,9 @@ def test_it_is_replayed_and_a_bonus_cannot_be_altered(planned):
 def test_more_even_than_softfair_and_less_effective(planned):
     database, plan = planned
     plain, _ = make_plan(
-        database, NAME, round=plan.round, replan="compare", evenness=Evenness.parse("SoftFair")
+        database,
+        NAME,
+        PlanWish(round=plan.round, replan="compare", evenness=Evenness.parse("SoftFair")),
     )
     assert not plain.bonus.any()
     assert plain.outlook.evenness.is_softfair
@@ -116,7 +119,9 @@ def test_the_words_tell_the_sense_in_which_it_is_fair(planned):
         assert int(below.rstrip("%")) == pytest.approx(
             100 * np.sum(sums < sums[i]) / (N - 1), abs=1
         )
-    plain, _ = make_plan(database, NAME, round=plan.round, replan="compare", evenness=Evenness())
+    plain, _ = make_plan(
+        database, NAME, PlanWish(round=plan.round, replan="compare", evenness=Evenness())
+    )
     assert not any("evenness" in sentence for sentence in explain(plain))
 
 
@@ -139,7 +144,7 @@ def test_the_audit_does_not_call_it_soft_fairness(planned):
     np.testing.assert_allclose(AS_DRAWN.inclusion(AS_DRAWN.scores(one), K, C), p, atol=1e-9)
     most = MOST_EFFECTIVE.inclusion(MOST_EFFECTIVE.scores(one), K, C)
     assert set(np.flatnonzero(most > 0.99)) <= set(np.argsort(-gain)[:K])
-    make_plan(database, NAME, round=plan.round, replan="compare", evenness=Evenness())
+    make_plan(database, NAME, PlanWish(round=plan.round, replan="compare", evenness=Evenness()))
     found = " ".join(audit(database).findings)
     assert "Soft fairness holds" in found
     assert "evenness" not in found
@@ -149,10 +154,10 @@ def test_an_entropy_may_be_asked_for(tmp_path):
     """And what cannot be reached is refused, with the nearest that can, and nothing is stored."""
     database = fill(store.Store(str(tmp_path / "programme.db")))
     with pytest.raises(Infeasible, match=r"entropy is 3.9, but shares of 40 arms have at most"):
-        make_plan(database, NAME, evenness=Evenness.parse("EvenHanded:entropy=3.9"))
+        make_plan(database, NAME, PlanWish(evenness=Evenness.parse("EvenHanded:entropy=3.9")))
     with pytest.raises(InvalidInput, match="there is no plan yet"):
         plan_of(database)
-    plan, _ = make_plan(database, NAME, evenness=Evenness.parse("EvenHanded:entropy=3.2"))
+    plan, _ = make_plan(database, NAME, PlanWish(evenness=Evenness.parse("EvenHanded:entropy=3.2")))
     assert plan.outlook.evenness == Evenness("entropy", 3.2)
     assert plan.outlook.mu[0] > 0
     assert [verdict.wrong for verdict in verify(database)] == [[]]

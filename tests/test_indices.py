@@ -307,6 +307,8 @@ def test_threshold_against_value_iteration_on_the_belief_chain():
         # A pull that saw the good state seldom sees the bad one. The wait after the good state
         # exceeds the horizon first.
         ([[0.001, 0.9], [0.5, 0.9945]], 4),
+        # A pull that saw the good state hardly ever sees the bad one: one time in ten thousand.
+        ([[0.3, 0.5], [0.85, 0.9999]], 7),
     ],
 )
 def test_threshold_table_is_the_renewal_formula(p, steps):

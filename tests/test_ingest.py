@@ -32,11 +32,10 @@ def programme(database):
 
 
 @pytest.fixture
-def light(tmp_path):
+def light(light):
     """A programme on SQLite only, for behaviour that does not depend on the database."""
-    database = Store(str(tmp_path / "light.db"))
-    initialise(database, NAME, seed=0)
-    return database
+    initialise(light, NAME, seed=0)
+    return light
 
 
 def stored(database):

@@ -22,6 +22,7 @@ from softfair.programme.checks import check
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.luck import QUICKNET, Beacon, Chain, Luck, Source, read_beacon, seed_hash
 from softfair.programme.plans import (
+    PlanWish,
     commit_plan,
     draw_plan,
     make_plan,
@@ -360,12 +361,11 @@ def programme(url):
 
 
 @pytest.fixture
-def light(tmp_path):
-    database = Store(str(tmp_path / "light.db"))
-    initialise(database, NAME, seed=2**100 + 1)
-    import_people(database, sample.people_file(), NAME)
-    import_history(database, sample.history_file(), NAME)
-    return database
+def light(light):
+    initialise(light, NAME, seed=2**100 + 1)
+    import_people(light, sample.people_file(), NAME)
+    import_history(light, sample.history_file(), NAME)
+    return light
 
 
 def test_a_new_programme_has_a_random_seed(tmp_path):
@@ -383,7 +383,7 @@ def test_an_unlikely_person_who_leaves_does_not_change_the_list(light):
     out = np.flatnonzero((first.listed == 0) & (first.probability > 0))
     least = out[np.argmin(first.probability[out])]
     import_people(light, f"id,opted_out\n{first.names[least]},1\n".encode(), NAME)
-    second, _ = make_plan(light, NAME, replan="one opted out")
+    second, _ = make_plan(light, NAME, PlanWish(replan="one opted out"))
     assert len(set(first.list) ^ set(second.list)) <= 2
     assert verify(light) == [(21, 1, []), (21, 2, [])]
 
@@ -426,7 +426,7 @@ def test_other_luck_another_list(light, tmp_path):
         draw_plan(light, "dice 1 2 3")
     commit_plan(light, NAME)
     first = draw_plan(light, "dice 1 2 3")
-    commit_plan(light, NAME, replan="to see")
+    commit_plan(light, NAME, PlanWish(replan="to see"))
     with pytest.raises(InvalidInput, match="the same luck was used for round 21"):
         draw_plan(light, "dice 1  2 3")
     second = draw_plan(light, "dice 1 2 4", Source.WORD)
@@ -435,7 +435,7 @@ def test_other_luck_another_list(light, tmp_path):
     assert "second person's word" in str(second.luck)
     assert "public luck: dice 1 2 3" in str(first.luck)
     for nothing in ("", "  ", "x" * 2000, "a\x00b"):
-        commit_plan(light, NAME, replan="again")
+        commit_plan(light, NAME, PlanWish(replan="again"))
         with pytest.raises(InvalidInput, match="write down what everybody saw"):
             draw_plan(light, nothing)
 
@@ -464,7 +464,7 @@ def test_a_beacon_draws_what_is_committed(light, chain):
     assert f"our own chain, round {at}" in str(plan.luck)
     assert verify(light, chain) == [(21, 1, [])]
     assert "not the one that was announced" in verify(light, QUICKNET)[0].wrong[0]
-    again, _ = commit_plan(light, NAME, replan="once more", chain=chain)
+    again, _ = commit_plan(light, NAME, PlanWish(replan="once more"), chain=chain)
     if again.beacon == at:  # committed within the same round of the chain
         with pytest.raises(InvalidInput, match="the same luck was used"):
             draw_plan(light, genuine, chain=chain)

@@ -15,6 +15,7 @@ from worlds import cpap_people, recorded
 from softfair.errors import InvalidInput
 from softfair.estimate import Contexts, Memory
 from softfair.programme import imports, plans
+from softfair.programme.aims import Evenness
 from softfair.programme.audit import audit, sections
 from softfair.programme.audit.findings import memory as memory_findings
 from softfair.programme.audit.memory import AFTER_CONTACT, STATE_BEFORE
@@ -28,13 +29,7 @@ from softfair.programme.models import Model, fit, latest_model
 from softfair.programme.plans.counterfactual import list_without
 from softfair.programme.promises import Promise
 from softfair.programme.records import record
-from softfair.programme.settings import (
-    NOT_TRIED,
-    Evenness,
-    Settings,
-    Tried,
-    initialise,
-)
+from softfair.programme.settings import NOT_TRIED, Settings, Tried, initialise
 from softfair.programme.snapshot import People, Snapshot, load_history
 from softfair.programme.standing import standing
 from softfair.programme.store import Store
@@ -224,7 +219,7 @@ def test_whatever_else_is_asked_of_a_plan(longer, tmp_path, how):
     copy = tmp_path / "copy.db"
     copy.write_bytes(Path(longer.name).read_bytes())
     database = Store(str(copy))
-    plan, _ = plans.make_plan(database, NAME, **how)
+    plan, _ = plans.make_plan(database, NAME, plans.PlanWish(**how))
     assert (plan.memory, int(plan.listed.sum())) == ("2", 15)
     assert plan.outlook.gain.low > 0
     assert not check(database).wrong
@@ -251,7 +246,7 @@ def test_a_memory_that_tells_nothing_is_asked_for_and_not_used(tmp_path):
     assert str(standing(database).settings.memory).startswith(
         "plans go by the state alone; that the state before the last helps to foretell cannot be"
     )
-    again, _ = plans.make_plan(database, NAME, replan="memory")
+    again, _ = plans.make_plan(database, NAME, plans.PlanWish(replan="memory"))
     np.testing.assert_array_equal(again.score, plain.score)
     fit(database, NAME, "none")
     assert standing(database).settings.memory == NOT_TRIED

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from softfair.errors import BadRows, Infeasible, InvalidInput, Unsure
 from softfair.programme import sample, schema
+from softfair.programme.aims import Target
 from softfair.programme.audit import audit
 from softfair.programme.backup import backup, restore
 from softfair.programme.biography import biography
@@ -28,10 +29,10 @@ from softfair.programme.imports import import_history, import_people
 from softfair.programme.journal import journal, settings_history
 from softfair.programme.models import fit
 from softfair.programme.ordering import ordering_of
-from softfair.programme.plans import make_plan, plan_of, verify
+from softfair.programme.plans import PlanWish, make_plan, plan_of, verify
 from softfair.programme.records import close_round, record
 from softfair.programme.retractions import retract
-from softfair.programme.settings import Target, current_settings, initialise
+from softfair.programme.settings import current_settings, initialise
 from softfair.programme.snapshot import load_details, load_people, take_snapshot
 from softfair.programme.standing import standing
 from softfair.programme.store import Store
@@ -46,12 +47,11 @@ MONDAY = date(2027, 1, 4)
 
 
 @pytest.fixture
-def light(tmp_path):
+def light(light):
     """A programme of six people on SQLite."""
-    database = Store(str(tmp_path / "light.db"))
-    initialise(database, NAME, seed=0, capacity=2)
-    import_people(database, b"id\na\nb\nc\nd\ne\nf\n", NAME)
-    return database
+    initialise(light, NAME, seed=0, capacity=2)
+    import_people(light, b"id\na\nb\nc\nd\ne\nf\n", NAME)
+    return light
 
 
 @pytest.fixture
@@ -225,7 +225,7 @@ def test_a_record_of_a_round_that_nobody_planned_is_asked_about(programme):
 
 def test_the_same_record_again_when_two_rounds_are_planned(programme):
     for round in (21, 22):
-        make_plan(programme, NAME, round=round, sure=True)
+        make_plan(programme, NAME, PlanWish(round=round, sure=True))
     text = sample.outcome_file(programme, 21)
     first = record(programme, text, NAME)
     before = known(programme)
@@ -290,7 +290,7 @@ def test_a_retraction_is_as_if_the_file_had_never_come(programme):
 def test_people_whom_only_a_retracted_file_named(light):
     done = import_people(light, b"id,region\nx,north\n", NAME)
     retract(light, NAME, done.batch, "a test")
-    plan, _ = make_plan(light, NAME, sure=True)
+    plan, _ = make_plan(light, NAME, PlanWish(sure=True))
     assert plan.status[6] == Status.UNNAMED
     with pytest.raises(BadRows):
         import_history(light, b"id,round,state\nx,1,1\n", NAME)
@@ -565,7 +565,7 @@ def test_a_target_is_refused_while_people_have_no_site(programme):
     without = sum(r in ("east", "west") and here[i] for i, r in enumerate(regions))
     for target in (Target("wait", 60), Target("group", 0.1, "region")):
         with pytest.raises(Infeasible, match=f"; {without} people have no chance"):
-            make_plan(programme, NAME, target=target)
+            make_plan(programme, NAME, PlanWish(target=target))
     initialise(programme, NAME, target=None)
     plan, _ = make_plan(programme, NAME)
     assert 0 <= plan.outlook.sites_cost < 1
@@ -600,7 +600,7 @@ def test_with_two_planned_rounds_an_export_names_its_round(programme, capsys):
     make_plan(programme, NAME)
     _tell_which(programme, 21)
     assert capsys.readouterr().err == ""
-    make_plan(programme, NAME, round=22, sure=True)
+    make_plan(programme, NAME, PlanWish(round=22, sure=True))
     _tell_which(programme, 22)
     assert "Rounds 21, 22 are planned; this is round 22" in capsys.readouterr().err
 

@@ -11,6 +11,7 @@ import pytest
 from softfair import Cohort
 from softfair.errors import Infeasible
 from softfair.estimate import Interval
+from softfair.programme.aims import Target
 from softfair.programme.models import UNIT, Model
 from softfair.programme.outlook import (
     LowestGroup,
@@ -22,7 +23,7 @@ from softfair.programme.outlook import (
     weigh,
 )
 from softfair.programme.outlook.choosing import _found, _nearest
-from softfair.programme.settings import Settings, Target
+from softfair.programme.settings import Settings
 from softfair.programme.snapshot import People
 
 

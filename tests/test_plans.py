@@ -11,10 +11,20 @@ import sqlalchemy as sa
 
 from softfair.errors import InvalidInput
 from softfair.programme import schema
+from softfair.programme.aims import Target
 from softfair.programme.eligibility import Eligibility, Site, Status, beliefs, eligibility_of
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import Model, fit, is_intact, load_model
-from softfair.programme.plans import Header, Rows, explain, load_plan, make_plan, plan_of, verify
+from softfair.programme.plans import (
+    Header,
+    PlanWish,
+    Rows,
+    explain,
+    load_plan,
+    make_plan,
+    plan_of,
+    verify,
+)
 from softfair.programme.plans.drawing import (
     chances,
     drawn_by_luck,
@@ -24,7 +34,7 @@ from softfair.programme.plans.drawing import (
 from softfair.programme.plans.preparing import cohorts_of
 from softfair.programme.plans.stored import digest_of
 from softfair.programme.records import record
-from softfair.programme.settings import Settings, Target, initialise
+from softfair.programme.settings import Settings, initialise
 from softfair.programme.snapshot import People, Snapshot
 from softfair.programme.store import Store
 from softfair.programme.tracks import History
@@ -237,12 +247,12 @@ def test_capacity_for_nobody_and_for_all(c):
 def test_the_horizon_rolls_until_the_last_round(small):
     database = small(horizon=10)
     assert make_plan(database, NAME)[0].horizon == 10  # round 7
-    assert make_plan(database, NAME, round=12, sure=True)[0].horizon == 10
+    assert make_plan(database, NAME, PlanWish(round=12, sure=True))[0].horizon == 10
     initialise(database, NAME, ends=16)
-    assert make_plan(database, NAME, round=13, sure=True)[0].horizon == 4
-    assert make_plan(database, NAME, round=16, sure=True)[0].horizon == 1
+    assert make_plan(database, NAME, PlanWish(round=13, sure=True))[0].horizon == 4
+    assert make_plan(database, NAME, PlanWish(round=16, sure=True))[0].horizon == 1
     with pytest.raises(InvalidInput, match="the programme ended with round 16"):
-        make_plan(database, NAME, round=17, sure=True)
+        make_plan(database, NAME, PlanWish(round=17, sure=True))
 
 
 def test_a_plan_is_the_same_in_memory_and_in_the_database(small):
@@ -361,7 +371,7 @@ def test_no_column_of_a_plan_can_be_altered_unseen(small, table, column):
     database = small()
     initialise(database, NAME, horizon=20)  # a second row of settings
     make_plan(database, NAME)
-    make_plan(database, NAME, replan="a second version")
+    make_plan(database, NAME, PlanWish(replan="a second version"))
     assert verify(database) == [(7, 1, []), (7, 2, [])]
     kind = schema.tables.tables[table]
     text = isinstance(kind.c[column].type, sa.Text)

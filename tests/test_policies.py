@@ -240,9 +240,9 @@ def test_wrong_questions_are_refused(name):
             )
         for wrong in (2, -1, 0.5, np.nan):
             bad = np.where(np.arange(n) == 4, wrong, 0)
-            assert f"states[4] is {bad[4]} (1 of 12 entries are wrong)" in refusal(
-                lambda ask=ask, bad=bad: ask(0, bad)
-            )
+            complaint = refusal(lambda ask=ask, bad=bad: ask(0, bad))
+            assert f"states[4] is {bad[4]} (1 of 12 entries are wrong)" in complaint
+            assert complaint.endswith("give states between 0 and 1")
     for arms in ([0, -1], [3, n]):
         complaint = refusal(lambda arms=arms: fitted.remember(None, 0, states, arms))
         assert f"arms[1] is {arms[1]} (1 of 2 entries are wrong)" in complaint
@@ -638,6 +638,8 @@ def test_seed_matters_to_the_solver_that_samples():
         ),
         (lambda: sf.ProbFair(low="a"), "low is a and high 1.0, but 0 <= low <= high <= 1"),
         (lambda: sf.FaWT(window="a"), "window is 'a'; give a whole number"),
+        (lambda: sf.FaWT(window=-1), "window is -1; give a whole number of at least 0"),
+        (lambda: sf.FaWT(window=2, least=-1), "least is -1; give a whole number of at least 0"),
         (
             lambda: sf.SoftFair(solver="exact"),
             "solver is 'exact'; choose 'priced', 'meanfield' or 'paper'",

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from softfair.errors import Infeasible, InvalidInput, StoreError, Unsure
 from softfair.programme import sample, schema
+from softfair.programme.aims import Target
 from softfair.programme.batches import Recorded
 from softfair.programme.eligibility import Status, beliefs
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import fit, fit_in, latest_model, load_model
-from softfair.programme.plans import explain, make_plan, plan_of, verify
+from softfair.programme.plans import PlanWish, explain, make_plan, plan_of, verify
 from softfair.programme.records import close_round, record
-from softfair.programme.settings import Settings, Target, current_settings, initialise
+from softfair.programme.settings import Settings, current_settings, initialise
 from softfair.programme.snapshot import load_details, load_people, take_snapshot
 from softfair.programme.store import Store
 from softfair.programme.tables import model_table, plan_table, write_table
@@ -207,7 +208,7 @@ def test_the_same_round_again_is_the_same_plan(programme):
     first, _ = make_plan(programme, NAME)
     for again in (
         make_plan(programme, NAME),
-        make_plan(programme, NAME, round=21),
+        make_plan(programme, NAME, PlanWish(round=21)),
         (plan_of(programme), False),
     ):
         assert not again[1]
@@ -227,11 +228,11 @@ def test_both_databases_draw_the_same(server, tmp_path):
 
 def test_replanning_needs_a_reason_and_keeps_the_old(programme):
     with pytest.raises(InvalidInput, match="no plan to replace"):
-        make_plan(programme, NAME, replan="why not")
+        make_plan(programme, NAME, PlanWish(replan="why not"))
     first, _ = make_plan(programme, NAME)
     with pytest.raises(InvalidInput, match="for a reason"):
-        make_plan(programme, NAME, replan="  ")
-    second, new = make_plan(programme, NAME, replan="capacity fell")
+        make_plan(programme, NAME, PlanWish(replan="  "))
+    second, new = make_plan(programme, NAME, PlanWish(replan="capacity fell"))
     assert new
     assert (second.version, second.reason) == (2, "capacity fell")
     assert second.seed == first.seed  # no new luck
@@ -240,7 +241,7 @@ def test_replanning_needs_a_reason_and_keeps_the_old(programme):
     assert verify(programme) == [(21, 1, []), (21, 2, [])]
     record(programme, sample.outcome_file(programme), NAME)
     with pytest.raises(InvalidInput, match="round 21 is over"):
-        make_plan(programme, NAME, round=21, replan="too late")
+        make_plan(programme, NAME, PlanWish(round=21, replan="too late"))
 
 
 def test_a_round_that_is_over_is_not_planned(programme):
@@ -248,17 +249,21 @@ def test_a_round_that_is_over_is_not_planned(programme):
         with pytest.raises(
             InvalidInput, match=f"round {round} is over, its contacts are recorded; plan round 21"
         ):
-            make_plan(programme, NAME, round=round)
+            make_plan(programme, NAME, PlanWish(round=round))
     with pytest.raises(Unsure, match="round 23 is 2 rounds after round 21, the next"):
-        make_plan(programme, NAME, round=23)
-    assert make_plan(programme, NAME, round=23, sure=True)[0].round == 23  # two weeks without calls
+        make_plan(programme, NAME, PlanWish(round=23))
+    assert (
+        make_plan(programme, NAME, PlanWish(round=23, sure=True))[0].round == 23
+    )  # two weeks without calls
 
 
 def test_another_target_needs_a_new_plan(programme):
-    first, _ = make_plan(programme, NAME, target=Target("wait", 15.0))
-    assert make_plan(programme, NAME, target=Target("wait", 15.0))[0].digest == first.digest
+    first, _ = make_plan(programme, NAME, PlanWish(target=Target("wait", 15.0)))
+    assert (
+        make_plan(programme, NAME, PlanWish(target=Target("wait", 15.0)))[0].digest == first.digest
+    )
     with pytest.raises(InvalidInput, match="--replan"):
-        make_plan(programme, NAME, target=Target("wait", 12.0))
+        make_plan(programme, NAME, PlanWish(target=Target("wait", 12.0)))
 
 
 def test_a_cooldown_bounds_the_rate(small):
@@ -271,7 +276,7 @@ def test_a_cooldown_bounds_the_rate(small):
     with pytest.raises(
         Infeasible, match="nearest that can is everybody's wait at most 4 rounds on average"
     ):
-        make_plan(database, NAME, target=Target("wait", 2.0))
+        make_plan(database, NAME, PlanWish(target=Target("wait", 2.0)))
 
 
 def test_a_group_target_between_the_ends(small):
@@ -304,10 +309,10 @@ def test_a_group_target_between_the_ends(small):
         shrink="language",
         horizon=10,
     )
-    lottery = make_plan(database, NAME, target=Target("group", 0.5, "language"))[0]
+    lottery = make_plan(database, NAME, PlanWish(target=Target("group", 0.5, "language")))[0]
     assert lottery.outlook.lowest.share >= 0.5
     between, _ = make_plan(
-        database, NAME, replan="more even", target=Target("group", 0.95, "language")
+        database, NAME, PlanWish(replan="more even", target=Target("group", 0.95, "language"))
     )
     assert 0 < between.c < math.inf
     assert between.outlook.lowest.share >= 0.95
@@ -453,7 +458,7 @@ def test_nobody_to_plan_for(small, database):
     with pytest.raises(InvalidInput, match="no people yet"):
         make_plan(database, NAME)
     with pytest.raises(InvalidInput, match="nobody is in the programme"):
-        make_plan(small(csv("id,opted_out", [["a", 1]])), NAME, sure=True)
+        make_plan(small(csv("id,opted_out", [["a", 1]])), NAME, PlanWish(sure=True))
 
 
 @pytest.mark.slow
@@ -508,7 +513,7 @@ def test_any_plan_obeys_its_laws(small, n, k, c, seed):
 )
 def test_a_target_is_met_as_printed(programme, text):
     target = Target.parse(text)
-    plan, _ = make_plan(programme, NAME, target=target)
+    plan, _ = make_plan(programme, NAME, PlanWish(target=target))
     outlook = plan.outlook
     value = outlook.figure(target)
     assert value <= target.value + 1e-6 if target.goal == "wait" else value >= target.value - 1e-6
@@ -521,9 +526,11 @@ def test_a_target_is_met_as_printed(programme, text):
 
 
 def test_c_follows_the_target(programme):
-    plans = [make_plan(programme, NAME, target=Target("benefit", 0.5))[0]]
+    plans = [make_plan(programme, NAME, PlanWish(target=Target("benefit", 0.5)))[0]]
     for share in (0.7, 0.9, 0.97):
-        plans.append(make_plan(programme, NAME, replan="more", target=Target("benefit", share))[0])
+        plans.append(
+            make_plan(programme, NAME, PlanWish(replan="more", target=Target("benefit", share)))[0]
+        )
     assert (np.diff([plan.c for plan in plans]) > 0).all()
 
 
@@ -534,16 +541,16 @@ def test_an_unreachable_target_names_the_nearest(programme):
         r"the nearest that can is everybody's wait at most 9\.67 rounds",
     ):
         make_plan(
-            programme, NAME, target=Target("wait", 5.0)
+            programme, NAME, PlanWish(target=Target("wait", 5.0))
         )  # 290 people in the draw, 30 a round: a lottery lets each wait 9.67 rounds
     with pytest.raises(InvalidInput, match="no plan yet"):
         plan_of(programme)
-    make_plan(programme, NAME, target=Target("wait", 9.67))
+    make_plan(programme, NAME, PlanWish(target=Target("wait", 9.67)))
 
 
 def test_a_target_of_an_unknown_group(programme):
     with pytest.raises(InvalidInput, match=r"no group column 'regoin'; known: region, language"):
-        make_plan(programme, NAME, target=Target.parse("regoin=0.5"))
+        make_plan(programme, NAME, PlanWish(target=Target.parse("regoin=0.5")))
 
 
 def test_the_outlook_is_what_simulation_finds(programme):
@@ -641,7 +648,7 @@ def test_an_exported_plan_is_read_back(programme, tmp_path):
 def test_formulas_are_defused_and_names_survive(small, tmp_path):
     names = ["=cmd|' /C calc'!A0", "+1", "-1", "@x", "plain"]
     database = small(json_people(names), capacity=5)
-    plan, _ = make_plan(database, NAME, sure=True)
+    plan, _ = make_plan(database, NAME, PlanWish(sure=True))
     write_table(plan_table(plan, everyone=True), tmp_path / "list.csv")
     text = (tmp_path / "list.csv").read_text()
     for line in text.splitlines()[1:]:

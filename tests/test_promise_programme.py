@@ -20,6 +20,7 @@ from softfair import Cohort, quotas
 from softfair.errors import Infeasible, InvalidInput
 from softfair.kernels.worth import plan_worth
 from softfair.programme import schema, store, trials
+from softfair.programme.aims import Evenness, Target
 from softfair.programme.audit import audit
 from softfair.programme.checks import check
 from softfair.programme.eligibility import Site, Status
@@ -27,6 +28,7 @@ from softfair.programme.imports import import_history, import_people
 from softfair.programme.luck import Source, coins, numbers
 from softfair.programme.outlook import Keeping, Prospects, SiteCohort
 from softfair.programme.plans import (
+    PlanWish,
     commit_plan,
     draw_plan,
     drawing,
@@ -35,11 +37,12 @@ from softfair.programme.plans import (
     plan_of,
     verify,
 )
+from softfair.programme.plans.counting import clock_of, left_off_lists
 from softfair.programme.plans.drawing import Terms, chances, drawn_by_luck
-from softfair.programme.plans.keeping import _Case, clock_of, left_off_lists
+from softfair.programme.plans.keeping import _Case
 from softfair.programme.promises import NO_PROMISE, Promise, rounded_down
 from softfair.programme.records import record
-from softfair.programme.settings import Evenness, Settings, Target, initialise
+from softfair.programme.settings import Settings, initialise
 from softfair.quotas import Quota
 from softfair.solvers import solve_promised
 
@@ -435,11 +438,6 @@ def told(database, plan, rng, reached=1.0):
     return {row.split(",")[0] for row in rows if row.endswith(",1")}
 
 
-@pytest.fixture
-def light(tmp_path):
-    return store.Store(str(tmp_path / "light.db"))
-
-
 class Village:
     """A programme whose people come and go, and what is known of them apart from the database."""
 
@@ -601,32 +599,32 @@ def test_a_chance_is_promised(database):
     assert drawn.sum() == pytest.approx(2)
     assert 0 <= plan.outlook.promise_cost < 1
     assert not any(one.wrong for one in verify(database))
-    free, _ = make_plan(database, NAME, replan="without", promise=NO_PROMISE)
+    free, _ = make_plan(database, NAME, PlanWish(replan="without", promise=NO_PROMISE))
     assert free.probability[free.status == Status.IN_DRAW].min() == 0  # the guard is gone
 
 
 def test_infeasible_promises_are_refused_with_the_nearest(light):
     founded(light)
     with pytest.raises(Infeasible, match=r"9 people, and 8 places on 4 lists: 9 > 8; .*wait=5"):
-        make_plan(light, NAME, promise=Promise(wait=4))
-    make_plan(light.rehearsal(), NAME, promise=Promise(wait=5))
+        make_plan(light, NAME, PlanWish(promise=Promise(wait=4)))
+    make_plan(light.rehearsal(), NAME, PlanWish(promise=Promise(wait=5)))
     with pytest.raises(Infeasible, match=r"9 \* 0.3 > 2; .*chance=22.2%"):
-        make_plan(light, NAME, promise=Promise(chance=0.3))
-    make_plan(light.rehearsal(), NAME, promise=Promise.parse("chance=22.2%"))
+        make_plan(light, NAME, PlanWish(promise=Promise(chance=0.3)))
+    make_plan(light.rehearsal(), NAME, PlanWish(promise=Promise.parse("chance=22.2%")))
     rng = np.random.default_rng(0)
     for _ in range(6):  # without a promise somebody waits
         told(light, make_plan(light, NAME)[0], rng)
     with pytest.raises(Infeasible, match=r"already; .*wait=(\d+); .*wait=5,from=11") as refused:
-        make_plan(light, NAME, promise=Promise(wait=5))
+        make_plan(light, NAME, PlanWish(promise=Promise(wait=5)))
     assert "\n" not in str(refused.value)
     shortest = int(str(refused.value).split("kept is wait=")[1].split(";")[0])
-    make_plan(light.rehearsal(), NAME, promise=Promise(wait=shortest))
+    make_plan(light.rehearsal(), NAME, PlanWish(promise=Promise(wait=shortest)))
     with pytest.raises(Infeasible):
-        make_plan(light, NAME, promise=Promise(wait=shortest - 1))
-    anew, _ = make_plan(light, NAME, promise=Promise(wait=5, since=11))
+        make_plan(light, NAME, PlanWish(promise=Promise(wait=shortest - 1)))
+    anew, _ = make_plan(light, NAME, PlanWish(promise=Promise(wait=5, since=11)))
     assert set(anew.due.tolist()) == {5}
     with pytest.raises(InvalidInput, match="planned already, with the promise"):
-        make_plan(light, NAME, promise=Promise(wait=6))
+        make_plan(light, NAME, PlanWish(promise=Promise(wait=6)))
 
 
 def test_more_people_than_places_are_refused_when_they_come(light):
@@ -666,12 +664,12 @@ def test_sites_keep_the_promise_each_for_itself(light):
 def test_what_does_not_go_with_a_promise_is_refused_by_name(light):
     founded(light, n=12, promise=Promise(wait=9))
     with pytest.raises(InvalidInput, match="a promise is for SoftFair"):
-        make_plan(light, NAME, evenness=Evenness("mu", 5.0))
+        make_plan(light, NAME, PlanWish(evenness=Evenness("mu", 5.0)))
     plan, _ = make_plan(light, NAME)
-    make_plan(light, NAME, round=plan.round + 1, sure=True)
+    make_plan(light, NAME, PlanWish(round=plan.round + 1, sure=True))
     with pytest.raises(InvalidInput, match="counts on the list of round 5"):
-        make_plan(light, NAME, round=plan.round, replan="again")
-    make_plan(light, NAME, round=plan.round, replan="again", promise=NO_PROMISE)
+        make_plan(light, NAME, PlanWish(round=plan.round, replan="again"))
+    make_plan(light, NAME, PlanWish(round=plan.round, replan="again", promise=NO_PROMISE))
 
 
 def test_a_trial_has_no_promise(light):
@@ -679,18 +677,18 @@ def test_a_trial_has_no_promise(light):
     trials.assign(light, NAME, trials.Wish(["softfair", "lottery"], (0.5, 0.5)))
     with pytest.raises(InvalidInput, match="cannot be kept in a trial"):
         make_plan(light, NAME)
-    make_plan(light, NAME, promise=NO_PROMISE)
+    make_plan(light, NAME, PlanWish(promise=NO_PROMISE))
 
 
 def test_a_committed_promise_is_drawn_as_it_was_counted(light):
     founded(light, promise=Promise(wait=5))
     first, _ = make_plan(light, NAME)
-    commit_plan(light, NAME, round=first.round + 1, sure=True)
-    make_plan(light, NAME, round=first.round, replan="other people", promise=NO_PROMISE)
+    commit_plan(light, NAME, PlanWish(round=first.round + 1, sure=True))
+    make_plan(light, NAME, PlanWish(round=first.round, replan="other people", promise=NO_PROMISE))
     if plan_of(light, first.round).list != first.list:
         with pytest.raises(InvalidInput, match="commit it anew"):
             draw_plan(light, "dice 1 2 3", Source.TEXT)
-    commit_plan(light, NAME, round=first.round + 1, sure=True, replan="lists changed")
+    commit_plan(light, NAME, PlanWish(round=first.round + 1, sure=True, replan="lists changed"))
     drawn = draw_plan(light, "dice 1 2 3", Source.TEXT)
     assert drawn.outlook.promise == Promise(wait=5)
     assert not any(one.wrong for one in verify(light))
@@ -699,13 +697,17 @@ def test_a_committed_promise_is_drawn_as_it_was_counted(light):
 def test_a_target_and_a_promise_together(light):
     """c is chosen for the target among plans that keep the promise."""
     founded(light, n=12, c=3.0, horizon=12)
-    both, _ = make_plan(light, NAME, target=Target("benefit", 0.3), promise=Promise(wait=8))
+    both, _ = make_plan(
+        light, NAME, PlanWish(target=Target("benefit", 0.3), promise=Promise(wait=8))
+    )
     assert both.outlook.meets(Target("benefit", 0.3))
     assert both.outlook.promise == Promise(wait=8)
     # Every person is on every sixth list, and contacts do harm to some: all of it is undone.
     with pytest.raises(Infeasible, match=r"cannot be met: .* is none: such plans gain nothing"):
         make_plan(
-            light, NAME, replan="more", target=Target("benefit", 0.999), promise=Promise(wait=6)
+            light,
+            NAME,
+            PlanWish(replan="more", target=Target("benefit", 0.999), promise=Promise(wait=6)),
         )
 
 
@@ -805,7 +807,7 @@ def test_a_plan_made_anew_names_who_was_exchanged(light, tmp_path):
     founded(light, n=12, capacity=3)
     first, _ = make_plan(light, NAME)
     import_people(light, people_of(first.list[:1], opted_out=[1]), NAME)
-    second, _ = make_plan(light, NAME, replan="opted out")
+    second, _ = make_plan(light, NAME, PlanWish(replan="opted out"))
     row = audit(light, names=12).deeds[0]
     assert set(row.replanned.left_people) == set(first.list) - set(second.list)
     assert set(row.replanned.entered_people) == set(second.list) - set(first.list)

@@ -20,7 +20,7 @@ from softfair.errors import InvalidInput
 from softfair.kernels import waiting
 from softfair.kernels.rules import RuleCode
 from softfair.policies import promised
-from softfair.policies.deadlines import deadline_quotas, places_for_deadlines
+from softfair.policies.deadlines import deadline_quotas, places_for_deadlines, shortest_wait
 from softfair.policies.promised import check_promise, kept_chances, raised
 from softfair.solvers import promised_bound, solve_priced, solve_promised, upper_bound
 
@@ -191,6 +191,18 @@ def test_a_wait_and_a_floor_are_kept_together(seed):
         left -= 1
         left[now] = W
         left[drawn] = W
+
+
+def test_of_more_late_arms_than_places_as_many_are_helped_as_there_are_places():
+    now, more = deadline_quotas(np.array([1, 1, 1, 9]), 2)
+    assert not now.any()
+    assert (more[0].arms.tolist(), more[0].least) == ([0, 1, 2], 2)
+
+
+def test_the_shortest_wait_is_found_wherever_it_is():
+    for shortest in range(3, 70):
+        assert shortest_wait(3, lambda W, least=shortest: least <= W) == shortest
+    assert shortest_wait(3, lambda W: W >= 70, longest=69) is None
 
 
 def test_a_deadline_after_the_end_changes_nothing():

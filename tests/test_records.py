@@ -8,7 +8,7 @@ from softfair.programme import entries, tracks
 from softfair.programme.batches import Recorded
 from softfair.programme.bulk import UNKNOWN, append, fetch
 from softfair.programme.imports import import_history, import_people
-from softfair.programme.plans import make_plan
+from softfair.programme.plans import PlanWish, make_plan
 from softfair.programme.reading import read_table
 from softfair.programme.records import record
 from softfair.programme.schema import observation
@@ -239,7 +239,7 @@ def test_a_later_record_says_nothing_of_the_others(database):
 
 
 def test_a_record_beside_its_plan(database):
-    plan, _ = make_plan(database, NAME, round=1, sure=True)
+    plan, _ = make_plan(database, NAME, PlanWish(round=1, sure=True))
     first, second = plan.list
     other = next(name for name in "abcdef" if name not in plan.list)
     done = record(database, f"id\n{first}\n{other}\n".encode(), NAME)
@@ -254,7 +254,7 @@ def test_which_round_a_record_is_of(database):
     with pytest.raises(InvalidInput, match="no round has been planned"):
         record(database, b"id\na\n", NAME)
     for round in (3, 4):
-        make_plan(database, NAME, round=round, sure=True)
+        make_plan(database, NAME, PlanWish(round=round, sure=True))
     taken = [
         record(database, f"id\n{name}\n".encode(), NAME, close=True).recorded.round
         for name in "abc"

@@ -18,9 +18,9 @@ from softfair.programme.changes import call_reserves, hand_out, override, since_
 from softfair.programme.checks import check
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.journal import journal
-from softfair.programme.plans import make_plan, plan_of, verify
+from softfair.programme.plans import PlanWish, make_plan, plan_of, verify
 from softfair.programme.plans.drawing import drawn_by_luck, in_order
-from softfair.programme.plans.keeping import NOBODY, Belonging
+from softfair.programme.plans.kept import NOBODY, Belonging
 from softfair.programme.promises import NO_PROMISE, Promise, Share
 from softfair.programme.records import record
 from softfair.programme.replacing import Replacing
@@ -262,7 +262,7 @@ def test_an_altered_reserve_does_not_replay(tmp_path, change, said):
     database = store.Store(str(tmp_path / "p.db"))
     initialise(database, NAME, seed=0, capacity=3)
     import_people(database, b"id\n" + b"\n".join(b"p%d" % i for i in range(12)) + b"\n", NAME)
-    plan, _ = make_plan(database, NAME, sure=True)
+    plan, _ = make_plan(database, NAME, PlanWish(sure=True))
     opt_out(database, plan.list[0])
     hand_out(database, plan, NAME)
     assert not check(database).wrong
@@ -382,7 +382,7 @@ def test_a_list_that_changes_keeps_its_shares(tmp_path, monkeypatch, guarded):
     initialise(database, NAME, seed=0, capacity=5, promise=promise)
     rows = [f"p{i},{'ns'[i % 3 > 0]},h{i // 2}" for i in range(30)]
     import_people(database, "\n".join(["id,region,house", *rows, ""]).encode(), NAME)
-    plan, _ = make_plan(database, NAME, sure=True)
+    plan, _ = make_plan(database, NAME, PlanWish(sure=True))
     if not guarded:
         monkeypatch.setattr(Replacing, "called", lambda self, on, waiting, many: waiting[:many])
     kept = []
@@ -408,7 +408,7 @@ def test_a_place_stays_free_rather_than_break_a_promise(tmp_path):
     initialise(database, NAME, seed=0, capacity=3, promise=Promise.parse("share region=s<=0"))
     rows = "".join(f"p{i},{'n' if i < 3 else 's'}\n" for i in range(9))
     import_people(database, f"id,region\n{rows}".encode(), NAME)
-    plan, _ = make_plan(database, NAME, sure=True)
+    plan, _ = make_plan(database, NAME, PlanWish(sure=True))
     opt_out(database, "p1")
     since = hand_out(database, plan, NAME)
     assert not since.called

@@ -12,7 +12,7 @@ import pytest
 from shell import run
 
 import softfair as sf
-from softfair import cluster, shards
+from softfair import shards
 from softfair.allocation import states_now
 from softfair.errors import InvalidInput
 from softfair.files import write_cohort
@@ -137,7 +137,7 @@ def test_float32_columns_are_computed_with_in_double_precision(tmp_path):
 
 def test_never_all_arms_at_once(tmp_path, monkeypatch):
     """Without room to keep shards, at most three are in memory: at work, being read, going."""
-    monkeypatch.setattr(cluster, "KEEP", 0)
+    monkeypatch.setattr("softfair.cluster.work.KEEP", 0)
     cohort = open_cohort(write(tmp_path, columns(N)))
     alive = most = 0
     load = FileShard.load

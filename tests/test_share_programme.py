@@ -14,16 +14,17 @@ import shell
 from softfair import Cohort
 from softfair.errors import Infeasible, InvalidInput
 from softfair.programme import schema, store
+from softfair.programme.aims import Target
 from softfair.programme.audit import audit
 from softfair.programme.checks import check
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.luck import Source
 from softfair.programme.outlook import Keeping, Shares, SiteCohort
-from softfair.programme.plans import commit_plan, draw_plan, drawing, make_plan, verify
+from softfair.programme.plans import PlanWish, commit_plan, draw_plan, drawing, make_plan, verify
 from softfair.programme.plans.drawing import Terms, chances
 from softfair.programme.promises import Promise, Share
 from softfair.programme.records import record
-from softfair.programme.settings import Settings, Target, initialise
+from softfair.programme.settings import Settings, initialise
 from softfair.quotas import Quota
 from softfair.solvers import solve_priced, solve_shared
 from softfair.web.tradeoff import Place, Tradeoff
@@ -172,11 +173,6 @@ def numbers_of(names):
     )
 
 
-@pytest.fixture
-def light(tmp_path):
-    return store.Store(str(tmp_path / "light.db"))
-
-
 @pytest.mark.slow
 def test_a_programme_keeps_shares_of_several_columns_and_houses(url):
     """Every list has 3 of 5 of the north, 2 women, and nobody's housemate; it is replayed."""
@@ -210,7 +206,9 @@ def test_a_promise_about_houses_alone_is_stored_and_replayed(light, promise):
     assert plan.outlook.promise == Promise.parse(promise)
     assert plan.outlook.promise_cost is None
     assert numbers_of(plan.list)[2] == 1
-    assert make_plan(light, NAME, promise=Promise.parse(promise))[1] is False  # asked for again
+    assert (
+        make_plan(light, NAME, PlanWish(promise=Promise.parse(promise)))[1] is False
+    )  # asked for again
     assert not check(light).wrong
     found = Tradeoff(light)
     point, _ = found.at(Place(70, 0, Promise.parse(promise)))
@@ -266,34 +264,36 @@ def test_altered_belonging_is_found(light, name):
 def test_what_cannot_be_kept_is_refused_with_the_nearest_that_can(light, promise, says):
     founded(light)
     with pytest.raises((Infeasible, InvalidInput), match=says):
-        make_plan(light, NAME, promise=Promise.parse(promise))
+        make_plan(light, NAME, PlanWish(promise=Promise.parse(promise)))
 
 
 def test_what_is_offered_instead_can_be_kept(light):
     founded(light, n=9)
     with pytest.raises(Infeasible) as caught:
-        make_plan(light, NAME, promise=Promise.parse("share region=n==5; share sex=f<=0"))
+        make_plan(light, NAME, PlanWish(promise=Promise.parse("share region=n==5; share sex=f<=0")))
     offered = str(caught.value).split("can be kept is: ")[1].split("; promise that")[0]
     kept = {Share.parse(one.strip()).column: one for one in offered.split(";")}
     parts = {"region": "share region=n==5", "sex": "share sex=f<=0", **kept}
-    plan, _ = make_plan(light, NAME, promise=Promise.parse("; ".join(parts.values())))
+    plan, _ = make_plan(light, NAME, PlanWish(promise=Promise.parse("; ".join(parts.values()))))
     assert len(plan.list) == 5
 
 
 def test_too_few_houses_for_the_places(light):
     founded(light, capacity=7)
     with pytest.raises(Infeasible, match="6 in the draw who are not of the same house; lower the"):
-        make_plan(light, NAME, promise=Promise(one="house"))
+        make_plan(light, NAME, PlanWish(promise=Promise(one="house")))
 
 
 def test_a_target_and_several_promises_together(light):
     founded(light)
     promise = Promise.parse("share region=n>=2; chance=5%")
-    plan, _ = make_plan(light, NAME, target=Target("benefit", 0.2), promise=promise)
+    plan, _ = make_plan(light, NAME, PlanWish(target=Target("benefit", 0.2), promise=promise))
     assert plan.outlook.promise == promise
     assert numbers_of(plan.list)[0] >= 2
     assert plan.probability.min() >= 0.05
-    both, _ = make_plan(light, NAME, replan="both", promise=Promise.parse("wait=6; chance=5%"))
+    both, _ = make_plan(
+        light, NAME, PlanWish(replan="both", promise=Promise.parse("wait=6; chance=5%"))
+    )
     assert both.probability.min() >= 0.05
     assert not [wrong for one in verify(light) for wrong in one.wrong]
 

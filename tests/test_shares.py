@@ -107,6 +107,8 @@ def test_what_is_no_share_is_refused(shares):
         ({"shares": {"north": (0.9, 1)}}, 6, "north at least 4 instead of 6"),
         ({"shares": {"south": (0, 0.25)}, "max_wait": 5}, 4, "take max_wait=8 or more"),
         ({"shares": {"south": (0, 0.25)}, "floor": 0.2}, 4, "beside the other promises"),
+        # All places are the north's: however many there are, nobody of the south has any.
+        ({"shares": {"north": (1, 1)}, "max_wait": 4}, 4, "leaves some group without places"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(given, k, says):

@@ -24,7 +24,7 @@ from softfair.programme.eligibility import Status
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.luck import Luck, Source
 from softfair.programme.models import fit
-from softfair.programme.plans import make_plan, plan_of, verify
+from softfair.programme.plans import PlanWish, make_plan, plan_of, verify
 from softfair.programme.records import record
 from softfair.programme.retractions import retract
 from softfair.programme.schema import MIGRATIONS, VERSION
@@ -203,7 +203,7 @@ def test_two_officers_record_the_same_file_at_once(url):
     """Two rounds are planned and the file names none: it is of the first, once."""
     database = _filled(url)
     for round in (21, 22):
-        make_plan(database, NAME, round=round, sure=True)
+        make_plan(database, NAME, PlanWish(round=round, sure=True))
     text = sample.outcome_file(database, 21)
     children = [fork.Process(target=lambda: record(Store(url), text, NAME)) for _ in range(4)]
     for child in children:
@@ -378,7 +378,7 @@ def test_migration_from_version_2(old):
     found = check(database)
     assert (found.wrong, found.entries) == ((), 1)
     assert found.began is not None  # nobody can tell what was altered before the log began
-    plan, _ = make_plan(database, NAME, replan="the software is new")
+    plan, _ = make_plan(database, NAME, PlanWish(replan="the software is new"))
     assert plan.luck == Luck(Source.PROGRAMME)
     found = check(Store(old))
     assert (found.wrong, found.entries, len(found.verdicts)) == ((), 2, 4)
@@ -449,7 +449,7 @@ def test_migration_from_version_1(old):
     database = Store(old)
     assert check(database).wrong == ()
     import_people(database, b"id,reserved\np2,7\n", NAME)
-    plan, _ = make_plan(database, NAME, replan="one is arranged for")
+    plan, _ = make_plan(database, NAME, PlanWish(replan="one is arranged for"))
     assert plan.status[2] == Status.RESERVED
 
 

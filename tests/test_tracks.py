@@ -30,7 +30,7 @@ from softfair.programme.checks import check
 from softfair.programme.commands.giving_out import with_head
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.models import fit, latest_model
-from softfair.programme.plans import explaining, make_plan, plan_of
+from softfair.programme.plans import PlanWish, explaining, make_plan, plan_of
 from softfair.programme.reading import read_table
 from softfair.programme.records import close_round, record
 from softfair.programme.retractions import retract
@@ -350,7 +350,7 @@ def test_an_estimate_does_not_depend_on_the_size_of_blocks(filled, monkeypatch):
 
 
 def test_rounds_are_told_and_closed_by_what_is_kept(filled):
-    plan, _ = make_plan(filled, NAME, sure=True)
+    plan, _ = make_plan(filled, NAME, PlanWish(sure=True))
     listed = plan.list[0].encode()
     record(filled, b"id,contacted\n" + listed + b",1\n", NAME)
     with pytest.raises(InvalidInput, match="open"):
@@ -538,7 +538,7 @@ def test_several_open_rounds_are_those_of_a_snapshot(planned):
             return several_open(connection), take_snapshot(connection).open_rounds()
 
     assert both() == ([], [5])
-    make_plan(planned, NAME, round=6, sure=True)
+    make_plan(planned, NAME, PlanWish(round=6, sure=True))
     assert both() == ([5, 6], [5, 6])
     listed = plan_of(planned, 5).list
     # All on the list are told of: the round is over, though nobody closed it.

@@ -16,12 +16,13 @@ from test_web import AT, Browser
 
 import softfair as sf
 from softfair.errors import Infeasible
+from softfair.programme.aims import Evenness, Target
 from softfair.programme.checks import check
 from softfair.programme.outlook import ROUGH, SiteCohort
-from softfair.programme.plans import make_plan, open_commitment, plan_of, verify
+from softfair.programme.plans import PlanWish, make_plan, open_commitment, plan_of, verify
 from softfair.programme.promises import Promise
 from softfair.programme.records import close_round
-from softfair.programme.settings import Evenness, Target, initialise
+from softfair.programme.settings import initialise
 from softfair.programme.store import Store
 from softfair.progress import heard_by
 from softfair.web.anchors import Anchors
@@ -159,7 +160,9 @@ def test_a_promise_costs_on_the_page_what_it_costs_in_a_plan(programme, said):
     promise, found = Promise.parse(said), Tradeoff(programme)
     assert found.position_of(found.settings.c) == 70
     point, _ = found.at(Place(70, 0, promise))
-    plan, _ = make_plan(programme.rehearsal(), village.NAME, replan="try", promise=promise)
+    plan, _ = make_plan(
+        programme.rehearsal(), village.NAME, PlanWish(replan="try", promise=promise)
+    )
     assert point.benefit == pytest.approx(plan.outlook.benefit, rel=1e-9)
     assert point.promise_cost == pytest.approx(plan.outlook.promise_cost, abs=1e-9)
     assert point.promise_cost > 0

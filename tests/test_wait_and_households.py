@@ -20,7 +20,7 @@ from softfair.policies.deadlines import STANDING_BACK, deadline_quotas, moved_fo
 from softfair.programme import store
 from softfair.programme.audit import audit
 from softfair.programme.checks import check
-from softfair.programme.plans import explain, make_plan, verify
+from softfair.programme.plans import PlanWish, explain, make_plan, verify
 from softfair.programme.plans.drawing import Terms, chances, drawn_by_luck
 from softfair.programme.plans.together import Together
 from softfair.programme.promises import Promise
@@ -44,6 +44,21 @@ NAME = share_programme.NAME
 def test_deadlines_move_forward(left, due, freed):
     found = moved_forward(np.array(left), np.zeros(len(left), int), 9)
     assert [one.tolist() for one in found] == [due, freed]
+
+
+def test_deadlines_of_those_without_a_household_stay():
+    """Arms 1 and 3 are a household; the others, with the same deadline, are none together."""
+    left, house = np.array([3, 3, 3, 3, 3]), np.array([-1, 4, -1, 4, -1])
+    due, freed = moved_forward(left, house, 9)
+    assert due.tolist() == [3, 2, 3, 3, 3]
+    assert freed.tolist() == [3, 2, 3, 2, 3]
+
+
+def test_the_one_of_a_household_who_is_due_is_helped_and_the_other_stands_back():
+    """Arm 0 has one decision left, arm 1 of its household nine: no choice is left."""
+    now, more = deadline_quotas(np.array([1, 9, 9]), 1, house=np.array([0, 0, -1]))
+    assert now.tolist() == [True, False, False]
+    assert [(one.name, one.arms.tolist(), one.most) for one in more] == [(STANDING_BACK, [0], 0)]
 
 
 def test_deadlines_after_the_last_list_move_nobody():
@@ -237,11 +252,6 @@ def test_without_the_guard_one_of_them_breaks(guard):
 BOTH = "wait=5; one house"
 
 
-@pytest.fixture
-def light(tmp_path):
-    return store.Store(str(tmp_path / "light.db"))
-
-
 def planned(database, rounds):
     """Plans in a row with records; the most lists that anybody was left off, and sentences."""
     off, longest, said = Counter(), 0, []
@@ -278,13 +288,13 @@ def test_what_is_not_kept_for_certain_is_refused_with_the_inequality_and_the_sho
     """Twelve people and five places: three lists for all, and one more for housemates."""
     share_programme.founded(light)
     with pytest.raises(Infeasible) as caught:
-        make_plan(light, NAME, promise=Promise.parse("wait=3; one house"))
+        make_plan(light, NAME, PlanWish(promise=Promise.parse("wait=3; one house")))
     assert (
         "12 people, and 10 places that can be counted on 2 lists, 1 fewer than 3 for 2 of one "
         "house: 12 > 10; the shortest that is kept is wait=4; promise that, raise the capacity, or "
         "promise one of the two"
     ) in str(caught.value)
-    plan, _ = make_plan(light, NAME, promise=Promise.parse("wait=4; one house"))
+    plan, _ = make_plan(light, NAME, PlanWish(promise=Promise.parse("wait=4; one house")))
     assert plan.outlook.promise.wait == 4
 
 

@@ -1,7 +1,7 @@
 """A promised wait beside shares of groups: both kept on every list, or refused in one line.
 
-Order: brute force, the law of a draw, little worlds in which nothing may ever break, prices, whole
-programmes; and the same with the guard taken away.
+Order: closed form, brute force, the law of a draw, little worlds in which nothing may ever break,
+prices, whole programmes; and the same with the guard taken away.
 """
 
 import itertools
@@ -18,12 +18,12 @@ from scipy.stats import chi2
 
 from softfair import Cohort
 from softfair.errors import Infeasible, InvalidInput
-from softfair.policies.deadlines import Cell
+from softfair.policies.deadlines import Cell, quotas_by_cell
 from softfair.programme import schema, store
 from softfair.programme.audit import audit
 from softfair.programme.checks import check
 from softfair.programme.outlook import Keeping, Shares, SiteCohort
-from softfair.programme.plans import drawing, make_plan, verify
+from softfair.programme.plans import PlanWish, drawing, make_plan, verify
 from softfair.programme.plans.drawing import Terms, chances, drawn_by_luck
 from softfair.programme.plans.sharing import Sharing
 from softfair.programme.promises import Promise, Share
@@ -31,6 +31,17 @@ from softfair.quotas import Quota
 from softfair.quotas.dividing import Cells, divided
 
 NAME = share_programme.NAME
+
+
+# ---- closed form ----
+
+
+def test_a_set_has_the_bounds_that_are_left_after_those_who_must_be_helped():
+    """Arm 0 is due now and one of three of whom 1 to 2 are helped: of the others 0 to 1."""
+    cell = Cell(np.arange(4), np.empty(0, np.int64), np.full(9, 2))
+    now, more = quotas_by_cell(np.array([1, 9, 9, 9]), [cell], [Quota([0, 1, 2], 1, 2, "north")])
+    assert now.tolist() == [True, False, False, False]
+    assert [(one.arms.tolist(), one.least, one.most) for one in more] == [([0, 1], 0, 1)]
 
 
 # ---- divisions, by brute force ----
@@ -270,11 +281,6 @@ def test_prices_know_of_shares_and_deadlines(c, W):
 BOTH = "wait=5; share region=n>=2; share sex=f<=60%"
 
 
-@pytest.fixture
-def light(tmp_path):
-    return store.Store(str(tmp_path / "light.db"))
-
-
 @pytest.mark.slow
 def test_a_programme_keeps_a_wait_and_shares(url):
     """Twelve people, five places: nobody is left off five, and every list has both."""
@@ -331,15 +337,17 @@ def test_what_cannot_be_kept_is_refused_with_the_inequality_and_the_shortest_wai
     """Eight of the south with at most two of five places: four lists, and not three."""
     share_programme.founded(light)
     with pytest.raises(Infeasible) as caught:
-        make_plan(light, NAME, promise=Promise.parse("wait=3; share region=s<=2"))
+        make_plan(light, NAME, PlanWish(promise=Promise.parse("wait=3; share region=s<=2")))
     assert (
         "8 people of region s must be on any 3 lists in a row, with at most 6 places for them: "
         "8 > 6; the shortest that can be kept is wait=4"
     ) in str(caught.value)
-    plan, _ = make_plan(light, NAME, promise=Promise.parse("wait=4; share region=s<=2"))
+    plan, _ = make_plan(light, NAME, PlanWish(promise=Promise.parse("wait=4; share region=s<=2")))
     assert plan.outlook.promise.wait == 4
     with pytest.raises(Infeasible, match="no wait can be promised beside these shares"):
-        make_plan(light, NAME, replan="x", promise=Promise.parse("wait=9; share sex=f<=0"))
+        make_plan(
+            light, NAME, PlanWish(replan="x", promise=Promise.parse("wait=9; share sex=f<=0"))
+        )
     with pytest.raises(InvalidInput, match="neither shares nor a chance"):
         Promise.parse("wait=9; one house; share sex=f<=2")
 

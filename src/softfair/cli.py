@@ -5,22 +5,19 @@ Heavy libraries are loaded inside the commands, so that --help is instant.
 
 from __future__ import annotations
 
-import errno
 import json
-import math
-import os
-import re
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from .errors import NotConverged, SoftFairError
+from .ending import errors_in_one_line
+from .errors import NotConverged
 from .programme.commands import commands
-from .programme.commands.shared import altered, examples
+from .programme.commands.shared import examples
 from .web.commands import commands as web_commands
 
 if TYPE_CHECKING:
@@ -455,29 +452,6 @@ def _policy(text: str) -> Policy:
     return parse_policy(text)
 
 
-# Heading and format of each figure of a comparison; the last ones are shown if there is room.
-FIGURES = {
-    "benefit": ("benefit %", "{:.0f}\u00b1{:.0f}"),
-    "of_bound": ("bound %", "{:.0f}"),
-    "entropy": ("entropy", "{:.2f}"),
-    "bound": ("limit %", "{:.0f}"),
-    "never_selected": ("never", "{:.0%}"),
-    "longest_wait": ("wait", "{:.0f}"),
-    "unfair": ("unfair %", "{:.1f}"),
-    "gini": ("gini", "{:.2f}"),
-    "reward": ("reward", "{:.6g}\u00b1{:.2g}"),
-}
-OPTIONAL = 2
-EXPLAINED = {  # notes for the figures that are shown
-    "benefit": "benefit: % of the Oracle's \u00b1 sd",
-    "of_bound": "bound: % of the most that any policy can add",
-    "bound": "limit: the most benefit of any policy as even",
-    "never_selected": "never: share of people never helped",
-    "longest_wait": "wait: longest in decisions",
-    "unfair": "unfair: % of pairs where the one who would gain less has the better chance",
-}
-
-
 def _show(table: pd.DataFrame, as_json: bool, as_csv: bool, title: str) -> None:
     if as_csv:
         print(table.to_csv(index=False), end="")
@@ -491,28 +465,10 @@ def _show(table: pd.DataFrame, as_json: bool, as_csv: bool, title: str) -> None:
         records = json.loads(text) if text else []
         print(json.dumps(records, indent=1))
         return
-    from .terminal import Table, show
+    from .comparison import table_of
+    from .terminal import show
 
-    columns = {name: of for name, of in FIGURES.items() if name in table}
-    rows, problems = [], []
-    for _, row in table.iterrows():
-        if problem := row.get("problem", ""):
-            problems.append(f"{row['policy']}: {problem}")
-            rows.append([row["policy"], *("-" for _ in columns)])
-            continue
-        figures = (
-            "-"
-            if math.isnan(row[name])
-            else text.format(row[name], row.get(f"{name}_sd", 0)).replace("\u00b1nan", "")
-            for name, (_, text) in columns.items()
-        )
-        rows.append([row["policy"] + "*" * (not row["converged"]), *figures])
-    rough = any(row[0].endswith("*") for row in rows)
-    explained = [text for name, text in EXPLAINED.items() if name in columns]
-    explained += ["*: values had not settled"] * rough
-    notes = ["; ".join(explained) + ".", *problems]
-    headings = ["policy", *(heading for heading, _ in columns.values())]
-    show(Table(headings, rows, title, notes, optional=OPTIONAL * ("reward" in columns)))
+    show(table_of(table, title))
 
 
 def _draw(
@@ -532,60 +488,11 @@ def _draw(
     print(path, file=sys.stderr)
 
 
-def _without_passwords(text: str) -> str:
-    """The error message with passwords removed, which a database address may contain."""
-    text = re.sub(r"(?i)(pass\w*|pw)\s*=\s*[^\s()]+", r"\1=...", text)
-    return re.sub(r"[^\s()'\"]*@", "...@", text)
-
-
-def _fail() -> NoReturn:
-    """End on an unforeseen error: print one line if a database was altered, else raise it."""
-    message = altered()
-    if message is None:
-        raise
-    print(f"softfair: {message}", file=sys.stderr)
-    sys.exit(2)
-
-
 def main() -> None:
     """Run the command line; bad input leads to one line on stderr and exit code 2."""
-    from .terminal import survive_any_encoding, visible
-
-    survive_any_encoding(sys.stdout, sys.stderr)
-    try:
+    with errors_in_one_line():
         code = app(standalone_mode=False)
         if code == 130:  # click returns this code after Ctrl-C inside a command
             raise KeyboardInterrupt
         sys.stdout.flush()
         sys.exit(code)
-    except SoftFairError as error:
-        print(f"softfair: {visible(str(error))}", file=sys.stderr)
-        sys.exit(2)
-    except (KeyboardInterrupt, typer.Abort):
-        print("softfair: interrupted; the same command goes on where it stopped", file=sys.stderr)
-        sys.exit(130)
-    except SystemExit:
-        # If a pipe closes while a command prints, click has wrapped the output and exits with 1.
-        if type(sys.stdout).__name__ == "PacifyFlushWrapper":
-            sys.exit(0)
-        raise
-    except BrokenPipeError:  # the reader has closed the pipe, as `head` does
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # so that the interpreter's last flush does not complain
-        sys.exit(0)
-    except MemoryError:
-        print("softfair: there is not enough memory for that; nothing was changed", file=sys.stderr)
-        sys.exit(2)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
-            _fail()
-        print(f"softfair: the output cannot be written: {error.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(2)
-    except Exception as error:
-        # Errors of click about arguments carry a message and an exit code.
-        if hasattr(error, "format_message"):
-            print(f"softfair: {_without_passwords(error.format_message())}", file=sys.stderr)
-            sys.exit(getattr(error, "exit_code", 2))
-        _fail()

@@ -21,7 +21,7 @@ import numpy as np
 
 from . import datasets
 from .cohort import Cohort
-from .comparison import compare, frontier, limit
+from .comparison import compare, frontier, limit, table_of
 from .errors import NotConverged
 from .policies import (
     EvenHanded,
@@ -41,7 +41,7 @@ from .policies import (
 from .policies.setting import Budget
 from .programme import sample
 from .simulation import simulate
-from .terminal import Table, show
+from .terminal import show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,32 +74,14 @@ POLICIES: Sequence[Policy] = [
 ]
 EVEN_WEIGHTS = (0.02, 0.08, 0.2, 0.4, 0.8)  # mu of EvenHanded, divided by the number of all helps
 FEW_CS = (0, 1, 2, 3, 5, 7, 9)  # c of SoftFair with values by the mean field
-COLUMNS = {  # narrow enough for a terminal of 80 columns
-    "benefit": ("benefit %", "{:.0f}±{:.0f}"),
-    "of_bound": ("bound %", "{:.0f}"),
-    "entropy": ("entropy", "{:.2f}"),
-    "never_selected": ("never", "{:.0%}"),
-    "longest_wait": ("wait", "{:.0f}"),
-}
+WIDE = ["unfair", "gini", "reward"]  # figures without which the table fits into 80 columns
 
 
 def _show(name: str, cohort: Cohort) -> None:
     """Print a table of all policies on one cohort."""
-    figures = compare(POLICIES, cohort, K, HORIZON, runs=RUNS)
-    rows = []
-    for _, row in figures.iterrows():
-        cells = [
-            text.format(row[column], row[f"{column}_sd"] if "±" in text else 0)
-            for column, (_, text) in COLUMNS.items()
-        ]
-        rows.append([row["policy"] if row["converged"] else f"{row['policy']}*", *cells])
-    title = f"{name}: n = {N}, k = {K}, {HORIZON} decisions, {RUNS} runs (± sd over runs)"
-    notes = [
-        "benefit: % of what the Oracle adds; bound: % of the most that any policy can add; "
-        "never: share of people never helped; wait: longest of anybody, in decisions"
-    ]
-    notes += [] if figures["converged"].all() else ["* values had not settled"]
-    show(Table(["policy", *(heading for heading, _ in COLUMNS.values())], rows, title, notes))
+    figures = compare(POLICIES, cohort, K, HORIZON, runs=RUNS).drop(columns=WIDE)
+    title = f"{name}: n = {N}, k = {K}, {HORIZON} decisions, {RUNS} runs"
+    show(table_of(figures, title))
     print()
 
 

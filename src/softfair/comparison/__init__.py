@@ -13,10 +13,12 @@ run.
     figures    the figures of runs, each a mean with its interval
     referee    the runs and bounds against which all policies of a comparison are measured
     comparing  the tables
+    table      a table for a person
 """
 
 from .comparing import CURVE, compare, frontier, limit
 from .figures import CONFIDENCE, Figures, Interval, Yardsticks, figures_of, mean_interval
+from .table import table_of
 
 __all__ = [
     "CONFIDENCE",
@@ -29,4 +31,5 @@ __all__ = [
     "frontier",
     "limit",
     "mean_interval",
+    "table_of",
 ]

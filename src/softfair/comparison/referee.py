@@ -17,7 +17,7 @@ from ..cluster import Crew, refuse_other_software, software
 from ..cohort import Cohort
 from ..errors import InvalidInput, NotConverged, SoftFairError, warn
 from ..policies import NoIntervention, Oracle, Policy, SoftFair
-from ..policies.base import identity
+from ..policies.labels import identity
 from ..policies.setting import Budget, check_setting
 from ..simulation import Look, Result, simulate, simulate_and_look
 from ..solvers import tradeoff_bound, upper_bound

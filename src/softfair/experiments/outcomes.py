@@ -195,16 +195,10 @@ def source_hash(package: Path) -> str:
 
 @cache
 def _software() -> dict[str, str]:
-    """The software of a result: the version, and a hash of the source files."""
+    """A hash of the source files and versions of libraries, on which the numbers depend."""
     package = Path(__file__).parents[1]
-    return {"softfair": version("softfair"), "source": source_hash(package)[:16]}
-
-
-@cache
-def _versions() -> dict[str, str]:
-    """The versions of Python and of the libraries of a result."""
-    libraries = {name: version(name) for name in ("softfair", "numpy", "numba", "scipy")}
-    return {"python": platform.python_version(), **libraries}
+    versions = {name: version(name) for name in ("softfair", "numpy", "numba", "scipy")}
+    return {**versions, "source": source_hash(package)[:16]}
 
 
 def _settings(experiment: Experiment, runs: int, seed: int) -> dict[str, Any]:
@@ -250,7 +244,7 @@ def finish(
         "sha256": hashlib.sha256(content).hexdigest(),
         "seconds": seconds,  # seconds of a core by policy
         "limits": [parts[cohort]["limit"] for cohort in sorted(parts) if parts[cohort]["limit"]],
-        "versions": _versions(),
+        "python": platform.python_version(),
     }
     # A table without a record is no result. An old record must not stay beside new rows.
     about.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from ..cluster import refuse_other_software
 from ..comparison import Figures, Yardsticks, figures_of
 from ..errors import NotConverged
 from ..policies import NoIntervention, Oracle
-from ..policies.base import identity
+from ..policies.labels import identity
 from ..simulation import Result, simulate
 from ..solvers import tradeoff_bound, upper_bound
 from .catalogue import Experiment

@@ -27,6 +27,7 @@ from .weights import lane_sum, load_clocks, store
 __all__ = [
     "MOST_ORDER",
     "SERIES",
+    "clocks",
     "estimated_error",
     "first_map",
     "first_moments",
@@ -120,6 +121,15 @@ def first_moments(low, high, z, top, u, clocks):
     out[0, 2], out[1, 2], out[2, 2] = lane_sum(e2), lane_sum(s1e2), lane_sum(s2e2)
     out[0, 0] = (high - low) - out[0, 1]
     return out
+
+
+@njit(**COMPILE)
+def clocks(low, high, z, top, u, out):
+    """Fill out with s of arms [low, high), to the last bit as `first_moments` stores it."""
+    s, e, weight = lanes(), lanes(), lanes()
+    for first in range(low, high, LANES):
+        load_clocks(first, high, z, top, u, s, e, weight)
+        store(first, high, s, out)
 
 
 @njit(**COMPILE)
@@ -296,8 +306,9 @@ def first_map(low, high, factor, coefficients, out):
     weight[:] = 1.0
     for first in range(low, high, LANES):
         if first + LANES <= high:
+            block = out[first : first + LANES]
             for j in range(LANES):
-                s[j] = out[first + j] * factor
+                s[j] = block[j] * factor
         else:
             for j in range(LANES):
                 s[j] = out[first + j if first + j < high else first] * factor

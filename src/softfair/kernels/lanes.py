@@ -4,6 +4,10 @@ A compiler vectorises a loop over arrays only if it can prove that they do not o
 need a run-time check for each pair, and with more than a handful of arrays the compiler gives up.
 Arrays on the stack are known not to overlap. This makes the recursions of `recursion.py` seven
 times as fast.
+
+A block of an array is copied to lanes through a slice, z[first : first + LANES]. A sum as index, as
+in z[first + j], might be negative, and numba's check of that keeps the loop from loading vectors:
+the inclusion of a million arms takes twice as long with it.
 """
 
 from __future__ import annotations

@@ -79,8 +79,9 @@ def load_clocks(first, high, z, top, u, s, e, weight):
     Lanes from ``high`` on repeat the first arm with weight 0; the other weights are 1.
     """
     if first + LANES <= high:
+        block = z[first : first + LANES]
         for j in range(LANES):
-            s[j] = on_grid(z[first + j], top) + u
+            s[j] = on_grid(block[j], top) + u
             weight[j] = 1.0
     else:
         for j in range(LANES):
@@ -99,8 +100,9 @@ def load_coins(first, high, z, top, u, q, r, weight):
     Lanes from ``high`` on repeat the first arm with weight 0; the other weights are 1.
     """
     if first + LANES <= high:
+        block = z[first : first + LANES]
         for j in range(LANES):
-            q[j], r[j] = coin(on_grid(z[first + j], top) + u)
+            q[j], r[j] = coin(on_grid(block[j], top) + u)
             weight[j] = 1.0
     else:
         for j in range(LANES):
@@ -112,8 +114,9 @@ def load_coins(first, high, z, top, u, q, r, weight):
 def store(first, high, values, out):
     """Copy a block [LANES] to out[first:high], as far as it reaches."""
     if first + LANES <= high:
+        block = out[first : first + LANES]
         for j in range(LANES):
-            out[first + j] = values[j]
+            block[j] = values[j]
     else:
         for j in range(high - first):
             out[first + j] = values[j]

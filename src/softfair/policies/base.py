@@ -43,8 +43,6 @@ from __future__ import annotations
 
 import abc
 import numbers
-from collections.abc import Hashable
-from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -58,13 +56,14 @@ from ..figures import axes_for
 from ..saving import write
 from ..solvers.values import Info
 from ..terminal import as_html
+from .labels import brief, label_of
 from .rules import Rows, Rule
 from .setting import Budget, check_setting, plain_budget
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Fitted", "Policy", "Remembering", "brief", "identity", "plain_number"]
+__all__ = ["Fitted", "Policy", "Remembering"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -138,15 +137,7 @@ class Policy(abc.ABC):
     @property
     def label(self) -> str:
         """Name with the parameters that were set, for tables and legends."""
-        if not is_dataclass(self):
-            return self.name
-        settings = [
-            f"{field.name}={plain_number(value)}"
-            for field in fields(self)
-            if (value := getattr(self, field.name)) is not field.default
-            and not (field.default is not MISSING and _same(value, field.default))
-        ]
-        return f"{self.name}({', '.join(settings)})" if settings else self.name
+        return label_of(self.name, self)
 
 
 class Fitted:
@@ -590,71 +581,3 @@ class Remembering(Fitted, abc.ABC):
 def defined_at(cls: type, names: frozenset[str]) -> int:
     """The place in the method order of ``cls`` of the first class that defines one of the names."""
     return next(up for up, base in enumerate(cls.__mro__) if names & vars(base).keys())
-
-
-def brief(values: Any) -> str:
-    """A value for a message, shortened.
-
-    Parameters
-    ----------
-    values : Any
-        An array, or anything else.
-
-    Returns
-    -------
-    str
-        The value if it is short, otherwise its shape.
-    """
-    text = " ".join(repr(values).split())
-    return text if len(text) <= 60 else f"{type(values).__name__} of shape {np.shape(values)}"
-
-
-def identity(policy: Policy) -> Hashable:
-    """The key under which results of a policy are kept; equal policies that can be hashed share it.
-
-    Parameters
-    ----------
-    policy : Policy
-        Any policy.
-
-    Returns
-    -------
-    Hashable
-        The policy itself, or its id if it cannot be hashed (a dataclass that is not frozen).
-    """
-    try:
-        hash(policy)
-    except TypeError:
-        return id(policy)
-    return policy
-
-
-def plain_number(value: object) -> str:
-    """A parameter as a label shows it: without trailing zeros, and without loss of digits.
-
-    Parameters
-    ----------
-    value : object
-        A number, or anything else.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from softfair.policies.base import plain_number
-    >>> plain_number(5.0), plain_number(0.1234567890123), plain_number("finite")
-    ('5', '0.1234567890123', 'finite')
-    """
-    if isinstance(value, float):
-        short = f"{value:g}"
-        return short if float(short) == value else repr(float(value))
-    return str(value)
-
-
-def _same(value: object, default: object) -> bool:
-    try:
-        return bool(value == default)
-    except ValueError:  # arrays
-        return False

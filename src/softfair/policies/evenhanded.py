@@ -29,7 +29,8 @@ from ..solvers import (
 )
 from ..solvers.realised import GOALS, Goal
 from ..solvers.welfare import WELFARES
-from .base import Fitted, Policy, plain_number
+from .base import Fitted, Policy
+from .labels import plain_number
 from .rules import Rule
 from .setting import Budget, check_setting
 

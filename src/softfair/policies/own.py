@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
-from .base import Fitted, Floats, Ints, brief
+from .base import Fitted, Floats, Ints
+from .labels import brief
 from .rules import Rule
 
 __all__ = ["OneByOne"]

@@ -16,7 +16,8 @@ import numpy as np
 
 from ..cohort import Cohort, refuse_costs
 from ..errors import Infeasible
-from .base import Fitted, Floats, Policy, plain_number
+from .base import Fitted, Floats, Policy
+from .labels import plain_number
 from .rules import Rule, SameRow
 from .setting import Budget, check_setting, one_budget, refuse_by_action
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ..cohort import Cohort
 from ..sampling import multiplier
-from .base import Fitted, Floats, Ints, Policy, Remembering, plain_number
+from .base import Fitted, Floats, Ints, Policy, Remembering
+from .labels import plain_number
 from .rules import Rule, SameRow
 from .setting import Budget, check_setting
 

@@ -24,7 +24,8 @@ from ..solvers import (
     solve_shared,
 )
 from .acting import FittedSoftFair
-from .base import Policy, plain_number
+from .base import Policy
+from .labels import plain_number
 from .promised import FittedPromise, check_promise
 from .rules import Rule
 from .setting import Budget, check_setting

@@ -16,7 +16,8 @@ The modules from bottom to top; each imports only those above it in this list:
     luck          where the random numbers of a draw come from
     commitments   what is fixed before the luck of a draw is known, and luck that comes later
     promises      what holds in every draw for certain
-    settings      what a programme is, and the targets that c may be chosen for
+    aims          the target that c is chosen for, and what makes help more even
+    settings      what a programme is
     columns       which column of a file is which one here
     formats       CSV, Excel and Parquet: from bytes to columns of text
     reading       a file: from bytes to a checked table
@@ -25,7 +26,10 @@ The modules from bottom to top; each imports only those above it in this list:
     assignment    the arms of a trial, and who is in which
     snapshot      people, history and settings as they are at one moment
     groups        spellings of a group
-    batches       what imports and records have in common
+    batches       the entries of one file, written all or not at all, and once
+    meanings      states, rounds and contacts of a file's rows
+    matching      the persons whom a file's identifiers name
+    news          observations that are new, or differ from what is known
     imports       people and history from files
     records       what happened in a round
     thresholds    states made anew from values

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from ..errors import InvalidInput
 from . import schema, store
-from .batches import spelling
 from .bulk import UNKNOWN
 from .calls import calls_of
 from .journal import Act, journal
+from .matching import spelling
 from .models import load_model
 from .plans import Plan, explain, load_plan, place_in_reserve
 from .settings import Settings

@@ -20,7 +20,7 @@ from ..errors import InvalidInput
 from .calls import Call, Why, calls_of, write_calls
 from .eligibility import Eligibility, Status, eligibility_of
 from .plans import Plan, place_in_reserve
-from .plans.keeping import NOBODY
+from .plans.kept import NOBODY
 from .promises import NO_PROMISE
 from .replacing import Replacing
 from .snapshot import Snapshot, take_snapshot

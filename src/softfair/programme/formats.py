@@ -125,6 +125,27 @@ def _refuse_too_large(need: int, where: str) -> None:
 def _workbook(data: bytes, where: str, sheet: str | None) -> Raw:
     """One sheet; titles above the heading and empty rows are left out."""
     import pyarrow as pa
+
+    chosen, others, rows = _sheet(data, where, sheet)
+    text = [[_cell(cell) for cell in row] for row in rows]
+    filled = [sum(map(bool, row)) for row in text]
+    if not any(filled):
+        raise InvalidInput(f"{where} is empty; nothing was imported")
+    widest = max(filled[:TITLES])
+    top = next(i for i, many in enumerate(filled) if many * 2 > widest)
+    heading = text[top]
+    used = [j for j, name in enumerate(heading) if name or any(row[j] for row in text[top:])]
+    body = [i for i in range(top + 1, len(text)) if filled[i]]
+    columns = {str(j): pa.array([text[i][j] for i in body], pa.string()) for j in used}
+    notes = (f"Read the sheet {chosen!r}; not {', '.join(map(repr, others))}.",) if others else ()
+    lines = np.array(body, dtype=np.int64) + 1
+    return Raw([heading[j] for j in used], pa.table(columns), lines, [], notes)
+
+
+def _sheet(
+    data: bytes, where: str, sheet: str | None
+) -> tuple[str | None, list[str], list[list[Any]]]:
+    """The sheet that is read, by default the first with any entry; other such sheets; its cells."""
     import python_calamine as calamine
 
     try:
@@ -157,19 +178,7 @@ def _workbook(data: bytes, where: str, sheet: str | None) -> Raw:
             f"{where} is not a workbook that can be read ({reason}); "
             "save it anew, without a password; nothing was imported"
         ) from None
-    text = [[_cell(cell) for cell in row] for row in rows]
-    filled = [sum(map(bool, row)) for row in text]
-    if not any(filled):
-        raise InvalidInput(f"{where} is empty; nothing was imported")
-    widest = max(filled[:TITLES])
-    top = next(i for i, many in enumerate(filled) if many * 2 > widest)
-    heading = text[top]
-    used = [j for j, name in enumerate(heading) if name or any(row[j] for row in text[top:])]
-    body = [i for i in range(top + 1, len(text)) if filled[i]]
-    columns = {str(j): pa.array([text[i][j] for i in body], pa.string()) for j in used}
-    notes = (f"Read the sheet {chosen!r}; not {', '.join(map(repr, others))}.",) if others else ()
-    lines = np.array(body, dtype=np.int64) + 1
-    return Raw([heading[j] for j in used], pa.table(columns), lines, [], notes)
+    return chosen, others, rows
 
 
 def _cell(value: Any) -> str:

@@ -9,8 +9,9 @@ import sqlalchemy as sa
 
 from ..for_json import for_json
 from . import schema
+from .aims import Target
 from .commitments import IS_OF_TRIAL, code_of, luck_of_trial
-from .settings import Settings, Target, Tried
+from .settings import Settings, Tried
 from .store import Connection, Store
 from .tracks import retracted_batches
 

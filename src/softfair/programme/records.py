@@ -14,22 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput, Unsure
-from .batches import (
-    Content,
-    Imported,
-    News,
-    Recorded,
-    contact_column,
-    match_people,
-    news_of,
-    refuse_repeats,
-    round_column,
-    state_column,
-)
+from .batches import Content, Imported, Recorded
 from .bulk import UNKNOWN
 from .columns import ReadAs, remembered
 from .entries import identifier
-from .imports import FAR
+from .matching import match_people
+from .meanings import FAR, contact_column, refuse_repeats, round_column, state_column
+from .news import News, news_of
 from .reading import Source, Table, read_table
 from .settings import change_settings
 from .snapshot import Snapshot, take_snapshot

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .plans.keeping import Belonging
+from .plans.kept import Belonging
 from .promises import Promise
 
 __all__ = ["Replacing"]

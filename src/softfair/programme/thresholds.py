@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from ..errors import Unsure
 from . import schema, store
-from .batches import News, news_of
 from .bulk import UNKNOWN, fetch
 from .entries import threshold_rule
+from .news import News, news_of
 from .settings import Settings, change_settings, current_settings
 from .store import Connection, Store, sign
 from .tracks import retracted_batches

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import Infeasible
 from .tree import Quota
@@ -61,64 +62,90 @@ def relaxed(n: int, k: int, quotas: Sequence[Quota]) -> list[Relaxed]:
     >>> [str(change) for change in relaxed(4, 2, quotas)]
     ['b at least 0 instead of 1']
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
     small = _households(n, quotas)
     single = list(itertools.compress(quotas, small))
     wide = [(j, quota) for j, quota in enumerate(quotas) if not small[j]]
-    member = np.zeros((len(wide), n), bool)
-    for row, (_, quota) in zip(member, wide, strict=True):
-        row[np.asarray(quota.arms, np.int64)] = True
-    kinds, kind = np.unique(member.T, axis=0, return_inverse=True)
-    kind = kind.ravel()
-    free = np.ones(n, bool)
-    houses: Counter[tuple[int, ...]] = Counter()
-    for quota in single:
-        arms = np.asarray(quota.arms, np.int64)
-        free[arms] = False
-        houses[tuple(np.unique(kind[arms]).tolist())] += 1
-    # Variables: the number drawn of each kind of arm that is in no household; for each kind of
-    # household and each kind of arm in it, the number of households from which such an arm is
-    # drawn; then the change of each bound.
-    columns = [(j, -1) for j in range(len(kinds))]
-    columns += [(j, h) for h, of in enumerate(houses) for j in of]
-    most = [int(np.count_nonzero(free & (kind == j))) for j in range(len(kinds))]
-    most += [houses[of] for of in houses for _ in of]
-    sets_of = np.array([kinds[j] for j, _ in columns], float).reshape(len(columns), -1).T
-    G = len(wide)
-    give = np.eye(G)
-    rows = [np.concatenate([np.ones(len(columns)), np.zeros(2 * G)])[None]]
+    kinds = _Kinds.of(n, [quota for _, quota in wide], single)
+    short = _fewest_changes(n, k, kinds, [quota for _, quota in wide])
+    if short is None:
+        raise Infeasible(
+            f"{k} arms cannot be drawn with at most one of each of {len(single)} sets: "
+            f"draw {kinds.alone + len(single)} or fewer"
+        )
+    out = []
+    for (j, quota), too_few, too_many in zip(wide, *short.tolist(), strict=True):
+        name = quota.name or f"set {j}"
+        if too_few:
+            out.append(Relaxed(j, name, quota.least, quota.least - too_few, True))
+        if too_many:
+            asked = int(quota.most or 0)
+            out.append(Relaxed(j, name, asked, asked + too_many, False))
+    return out
+
+
+class _Kinds(NamedTuple):
+    """The variables of the integer programme, called columns.
+
+    A column is the number drawn of a kind of arm that is in no household, or, for a kind of
+    household and a kind of arm in it, the number of households from which such an arm is drawn.
+    """
+
+    inside: NDArray[np.bool_]  # [columns, sets]: the sets that contain the arms of a column
+    most: list[int]  # the largest value of each column
+    house: list[int]  # the kind of household of each column; -1: none
+    houses: list[int]  # the number of households of each kind
+    alone: int  # the number of arms in no household
+
+    @classmethod
+    def of(cls, n: int, wide: Sequence[Quota], single: Sequence[Quota]) -> _Kinds:
+        """The columns for sets with bounds (``wide``) and households (``single``)."""
+        member = np.zeros((len(wide), n), bool)
+        for row, quota in zip(member, wide, strict=True):
+            row[np.asarray(quota.arms, np.int64)] = True
+        kinds, kind = np.unique(member.T, axis=0, return_inverse=True)
+        kind = kind.ravel()
+        free = np.ones(n, bool)
+        houses: Counter[tuple[int, ...]] = Counter()
+        for quota in single:
+            arms = np.asarray(quota.arms, np.int64)
+            free[arms] = False
+            houses[tuple(np.unique(kind[arms]).tolist())] += 1
+        columns = [(j, -1) for j in range(len(kinds))]
+        columns += [(j, h) for h, of in enumerate(houses) for j in of]
+        most = [int(np.count_nonzero(free & (kind == j))) for j in range(len(kinds))]
+        most += [houses[of] for of in houses for _ in of]
+        inside, house = kinds[[j for j, _ in columns]], [h for _, h in columns]
+        return cls(inside, most, house, list(houses.values()), int(np.count_nonzero(free)))
+
+
+def _fewest_changes(
+    n: int, k: int, kinds: _Kinds, wide: Sequence[Quota]
+) -> NDArray[np.int64] | None:
+    """The smallest changes of the lower and upper bounds of sets [2, sets]; None: no draw."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    G, many = len(wide), len(kinds.most)
+    inside, give = kinds.inside.T.astype(float), np.eye(G)
+    rows = [np.concatenate([np.ones(many), np.zeros(2 * G)])[None]]
     low, high = [float(k)], [float(k)]
-    rows += [np.hstack([sets_of, give, 0 * give]), np.hstack([sets_of, 0 * give, -give])]
-    low += [*(float(quota.least) for _, quota in wide), *[-np.inf] * G]
-    high += [*[np.inf] * G, *(float(n if q.most is None else q.most) for _, q in wide)]
-    for h, of in enumerate(houses):
-        inside = [float(house == h) for _, house in columns]
-        rows.append(np.concatenate([inside, np.zeros(2 * G)])[None])
+    rows += [np.hstack([inside, give, 0 * give]), np.hstack([inside, 0 * give, -give])]
+    low += [*(float(quota.least) for quota in wide), *[-np.inf] * G]
+    high += [*[np.inf] * G, *(float(n if quota.most is None else quota.most) for quota in wide)]
+    for h, households in enumerate(kinds.houses):
+        of_household = [float(house == h) for house in kinds.house]
+        rows.append(np.concatenate([of_household, np.zeros(2 * G)])[None])
         low.append(-np.inf)
-        high.append(float(houses[of]))
+        high.append(float(households))
     optimum = milp(
-        np.concatenate([np.zeros(len(columns)), np.ones(2 * G)]),
-        integrality=np.ones(len(columns) + 2 * G),
-        bounds=Bounds(0, np.concatenate([most, np.full(2 * G, n + k)])),
+        np.concatenate([np.zeros(many), np.ones(2 * G)]),
+        integrality=np.ones(many + 2 * G),
+        bounds=Bounds(0, np.concatenate([kinds.most, np.full(2 * G, n + k)])),
         constraints=LinearConstraint(np.vstack(rows), low, high),
     )
     if optimum.x is None:
-        most_drawn = int(free.sum()) + len(single)
-        raise Infeasible(
-            f"{k} arms cannot be drawn with at most one of each of {len(single)} sets: "
-            f"draw {most_drawn} or fewer"
-        )
-    short = np.rint(optimum.x[len(columns) :]).astype(int)
-    out = []
-    for g, (j, quota) in enumerate(wide):
-        name = quota.name or f"set {j}"
-        if short[g]:
-            out.append(Relaxed(j, name, quota.least, quota.least - int(short[g]), True))
-        if short[G + g]:
-            most_asked = int(quota.most or 0)
-            out.append(Relaxed(j, name, most_asked, most_asked + int(short[G + g]), False))
-    return out
+        return None
+    changes: NDArray[np.int64] = np.rint(optimum.x[many:]).astype(np.int64).reshape(2, G)
+    return changes
 
 
 def _households(n: int, quotas: Sequence[Quota]) -> list[bool]:

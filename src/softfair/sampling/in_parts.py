@@ -78,12 +78,12 @@ def _successive_in_parts(
     order = 1
     bracket = np.array([-np.inf, np.inf, u])
     while True:
-        moments = weights.sum(_clock_moments, top, u, order)
+        moments = _moments_at(weights, top, u, order, out)
         derivatives = expansion.successive_derivatives(moments)
         if _out_of_reach(derivatives[0], u):
             return None
         step, near = polish(u, *derivatives, float(k), reach_for(COARSE), bracket)
-        u += step
+        before, u = u, u + step
         if not near:
             order = 1
             continue
@@ -95,18 +95,65 @@ def _successive_in_parts(
         order = expansion.MOST_ORDER
     coefficients = np.zeros_like(moments)
     expansion.successive_coefficients(moments, expansion.SERIES, 1, order, coefficients)
-    sums = weights.fill(out, _chances, int(RuleCode.SUCCESSIVE), top, u, coefficients)
+    if order > 1:
+        sums = weights.fill(out, _chances, int(RuleCode.SUCCESSIVE), top, u, coefficients)
+    elif weights.crew is None:
+        sums = [
+            _from_clocks(clocks, math.exp(step), coefficients) for clocks in _parts(weights, out)
+        ]
+    else:
+        given = (top, before, math.exp(step), coefficients)
+        sums = weights.fill(out, _from_clocks_anew, *given)
     total, spread = np.sum(sums, axis=0)
     return total, spread
 
 
-def _clock_moments(z: Floats, top: float, u: float, order: int) -> Floats:
-    """Moments of one shard."""
-    if order == 1:
-        parts = map_parts(expansion.first_moments, len(z), PART, z, top, u, np.empty(len(z)))
+def _parts(weights: Spread, out: Floats) -> list[Floats]:
+    """The part of out [n] that belongs to each shard."""
+    return [out[shard.first : shard.first + shard.count] for shard in weights.shards]
+
+
+def _moments_at(weights: Spread, top: float, u: float, order: int, out: Floats) -> Floats:
+    """Moments of all arms. To order 1, and in this process, out holds every arm's clock then."""
+    if order > 1:
+        moments: Floats = weights.sum(_higher_moments, top, u, order)
     else:
-        parts = map_parts(expansion.successive_moments, len(z), PART, z, top, u, order)
+        places = [(part,) for part in _parts(weights, out)] if weights.crew is None else None
+        moments = weights.sum(_first_moments, top, u, each=places)
+    return moments
+
+
+def _first_moments(z: Floats, top: float, u: float, clocks: Floats | None = None) -> Floats:
+    """Moments to order 1 of one shard; its clocks are stored if there is a place for them."""
+    place = np.empty(len(z)) if clocks is None else clocks
+    parts = map_parts(expansion.first_moments, len(z), PART, z, top, u, place)
     return np.asarray(np.sum(parts, axis=0), dtype=np.float64)
+
+
+def _higher_moments(z: Floats, top: float, u: float, order: int) -> Floats:
+    """Moments of one shard."""
+    parts = map_parts(expansion.successive_moments, len(z), PART, z, top, u, order)
+    return np.asarray(np.sum(parts, axis=0), dtype=np.float64)
+
+
+def _from_clocks(clocks: Floats, factor: float, coefficients: Floats) -> tuple[float, float]:
+    """Turn the clocks of one shard, times factor, into p; (sum p, sum p (1 - p))."""
+    sums = map_parts(expansion.first_map, len(clocks), PART, factor, coefficients, clocks)
+    total, spread = np.sum(sums, axis=0)
+    return float(total), float(spread)
+
+
+def _from_clocks_anew(
+    z: Floats, top: float, u: float, factor: float, coefficients: Floats
+) -> tuple[Floats, float, float]:
+    """(p [m], sum p, sum p (1 - p)) of one shard on a worker, which has not kept the clocks.
+
+    The clocks are those of the moments, then moved by the same factor as in one process: the
+    chances must be the same to the last bit.
+    """
+    out = np.empty(len(z))
+    map_parts(expansion.clocks, len(z), PART, z, top, u, out)
+    return out, *_from_clocks(out, factor, coefficients)
 
 
 def _chances(

@@ -181,12 +181,12 @@ def plan(request: Request, visitor: Changes, body: Wish) -> Response:
     chain = request.app.state.chain
     asked = Asked(body.target, body.policy, body.replan, body.sure, body.promise)
     if body.commit:
-        committed, new = asked.made(commit_plan, database, chain=chain)
+        committed, new = commit_plan(database, software(), asked.wish, chain)
         return JSONResponse({**commitment_json(committed), "new": new})
     if body.luck:
         made, new = drawn_with(database, body.luck, body.source, chain), True
     else:
-        made, new = asked.made(make_plan, database)
+        made, new = make_plan(database, software(), asked.wish)
     people = plan_table(made, body.preview)
     header = {**plan_json(made, head(visitor.database)), "new": new}
     if body.preview and new:

@@ -29,11 +29,12 @@ from ..errors import Infeasible, NotConverged, SoftFairError
 from ..for_json import for_json
 from ..metrics import action_entropy
 from ..policies import Whittle
+from ..programme.aims import Evenness, Target
 from ..programme.commands.shared import software
 from ..programme.outlook import ROUNDING, Prospects, SiteCohort, choose_c, weigh
 from ..programme.plans import promising, to_be_planned
 from ..programme.promises import NO_PROMISE, Promise
-from ..programme.settings import Evenness, Settings, Target
+from ..programme.settings import Settings
 from ..programme.store import Store
 from ..progress import track
 from ..simulation import simulate

@@ -1,13 +1,13 @@
 """How a programme was run: its lists, contacts and outcomes, against what was stated and predicted.
 
 Modules, each built on those before it: ``words`` (how a figure is written), ``statistics`` (what
-chance explains), ``deeds`` (what was done that could bend a list), ``planned`` (one planned round),
-``predicted`` (what its model predicted), ``evidence`` (what is read from the database), the
-measures ``lists``, ``spread``, ``groups``, ``outcomes``, ``memory``, ``off_policy``, ``several``
-and ``trial``, ``measures`` (all measures, fed round by round), ``result`` (every figure),
-``logged`` (the planned rounds as rows, for other tools), ``findings`` (the figures in sentences),
-``tables``, ``pictures`` and ``presentation`` (on a terminal and as a page). The equations stand at
-the top of the module that computes them.
+chance explains), ``design`` (the law of a list), ``deeds`` (what was done that could bend a list),
+``planned`` (one planned round), ``predicted`` (what its model predicted), ``evidence`` (what is
+read from the database), the measures ``lists``, ``spread``, ``groups``, ``outcomes``, ``memory``,
+``off_policy``, ``several`` and ``trial``, ``measures`` (all measures, fed round by round),
+``result`` (every figure), ``logged`` (the planned rounds as rows, for other tools), ``findings``
+(the figures in sentences), ``tables``, ``pictures`` and ``presentation`` (on a terminal and as a
+page). The equations stand at the top of the module that computes them.
 
 A measure of planned rounds gets one round after the other (``add``) and keeps sums, so that most of
 an audit needs no more memory for many rounds than for few. Four things grow: the history (two bytes

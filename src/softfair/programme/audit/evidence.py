@@ -27,7 +27,7 @@ from ..commitments import trials_undrawn
 from ..eligibility import sites_of
 from ..models import Model, load_model, memory_in
 from ..plans import plan_rows
-from ..plans.keeping import Kept
+from ..plans.kept import Kept
 from ..settings import Settings
 from ..snapshot import People, load_people
 from ..store import Connection

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..snapshot import People
+from .design import Tally
 from .planned import Planned, by_person
-from .statistics import Rates, Tally
+from .statistics import Rates
 
 __all__ = ["GroupRow", "Groups", "Rate"]
 

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from ... import metrics
 from ..eligibility import Status
-from ..plans.keeping import clock_of, left_off_lists
+from ..plans.counting import clock_of, left_off_lists
 from ..promises import NO_PROMISE, Promise
+from .design import Tally
 from .planned import Planned
-from .statistics import JointTest, Tally, joint_test, wilson
+from .statistics import JointTest, joint_test, wilson
 
 __all__ = [
     "Bins",

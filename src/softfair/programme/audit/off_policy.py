@@ -37,8 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...policies.rules import Rule
+from .design import DesignLaw
 from .planned import Planned
-from .statistics import DesignLaw
 from .words import floored
 
 __all__ = [

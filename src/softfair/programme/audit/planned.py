@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..eligibility import WAITING, Site, Status
-from ..plans.keeping import Kept
-from .statistics import DesignLaw, Draw
+from ..plans.kept import Kept
+from .design import DesignLaw, Draw
 
 __all__ = ["Planned", "Rounds", "by_person", "windows_of"]
 

@@ -20,8 +20,8 @@ from ... import metrics
 from ...for_json import ONLY_IF_GIVEN
 from ..snapshot import People
 from ..tracks import FOREVER, History
+from .design import Tally
 from .planned import Planned, by_person
-from .statistics import Tally
 
 __all__ = ["Histograms", "Shares", "Span", "Spread", "Waiting", "Waits", "spread_of"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +28,7 @@ from .shared import (
 
 if TYPE_CHECKING:
     from ..changes import Since
-    from ..plans import Commitment, Plan
+    from ..plans import Commitment, Plan, PlanWish
     from ..settings import Settings
     from ..store import Store
 
@@ -110,25 +111,26 @@ def plan(
     """Draw the list for the next round; the same round again gives the same list."""
     from ..changes import hand_out
     from ..checks import head
+    from ..plans import PlanWish
     from ..tables import json_object, plan_table, write_table
 
     _refuse_together(commit, luck, beacon)
     database = open_store(db)
-    asked = _asked(target, policy, promise)
     settings = settings_of(database)
     at = which_round(settings, round)
+    wish = PlanWish.parse(target, policy, promise, at, replan, yes)
     if commit:
-        _commit(database, at, replan, asked, yes, as_json)
+        _commit(database, wish, as_json)
         return
     drawn = None
-    if replan is None and not asked:
-        drawn = _drawn_with_luck(database, at, luck, beacon)
+    if replan is target is policy is promise is None:
+        drawn = _drawn_with_luck(database, wish.round, luck, beacon)
     elif luck is not None or beacon is not None:
         raise InvalidInput(
             "a committed plan is drawn as it is; give --replan, --target, --policy and --promise "
             "with --commit"
         )
-    planned, new = (drawn, True) if drawn else _planned(database, at, replan, asked, yes)
+    planned, new = (drawn, True) if drawn else _planned(database, wish)
     since = None if new else hand_out(database, planned, software())
     if as_json:
         header = plan_json(planned, head(database), since)
@@ -148,41 +150,17 @@ def _refuse_together(commit: bool, luck: str | None, beacon: Path | None) -> Non
         )
 
 
-def _asked(target: str | None, policy: str | None, promise: str | None) -> dict[str, Any]:
-    """The options that replace the programme's own in this plan, as arguments of `make_plan`."""
-    from ..promises import Promise
-    from ..settings import Evenness, Target
-
-    asked: dict[str, Any] = {}
-    if target is not None:
-        asked["target"] = Target.parse(target)
-    if policy is not None:
-        asked["evenness"] = Evenness.parse(policy)
-    if promise is not None:
-        asked["promise"] = Promise.parse(promise)
-    return asked
-
-
-def _planned(
-    database: Store, at: int | None, replan: str | None, asked: dict[str, Any], yes: bool
-) -> tuple[Plan, bool]:
+def _planned(database: Store, wish: PlanWish) -> tuple[Plan, bool]:
     from ..plans import make_plan
 
-    return ask(lambda sure: make_plan(database, software(), at, replan, sure=sure, **asked), yes)
+    return ask(lambda sure: make_plan(database, software(), replace(wish, sure=sure)), wish.sure)
 
 
-def _commit(
-    database: Store,
-    at: int | None,
-    replan: str | None,
-    asked: dict[str, Any],
-    yes: bool,
-    as_json: bool,
-) -> None:
+def _commit(database: Store, wish: PlanWish, as_json: bool) -> None:
     from ..plans import commit_plan
 
     committed, new = ask(
-        lambda sure: commit_plan(database, software(), at, replan, sure=sure, **asked), yes
+        lambda sure: commit_plan(database, software(), replace(wish, sure=sure)), wish.sure
     )
     _show_commitment(committed, new, as_json)
 

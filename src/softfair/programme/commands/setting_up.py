@@ -230,8 +230,8 @@ def _how_lists_are_drawn(
     target: str | None, policy: str | None, promise: str | None
 ) -> dict[str, Any]:
     """The target, the policy and the promise that are asked for, as settings."""
+    from ..aims import Evenness, Target
     from ..promises import Promise
-    from ..settings import Evenness, Target
 
     changes: dict[str, Any] = {}
     if target is not None:

@@ -15,7 +15,8 @@ from ...cohort import Cohort
 from ...errors import Infeasible
 from ...progress import say, track
 from ...solvers.priced import hard_multiplier
-from ..settings import SOFTFAIR, Evenness, Settings, Target
+from ..aims import SOFTFAIR, Evenness, Target
+from ..settings import Settings
 from ..snapshot import People
 from .site import SLICE, Followed, SiteCohort
 from .statement import LowestGroup, Outlook

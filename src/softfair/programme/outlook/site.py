@@ -40,8 +40,8 @@ from ...solvers import (
 )
 from ...solvers.evenhanded import BonusValues, Near
 from ...solvers.values import PriceValues
+from ..aims import SOFTFAIR, Evenness
 from ..assignment import Arm
-from ..settings import SOFTFAIR, Evenness
 
 __all__ = ["NOTHING", "ROUGH", "SLICE", "Followed", "Keeping", "Shares", "SiteCohort"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from ...estimate import Interval
 from ...for_json import for_json
+from ..aims import SOFTFAIR, Evenness, Target
 from ..promises import NO_PROMISE, Promise
-from ..settings import SOFTFAIR, Evenness, Target
 
 __all__ = ["ROUNDING", "LowestGroup", "Outlook"]
 

@@ -18,8 +18,8 @@ from ...estimate import Interval
 from ...kernels.threads import map_parts
 from ...kernels.worth import plan_worth
 from ...progress import track
+from ..aims import SOFTFAIR, Evenness
 from ..models import Model
-from ..settings import SOFTFAIR, Evenness
 from .site import SiteCohort
 
 __all__ = ["Reach", "Worth", "weigh"]

@@ -17,9 +17,11 @@ alone.
     stored       the columns of a plan, its digest, reading and writing
     weighing     what contacts are worth to each person, and how it is stored
     drawing      from scores and a key to chances and a list
-    keeping      what a promise asks of the draws, and whether it can be kept
+    kept         what a plan keeps of a promise, as it is stored
+    counting     how many lists in a row each person was left off
     sharing      whether a wait can be kept beside shares of groups
     together     whether a wait can be kept beside at most one of each household
+    keeping      whether a promise can be kept, and what the plan keeps of it
     commitments  what is frozen of a plan, and which commitments wait for their luck
     asking       what is asked of a plan, and whether its round can be planned now
     preparing    a plan without its luck
@@ -31,6 +33,7 @@ alone.
 """
 
 from ..commitments import Commitment
+from .asking import PlanWish
 from .commitments import open_commitment
 from .committing import commit_plan, draw_plan
 from .explaining import explain, place_in_reserve
@@ -43,6 +46,7 @@ __all__ = [
     "Commitment",
     "Header",
     "Plan",
+    "PlanWish",
     "Rows",
     "Verdict",
     "commit_plan",

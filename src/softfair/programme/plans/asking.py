@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...errors import InvalidInput, Unsure
+from ..aims import SOFTFAIR, Evenness, Target
 from ..promises import Promise
-from ..settings import SOFTFAIR, Evenness, Target
 from ..snapshot import Snapshot, take_snapshot
 from ..store import Connection, plan_in_force
 from .commitments import open_commitment_in, waiting_trial_in
 from .stored import Plan, load_plan
 
-__all__ = ["Wish", "asked_for", "planned_before"]
+__all__ = ["NOTHING_ASKED", "PlanWish", "asked_for", "planned_before"]
 
 
 @dataclass(frozen=True)
-class Wish:
+class PlanWish:
     """What is asked of the plan of a round.
 
     Attributes
@@ -43,8 +43,37 @@ class Wish:
     sure: bool = False
     promise: Promise | None = None
 
+    @classmethod
+    def parse(
+        cls,
+        target: str | None,
+        policy: str | None,
+        promise: str | None,
+        round: int | None = None,
+        replan: str | None = None,
+        sure: bool = False,
+    ) -> PlanWish:
+        """What is asked in the words of ``softfair plan``; None: not asked.
 
-def planned_before(connection: Connection, wish: Wish) -> Plan | None:
+        Raises
+        ------
+        InvalidInput
+            If one of them cannot be read.
+        """
+        return cls(
+            round,
+            replan,
+            None if target is None else Target.parse(target),
+            None if policy is None else Evenness.parse(policy),
+            sure,
+            None if promise is None else Promise.parse(promise),
+        )
+
+
+NOTHING_ASKED = PlanWish()
+
+
+def planned_before(connection: Connection, wish: PlanWish) -> Plan | None:
     """The plan of a round that is asked for by number, read without the history."""
     if wish.round is None or wish.replan is not None:
         return None
@@ -52,7 +81,7 @@ def planned_before(connection: Connection, wish: Wish) -> Plan | None:
     return None if number is None else _as_planned(load_plan(connection, number), wish)
 
 
-def asked_for(connection: Connection, wish: Wish) -> tuple[Snapshot | Plan, int]:
+def asked_for(connection: Connection, wish: PlanWish) -> tuple[Snapshot | Plan, int]:
     """The snapshot for a round that is to be planned, or its plan if it has one; the round."""
     now = take_snapshot(connection)
     at = now.next_round() if wish.round is None else wish.round
@@ -108,7 +137,7 @@ def _doubt_trial(connection: Connection, now: Snapshot, at: int) -> None:
         )
 
 
-def _as_planned(plan: Plan, wish: Wish) -> Plan:
+def _as_planned(plan: Plan, wish: PlanWish) -> Plan:
     """The plan; raise if another target, policy or promise than its own is asked for."""
     if wish.evenness is not None and plan.outlook.evenness != wish.evenness:
         raise InvalidInput(

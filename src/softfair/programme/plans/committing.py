@@ -13,11 +13,10 @@ from ..commitments import Commitment, luck_after
 from ..eligibility import Status
 from ..luck import QUICKNET, Beacon, Chain, Source
 from ..models import load_model
-from ..promises import Promise
-from ..settings import Evenness, Target, current_settings
+from ..settings import current_settings
 from ..snapshot import take_snapshot
 from ..store import Connection, Store, plan_in_force
-from .asking import Wish, asked_for
+from .asking import NOTHING_ASKED, PlanWish, asked_for
 from .commitments import (
     fixed_header,
     frozen_rows,
@@ -25,7 +24,8 @@ from .commitments import (
     open_commitment_in,
     store_prepared,
 )
-from .keeping import Kept, left_off
+from .counting import left_off
+from .kept import Kept
 from .making import draw_and_store
 from .preparing import last_version, prepared
 from .stored import Plan
@@ -36,13 +36,8 @@ __all__ = ["commit_plan", "draw_plan"]
 def commit_plan(
     database: Store,
     software: str,
-    round: int | None = None,
-    replan: str | None = None,
-    target: Target | None = None,
-    evenness: Evenness | None = None,
-    sure: bool = False,
+    wish: PlanWish = NOTHING_ASKED,
     chain: Chain = QUICKNET,
-    promise: Promise | None = None,
 ) -> tuple[Commitment, bool]:
     """Freeze the plan of a round, all but its luck.
 
@@ -52,20 +47,11 @@ def commit_plan(
         The programme.
     software
         Name and version that the commitment is stamped with.
-    round
-        Which round. Default: the first whose contacts are not known yet.
-    replan
-        The reason to commit a round anew that is planned or committed already.
-    target
-        What c is chosen for, instead of the target or c in the settings.
-    evenness
-        The policy of this plan, instead of that in the settings.
-    sure
-        Whether to go on where `Unsure` would be raised.
+    wish
+        What is asked of the plan. A round that is planned or committed already is committed anew
+        for a reason alone.
     chain
         The chain of beacons of which one round may be the luck.
-    promise
-        What its draws keep, instead of the promise in the settings.
 
     Returns
     -------
@@ -82,16 +68,15 @@ def commit_plan(
         As `make_plan`.
     """
     with database.writing() as connection:
-        wish = Wish(round, replan, target, evenness, sure, promise)
         now, at = asked_for(connection, wish)
         if isinstance(now, Plan):
             raise InvalidInput(
                 f"round {at} is planned already; commit it anew with --replan REASON"
             )
         earlier = open_commitment_in(connection, at)
-        if earlier is not None and replan is None:
+        if earlier is not None and wish.replan is None:
             return earlier, False
-        header, rows, _ = prepared(connection, now, at, software, replan)
+        header, rows, _ = prepared(connection, now, at, software, wish.replan)
         return store_prepared(connection, header, rows, chain), True
 
 

@@ -23,8 +23,9 @@ from ..settings import Settings
 from ..snapshot import Snapshot, load_people
 from ..store import Connection, names_of
 from ..tracks import AsOf, counted_anew
+from .counting import left_off
 from .drawing import drawn_by_luck
-from .keeping import Kept, belonging_of, left_off, terms_of
+from .kept import Kept, belonging_of, terms_of
 from .preparing import cohorts_of, undrawn
 from .stored import Header, load_header, plan_rows
 

@@ -37,7 +37,7 @@ LEAST_RESERVES = 10  # people in reserve; if there are more places, as many as p
 
 
 class Terms(NamedTuple):
-    """What a site's draw keeps of a promise (`keeping`)."""
+    """What a site's draw keeps of a promise (`kept`)."""
 
     floor: float = 0.0  # the least chance
     left: Ints | None = None  # [m] lists within which each must be on one, this one included

@@ -11,7 +11,7 @@ from ...policies.deadlines import STANDING_BACK
 from ..assignment import Arm
 from ..eligibility import Status
 from ..words import percent
-from .keeping import terms_of
+from .kept import terms_of
 from .stored import Plan
 
 __all__ = ["explain", "place_in_reserve"]

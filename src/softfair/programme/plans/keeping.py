@@ -1,21 +1,11 @@
-"""What a promise asks of the draws of a plan, and whether it can be kept.
+"""Whether the promise of a programme can be kept by the plan of a round, and what it keeps then.
 
-A promised wait counts lists. A list counts for the people who were in its draw. The count of a
-person stands still while they are absent, rest after a contact or have a contact arranged, and at a
-list without any place. The count begins anew when a person is on a list, whether or not they are
-then reached: a draw cannot promise more, and a person who cannot be reached would otherwise take a
-place on every list. It also begins anew with enrolment, and when a person returns who had opted out
-or left.
-
-With W promised, a person who was left off w lists has d = W - w lists left, this one included. The
-promise can be kept if two conditions hold at every site: for every d, the next d lists have places
-for all people in the draw who have at most d lists left; and any W lists in a row have places for
-all people of the site (:mod:`softfair.policies.promised`). After the draw both hold for the next
-list. A person who is away counts with their d, since they may be back any time. If a least chance
-is promised as well, deadlines may take fewer places.
-
-Shares of groups, and at most one of each household, are kept by the law of the draw
-(:mod:`softfair.quotas`). Who belonged to which group is stored with the plan.
+With a wait of W promised, a person who was left off w lists in a row (`counting`) has d = W - w
+lists left, this one included. The promise can be kept if two conditions hold at every site: for
+every d, the next d lists have places for all people in the draw who have at most d lists left; and
+any W lists in a row have places for all people of the site (:mod:`softfair.policies.promised`).
+After the draw both hold for the next list. A person who is away counts with their d, since they may
+be back any time. If a least chance is promised as well, deadlines may take fewer places.
 
 With shares beside a wait, the people in the same promised groups are a cell. The places of the
 coming lists are divided among the cells so that every list has its shares
@@ -30,273 +20,27 @@ a household must be on one list (:func:`softfair.policies.deadlines.moved_forwar
 
 from __future__ import annotations
 
-import base64
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ...errors import Infeasible, InvalidInput
-from ...policies.deadlines import Cell, places_for_deadlines
-from ...quotas import Quota, relaxed
-from .. import schema
-from ..bulk import fetch
-from ..eligibility import WAITING, Eligibility, Site, Status, sites_of
+from ...policies.deadlines import places_for_deadlines
+from ...quotas import relaxed
+from ..eligibility import WAITING, Eligibility, Site, Status
 from ..promises import LONGEST, Promise, rounded_down
-from ..snapshot import People, Snapshot
+from ..snapshot import Snapshot
 from ..store import Connection
-from .drawing import FREE, Terms
+from .counting import left_off
+from .kept import Belonging, Kept, belonging_of
 from .sharing import Sharing
 from .together import Together
 
-__all__ = [
-    "Belonging",
-    "Kept",
-    "belonging_of",
-    "clock_of",
-    "kept_by",
-    "left_off",
-    "left_off_lists",
-    "terms_of",
-]
+__all__ = ["kept_by"]
 
-Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
-Division = tuple[tuple[int, ...], ...]
-
-ANEW, STILL, ON = -1, 0, 1  # what a list does to the count of a person
-GONE = (Status.NOT_YET, Status.LEFT, Status.OPTED_OUT, Status.UNNAMED)
-
-
-@dataclass(frozen=True, eq=False)
-class Belonging:
-    """Who belongs to the groups that a promise is about."""
-
-    inside: Bools  # [shares, n] whether each person has the value of each promised share
-    house: Ints  # [n] the household of each, of which at most one is listed; -1: none
-
-    def quotas(self, promise: Promise, who: Ints, k: int) -> tuple[Quota, ...]:
-        """Bounds on the k places of a draw of some people, numbered by their place in ``who``."""
-        all_quotas = []
-        for share, inside in zip(promise.shares, self.inside, strict=True):
-            least, most = share.bounds(k)
-            all_quotas.append(Quota(np.flatnonzero(inside[who]), least, most, share.said))
-        house = self.house[who]
-        order = np.argsort(house, kind="stable")
-        parts = np.split(order, np.flatnonzero(np.diff(house[order])) + 1)
-        all_quotas += [
-            Quota(part, most=1) for part in parts if len(part) > 1 and house[part[0]] >= 0
-        ]
-        return tuple(all_quotas)
-
-    @property
-    def cell(self) -> Ints:
-        """A number for each person [n], the same for people in the same promised groups."""
-        return self.kinds[1]
-
-    @property
-    def kinds(self) -> tuple[Bools, Ints]:
-        """In which groups each cell is [cells, shares], and the cell of each person [n]."""
-        kinds, cell = np.unique(self.inside.T, axis=0, return_inverse=True)
-        return kinds, np.asarray(cell, np.int64).ravel()
-
-    def alike(self) -> Ints:
-        """A number for each person [n], the same for people whom the promise treats alike."""
-        kinds = np.vstack([self.inside.astype(np.int64), self.house])
-        kind: Ints = np.unique(kinds.T, axis=0, return_inverse=True)[1].ravel()
-        return kind
-
-    def to_json(self) -> dict[str, str]:
-        """As it is stored: ``inside`` packed into bits, households as numbers."""
-        return {"inside": _packed(np.packbits(self.inside)), "house": _packed(self.house, "<i4")}
-
-    @classmethod
-    def from_json(cls, fields: dict[str, Any], shares: int) -> Belonging:
-        """The inverse of `to_json`."""
-        house = np.frombuffer(_unpacked(fields["house"]), "<i4").astype(np.int64)
-        bits = np.unpackbits(np.frombuffer(_unpacked(fields["inside"]), np.uint8))
-        inside = bits[: shares * len(house)].astype(bool).reshape(shares, len(house))
-        return cls(inside, house)
-
-
-NOBODY = Belonging(np.empty((0, 0), bool), np.empty(0, np.int64))
-
-
-def belonging_of(promise: Promise, people: People) -> Belonging:
-    """Who belongs to the groups that a promise is about.
-
-    Raises
-    ------
-    InvalidInput
-        If there is no such column, or nobody has such a value.
-    """
-    if not promise.grouped:
-        return NOBODY
-    inside = np.zeros((len(promise.shares), people.n), bool)
-    for row, share in zip(inside, promise.shares, strict=True):
-        values, codes = people.group(share.column)
-        if share.value not in values:
-            raise InvalidInput(
-                f"the promise is about {share.column} {share.value!r}, which nobody has; "
-                f"known: {', '.join(filter(None, values[:20]))}"
-            )
-        row[:] = codes == values.index(share.value)
-    house = np.full(people.n, -1)
-    if promise.one:
-        values, codes = people.group(promise.one)
-        house = np.where(codes == values.index(""), -1, codes) if "" in values else codes
-    return Belonging(inside, house)
-
-
-def _packed(array: NDArray[Any], kind: str = "|u1") -> str:
-    return base64.b64encode(zlib.compress(array.astype(kind).tobytes())).decode()
-
-
-def _unpacked(text: str) -> bytes:
-    try:
-        return zlib.decompress(base64.b64decode(text))
-    except zlib.error as error:
-        raise ValueError(f"what a promise kept cannot be read: {error}") from None
-
-
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """What a plan keeps of a promise."""
-
-    promise: Promise
-    due: Ints  # [n] lists within which each must be on one, this one included; 0: not promised
-    coming: tuple[tuple[int, ...], ...]  # places of each site: this list, the next, ...
-    belonging: Belonging = NOBODY
-    # Beside shares: by site and cell, places that deadlines may take on this list, the next, ...
-    divided: tuple[Division, ...] = ()
-
-    def terms(self, site: Site, j: int, in_draw: Ints, waiting: Ints) -> Terms:
-        """What the draw of site j keeps.
-
-        Parameters
-        ----------
-        site, j
-            The site and its place.
-        in_draw, waiting
-            Numbers of the people in its draw, and of all people in the programme there.
-        """
-        groups: tuple[Quota, ...] = ()
-        k = min(site.capacity, len(in_draw))
-        if self.promise.grouped and k:
-            groups = self.belonging.quotas(self.promise, in_draw, k)
-        if not self.promise.wait:
-            return Terms(floor=self.promise.chance, site=site.name, groups=groups)
-        away = np.setdiff1d(waiting, in_draw)
-        left = self.due[in_draw], self.due[away], np.array(self.coming[j], np.int64)
-        if self.promise.one:
-            house = self.belonging.house[np.concatenate([in_draw, away])]
-            return Terms(0.0, *left, site=site.name, house=house)
-        cells = self._cells(j, in_draw, away) if self.promise.grouped else ()
-        return Terms(self.promise.chance, *left, site=site.name, groups=groups, cells=cells)
-
-    def _cells(self, j: int, in_draw: Ints, away: Ints) -> tuple[Cell, ...]:
-        """The cells of site j that have people in the draw."""
-        cell = self.belonging.cell
-        return tuple(
-            Cell(who, self.due[away[cell[away] == x]], np.array(coming, np.int64))
-            for x, coming in enumerate(self.divided[j])
-            if len(who := np.flatnonzero(cell[in_draw] == x))
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """As it is stored beside the outlook; the promise itself is part of the outlook."""
-        fields: dict[str, Any] = {}
-        if self.promise.grouped:
-            fields["belonging"] = self.belonging.to_json()
-        if self.promise.wait:
-            fields |= {"due": _packed(self.due, "<i4"), "coming": self.coming}
-        return {**fields, "divided": self.divided} if self.divided else fields
-
-    @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> Kept | None:
-        """From the outlook of a plan as it is stored; None: nothing was promised."""
-        if "promise" not in fields:
-            return None
-        due, belonging = np.empty(0, np.int64), NOBODY
-        promise = Promise.from_json(fields["promise"])
-        if "due" in fields:
-            due = np.frombuffer(_unpacked(fields["due"]), "<i4").astype(np.int64)
-        if promise.grouped:
-            belonging = Belonging.from_json(fields["belonging"], len(promise.shares))
-        coming = tuple(tuple(places) for places in fields.get("coming", ()))
-        divided = tuple(
-            tuple(tuple(places) for places in cells) for cells in fields.get("divided", ())
-        )
-        return cls(promise, due, coming, belonging, divided)
-
-
-def terms_of(kept: Kept | None, site: Site, j: int, status: Ints, sites: Ints) -> Terms:
-    """What the draw of site j keeps, from everybody's status and site in the plan [n]."""
-    if kept is None:
-        return FREE
-    here = sites == j
-    in_draw = np.flatnonzero(here & (status == Status.IN_DRAW))
-    return kept.terms(site, j, in_draw, np.flatnonzero(here & np.isin(status, WAITING)))
-
-
-# ---- how often each was left off ----
-
-
-def clock_of(status: Ints, site: Ints, listed: Ints, sites: Sequence[Site]) -> NDArray[np.int8]:
-    """What a list did to everybody's count: ON, STILL or ANEW [n]."""
-    places = np.array([one.capacity for one in sites] + [0])  # the last: no site
-    drawn = (status == Status.IN_DRAW) & (places[site] > 0)
-    anew = (listed == 1) | np.isin(status, GONE)
-    return np.where(anew, ANEW, np.where(drawn, ON, STILL)).astype(np.int8)
-
-
-def left_off_lists(clocks: Iterable[NDArray[np.int8]], n: int) -> Ints:
-    """Lists in a row, up to the last one, that each of n people was left off.
-
-    Parameters
-    ----------
-    clocks
-        For each list, the last list first: what it did to the counts of the people who were in the
-        programme then, see `clock_of`.
-    n
-        People in the programme.
-    """
-    many, open_ = np.zeros(n, np.int64), np.ones(n, bool)
-    for clock in clocks:
-        open_[len(clock) :] = False  # not in the programme yet
-        open_[: len(clock)] &= clock != ANEW
-        many[: len(clock)] += open_[: len(clock)] & (clock == ON)
-        if not open_.any():
-            break
-    return many
-
-
-def left_off(connection: Connection, promise: Promise, at: int, n: int) -> Ints:
-    """How many lists in force in a row, up to a round, each of n people was left off."""
-    p, r = schema.plan, schema.plan_row
-    newest = sa.select(p.c.round, sa.func.max(p.c.version)).group_by(p.c.round)
-    plans = connection.execute(
-        sa.select(p.c.id, p.c.sites)
-        .where(p.c.round < at, p.c.round >= promise.since)
-        .where(sa.tuple_(p.c.round, p.c.version).in_(newest))
-        .order_by(p.c.round.desc())
-    ).all()
-
-    def clocks() -> Iterable[NDArray[np.int8]]:
-        for number, sites in plans:
-            columns = (r.c.person, r.c.status, r.c.site, r.c.listed)
-            table = fetch(connection, sa.select(*columns).where(r.c.plan == number), np.int64)
-            _, status, site, listed = table[np.argsort(table[:, 0])].T
-            yield clock_of(status, site, listed, sites_of(sites))
-
-    return left_off_lists(clocks(), n)
-
-
-# ---- whether it can be kept ----
 
 
 def kept_by(

@@ -13,13 +13,12 @@ from ...errors import InvalidInput
 from ..eligibility import Status, sites_of
 from ..luck import Identifiers, Luck, Source
 from ..models import Model
-from ..promises import Promise
-from ..settings import Evenness, Settings, Target
+from ..settings import Settings
 from ..store import Connection, Store, names_of
-from .asking import Wish, asked_for, planned_before
+from .asking import NOTHING_ASKED, PlanWish, asked_for, planned_before
 from .commitments import open_commitment_in
 from .drawing import drawn_by_luck, in_order
-from .keeping import Kept, terms_of
+from .kept import Kept, terms_of
 from .preparing import prepared
 from .stored import NO_RESERVE, Header, Plan, Reserve, Rows, store_plan
 
@@ -31,12 +30,7 @@ UNKNOWN_LUCK = Luck(Source.PROGRAMME)
 def make_plan(
     database: Store,
     software: str,
-    round: int | None = None,
-    replan: str | None = None,
-    target: Target | None = None,
-    evenness: Evenness | None = None,
-    sure: bool = False,
-    promise: Promise | None = None,
+    wish: PlanWish = NOTHING_ASKED,
 ) -> tuple[Plan, bool]:
     """The plan of a round, made if there is none yet.
 
@@ -46,18 +40,8 @@ def make_plan(
         The programme.
     software
         Name and version that the plan is stamped with.
-    round
-        Which round. Default: the first whose contacts are not known yet.
-    replan
-        The reason to make another version of a plan; the earlier ones are kept.
-    target
-        What c is chosen for, instead of the target or c in the settings.
-    evenness
-        The policy of this plan, instead of that in the settings.
-    sure
-        Whether to go on where `Unsure` would be raised.
-    promise
-        What its draws keep, instead of the promise in the settings.
+    wish
+        What is asked of the plan.
 
     Returns
     -------
@@ -75,7 +59,6 @@ def make_plan(
         If nothing can be learnt from the history, if the round is not the next one, or if a
         committed trial waits for its luck.
     """
-    wish = Wish(round, replan, target, evenness, sure, promise)
     with database.writing() as connection:
         before = planned_before(connection, wish)
         if before is not None:
@@ -84,12 +67,12 @@ def make_plan(
         if isinstance(now, Plan):
             return now, False
         committed = open_commitment_in(connection, at)
-        if committed is not None and replan is None:
+        if committed is not None and wish.replan is None:
             raise InvalidInput(
                 f"round {at} is committed, with the code {committed.code}; "
                 "draw it with --luck TEXT or --beacon FILE"
             )
-        header, rows, model = prepared(connection, now, at, software, replan)
+        header, rows, model = prepared(connection, now, at, software, wish.replan)
         return draw_and_store(connection, header, rows, now.settings, model, UNKNOWN_LUCK), True
 
 

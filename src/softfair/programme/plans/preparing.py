@@ -21,7 +21,8 @@ from ..settings import Settings
 from ..snapshot import Snapshot, take_snapshot
 from ..store import Connection, Store
 from .drawing import chances
-from .keeping import Kept, kept_by, terms_of
+from .keeping import kept_by
+from .kept import Kept, terms_of
 from .stored import Rows
 from .weighing import packed, reach_of
 

@@ -24,8 +24,9 @@ from ..snapshot import People, load_people
 from ..store import Connection, Store, names_of
 from ..tracks import AsOf
 from .commitments import OPEN_HEADER, OPEN_ROWS, are_frozen_names, fixed_header, frozen_rows
+from .counting import clock_of, left_off_lists
 from .drawing import chances, drawn_by_luck, drawn_by_position, seed_by_position
-from .keeping import Kept, belonging_of, clock_of, left_off_lists, terms_of
+from .kept import Kept, belonging_of, terms_of
 from .making import luck_of_rows, reserve_of
 from .stored import Header, Reserve, Rows, digest_of, load_header, plan_reserve, plan_rows
 

@@ -21,7 +21,7 @@ from ..models import Model, load_model
 from ..outlook import Outlook
 from ..schema import Multiplier
 from ..store import Connection, Store, names_of, plan_in_force
-from .keeping import Kept
+from .kept import Kept
 from .weighing import unpacked
 
 __all__ = [

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from ...errors import InvalidInput, SoftFairError
+from ...programme.aims import Evenness, Target
 from ...programme.promises import NO_PROMISE, Promise
-from ...programme.settings import Evenness, Target
 from ..access import CHANGES, Sees, Visitor
 from ..tradeoff import EVENEST, POSITIONS, Place, Tradeoff
 from ..words import capitalised, on_page

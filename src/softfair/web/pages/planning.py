@@ -7,10 +7,8 @@ committed, its code is given away, and later it is drawn with luck from outside.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 import numpy as np
 from fastapi import APIRouter, Request
@@ -20,9 +18,15 @@ from ...errors import InvalidInput, Unsure
 from ...programme.commands.planning import commitment_json, outlook_lines
 from ...programme.commands.shared import settings_of, software
 from ...programme.luck import Chain, Source, read_beacon
-from ...programme.plans import Commitment, Plan, commit_plan, draw_plan, make_plan, open_commitment
-from ...programme.promises import Promise
-from ...programme.settings import Evenness, Target
+from ...programme.plans import (
+    Commitment,
+    Plan,
+    PlanWish,
+    commit_plan,
+    draw_plan,
+    make_plan,
+    open_commitment,
+)
 from ...programme.store import Store
 from ..access import Changes, Form
 from ..work import Finished
@@ -31,7 +35,6 @@ from .shared import begin, remembered, render, text
 __all__ = ["Asked", "drawn_with", "router"]
 
 router = APIRouter()
-Made = TypeVar("Made")
 LUCK = {
     Source.TEXT.value: "what witnesses saw: dice, tonight's lottery numbers",
     Source.WORD.value: "a second person's word",
@@ -49,17 +52,21 @@ class Asked:
     sure: bool = False
     promise: str = ""
 
-    def made(self, make: Callable[..., Made], database: Store, **more: Any) -> Made:
-        """The result of `make_plan` or `commit_plan` with these options and further arguments."""
-        return make(
-            database,
-            software(),
+    @property
+    def wish(self) -> PlanWish:
+        """What these texts ask of the plan.
+
+        Raises
+        ------
+        InvalidInput
+            If one of them cannot be read.
+        """
+        return PlanWish.parse(
+            self.target or None,
+            self.policy or None,
+            self.promise or None,
             replan=self.replan or None,
-            target=Target.parse(self.target) if self.target else None,
-            evenness=Evenness.parse(self.policy) if self.policy else None,
             sure=self.sure,
-            promise=Promise.parse(self.promise) if self.promise else None,
-            **more,
         )
 
 
@@ -109,7 +116,7 @@ class Preview:
 
 def _preview(database: Store, asked: Asked) -> Preview:
     try:
-        plan, new = asked.made(make_plan, database.rehearsal())
+        plan, new = make_plan(database.rehearsal(), software(), asked.wish)
     except Unsure as unsure:
         return Preview(doubt=unsure.doubt)
     except InvalidInput as wrong:
@@ -169,7 +176,7 @@ def draw(request: Request, visitor: Changes, form: Form) -> Response:
             request,
             visitor,
             "/plan",
-            lambda: _committed(*asked.made(commit_plan, database, chain=chain)),
+            lambda: _committed(*commit_plan(database, software(), asked.wish, chain)),
         )
     if do == "luck":
         luck, source = text(form, "luck"), text(form, "source")
@@ -179,7 +186,9 @@ def draw(request: Request, visitor: Changes, form: Form) -> Response:
             "/plan",
             lambda: _drawn(drawn_with(database, luck, source, chain), True),
         )
-    return begin(request, visitor, "/plan", lambda: _drawn(*asked.made(make_plan, database)))
+    return begin(
+        request, visitor, "/plan", lambda: _drawn(*make_plan(database, software(), asked.wish))
+    )
 
 
 def _drawn(plan: Plan, new: bool) -> Finished:
