@@ -220,6 +220,17 @@ def test_a_saved_policy_comes_back(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", POLICIES)
+def test_a_window_has_a_row_for_each_decision_that_it_covers(name):
+    fitted = fitted_to(COHORTS["synthetic"](), name)
+    for t in (2, 3, T - 1):  # the second follows the first, so that several decisions are covered
+        scores, decisions = fitted.window(t, np.zeros((4, n), np.int64), fitted.memory(4))
+        assert 1 <= decisions <= T - t
+        assert scores.shape[0] in (1, 4)
+        assert scores.shape[1] in (1, decisions)  # one row may serve all
+        assert scores.shape[2] == n
+
+
+@pytest.mark.parametrize("name", POLICIES)
 def test_wrong_questions_are_refused(name):
     cohort = COHORTS["synthetic"]()
     fitted, rng = fitted_to(cohort, name), np.random.default_rng(0)
