@@ -4,8 +4,8 @@
 
 Of the sets of k arms that keep the promise, FaWT takes the set with the greatest sum of Whittle
 indices. SoftFair with ``max_wait`` keeps the same promise by a draw. Both are simulated with the
-same random numbers. For each W the multipliers c are tried in turn, and the difference of benefit
-is given with its 95 % interval. The multipliers were chosen by runs with other random numbers.
+same random numbers, SoftFair with each multiplier c at each W. The difference of benefit is printed
+with its 95 % interval. The multipliers were chosen by runs with other random numbers.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ __all__ = ["errors_in_one_line"]
 
 @contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """Run a command; what goes wrong is one line on stderr, and the exit code 2 (or 130)."""
+    """Run a command; an error leads to one line on stderr and exit code 2 (130 if interrupted)."""
     survive_any_encoding(sys.stdout, sys.stderr)
     try:
         yield

@@ -195,7 +195,7 @@ def source_hash(package: Path) -> str:
 
 @cache
 def _software() -> dict[str, str]:
-    """The software of a result: versions of it and of its libraries, and a hash of the sources."""
+    """A hash of the source files and versions of libraries, on which the numbers depend."""
     package = Path(__file__).parents[1]
     versions = {name: version(name) for name in ("softfair", "numpy", "numba", "scipy")}
     return {**versions, "source": source_hash(package)[:16]}

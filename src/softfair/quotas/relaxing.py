@@ -84,21 +84,21 @@ def relaxed(n: int, k: int, quotas: Sequence[Quota]) -> list[Relaxed]:
 
 
 class _Kinds(NamedTuple):
-    """How many arms of each kind may be drawn.
+    """The variables of the integer programme, called columns.
 
-    A column is a kind of arm that is in no household, or a kind of household and a kind of arm in
-    it: the number of such arms drawn, or of households from which such an arm is drawn.
+    A column is the number drawn of a kind of arm that is in no household, or, for a kind of
+    household and a kind of arm in it, the number of households from which such an arm is drawn.
     """
 
-    inside: NDArray[np.bool_]  # [columns, sets]: which sets the arms of a column are in
-    most: list[int]  # of each column
+    inside: NDArray[np.bool_]  # [columns, sets]: the sets that contain the arms of a column
+    most: list[int]  # the largest value of each column
     house: list[int]  # the kind of household of each column; -1: none
-    houses: list[int]  # how many households there are of each kind
-    alone: int  # arms in no household
+    houses: list[int]  # the number of households of each kind
+    alone: int  # the number of arms in no household
 
     @classmethod
     def of(cls, n: int, wide: Sequence[Quota], single: Sequence[Quota]) -> _Kinds:
-        """From the sets with bounds, and the households."""
+        """The columns for sets with bounds (``wide``) and households (``single``)."""
         member = np.zeros((len(wide), n), bool)
         for row, quota in zip(member, wide, strict=True):
             row[np.asarray(quota.arms, np.int64)] = True
@@ -121,21 +121,21 @@ class _Kinds(NamedTuple):
 def _fewest_changes(
     n: int, k: int, kinds: _Kinds, wide: Sequence[Quota]
 ) -> NDArray[np.int64] | None:
-    """By how much the lower and the upper bound of each set give way [2, sets]; None: no draw."""
+    """The smallest changes of the lower and upper bounds of sets [2, sets]; None: no draw."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     G, many = len(wide), len(kinds.most)
-    sets_of, give = kinds.inside.T.astype(float), np.eye(G)
+    inside, give = kinds.inside.T.astype(float), np.eye(G)
     rows = [np.concatenate([np.ones(many), np.zeros(2 * G)])[None]]
     low, high = [float(k)], [float(k)]
-    rows += [np.hstack([sets_of, give, 0 * give]), np.hstack([sets_of, 0 * give, -give])]
+    rows += [np.hstack([inside, give, 0 * give]), np.hstack([inside, 0 * give, -give])]
     low += [*(float(quota.least) for quota in wide), *[-np.inf] * G]
     high += [*[np.inf] * G, *(float(n if quota.most is None else quota.most) for quota in wide)]
-    for h, there in enumerate(kinds.houses):
+    for h, households in enumerate(kinds.houses):
         of_household = [float(house == h) for house in kinds.house]
         rows.append(np.concatenate([of_household, np.zeros(2 * G)])[None])
         low.append(-np.inf)
-        high.append(float(there))
+        high.append(float(households))
     optimum = milp(
         np.concatenate([np.zeros(many), np.ones(2 * G)]),
         integrality=np.ones(many + 2 * G),
