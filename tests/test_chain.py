@@ -193,6 +193,25 @@ def test_what_looks_like_a_whole_number_and_is_none_is_found(copy, value):
     assert "plan_row: a value is not of the type of its column" in check(Store(copy)).wrong
 
 
+def test_rows_of_persons_far_apart_do_not_make_a_check_endless(copy):
+    """Pieces begin with persons who have rows; by number alone there were 250,000 of them."""
+    with sqlite3.connect(copy) as connection:
+        for person in (20_000, 2**31 - 2, 2**40):
+            connection.execute(f"INSERT INTO observation VALUES ({person}, 20, 2, 1, 1, NULL)")
+    with Store(copy).reading() as connection:
+        pieces = chain.rows.in_pieces(connection, schema.observation, sa.true())
+        rows = sum(
+            connection.execute(
+                sa.select(sa.func.count()).select_from(schema.observation).where(piece)
+            ).scalar_one()
+            for piece in pieces
+        )
+        total = sa.select(sa.func.count()).select_from(schema.observation)
+        assert rows == connection.execute(total).scalar_one()
+    assert len(pieces) == 3
+    assert any("3 rows were put among its" in said for said in check(Store(copy)).wrong)
+
+
 def test_the_last_bit_of_a_chance_is_read(copy):
     with sqlite3.connect(copy) as connection:
         query = "SELECT plan, person, probability FROM plan_row WHERE probability > 0 LIMIT 1"
