@@ -229,6 +229,72 @@ def test_an_address_where_a_file_belongs_is_neither_made_nor_repeated(
     assert sorted(tmp_path.iterdir()) == before
 
 
+SECRETS = [
+    "postgresql://u:s3cret@host/name",
+    "postgresql+psycopg://u:s3@cret@h:5432/n?sslmode=require",
+    "postgres:/u:s3cret@h/n",
+    "u:s3cret@h/n",
+    "dbname=n host=h user=u password=s3cret",
+    "password = 's3cret'",
+    "postgresql://h/n?user=u&password=s3cret",
+]
+
+
+@pytest.mark.parametrize("address", SECRETS)
+def test_an_address_is_refused_wherever_it_stands_but_behind_db(address):
+    from softfair.cli import _refuse_passwords
+
+    for words in (["plan", "--round", address], ["plan", f"--luck={address}"], [address]):
+        with pytest.raises(InvalidInput, match="the address of a database, which") as caught:
+            _refuse_passwords(words)
+        assert "s3" not in str(caught.value)
+    _refuse_passwords(["plan", "--db", address, "--round", "5"])
+    _refuse_passwords(["plan", f"--db={address}"])
+
+
+def test_words_that_are_no_addresses_are_taken():
+    from softfair.cli import _refuse_passwords
+
+    for word in (
+        "two opted out: ada@x.org told us",
+        "12:30 @ hall/room 2",
+        "id=Person no,round=Week",
+        "share region=north>=30%; one household",
+        "https://drand.love/public/5",
+        "C:/people/list.csv",
+        "softfair+1a2b3c4d+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW",
+    ):
+        _refuse_passwords(["plan", "--replan", word])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "--round"),
+        ("plan", "--beacon"),
+        ("plan", "--luck"),
+        ("plan", "--target"),
+        ("init", "--round"),
+        ("init", "--capacity"),
+        ("export", "plan", "--out"),
+        ("export", "worksheets", "--by"),
+        ("audit", "--html"),
+        ("check", "--signed-by"),
+        ("import", "people", "--errors"),
+        ("retract", "1", "--reason"),
+        ("trial", "--luck"),
+        ("person",),
+    ],
+)
+def test_an_address_as_a_value_is_neither_repeated_nor_stored(small, tmp_path, words):
+    before = check(small).entries
+    for address in SECRETS[:5]:
+        said = refused(*words, address, "--db", "small.db", folder=tmp_path)
+        assert "s3" not in said
+        assert "cret" not in said
+    assert check(small).entries == before
+
+
 @pytest.mark.parametrize("name", ["x" * 250 + ".db", "x" * 300, "small.db/copy.db", "loop.db"])
 def test_a_backup_under_a_name_that_no_file_can_have(small, tmp_path, name):
     (tmp_path / "loop.db").symlink_to("loop.db")

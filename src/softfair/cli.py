@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from .errors import NotConverged, SoftFairError
+from .errors import InvalidInput, NotConverged, SoftFairError
 from .programme.commands import commands
 from .programme.commands.shared import altered, examples
 from .web.commands import commands as web_commands
@@ -531,6 +531,25 @@ def _draw(
     print(path, file=sys.stderr)
 
 
+# Such as postgresql://user:password@host/name, with any number of slashes, and password=...
+SECRET = re.compile(r"(?i)\b[a-z][a-z0-9+.-]*:/\S*:\S*@|\S:\S*@\S*/|\bpass(word|wd)?\s*=\s*\S")
+TAKE_ADDRESSES = ("--db", "--on")  # options whose value is an address
+
+
+def _refuse_passwords(words: list[str]) -> None:
+    """Raise if an address with a password stands where none belongs, without repeating it.
+
+    A message would repeat it, and the log keeps reasons, lucks and the names of rounds for good.
+    """
+    for before, word in zip(["", *words], words, strict=False):
+        takes = before in TAKE_ADDRESSES or word.partition("=")[0] in TAKE_ADDRESSES
+        if not takes and SECRET.search(word):
+            raise InvalidInput(
+                "an argument is the address of a database, which belongs to --db, between quotes "
+                "if it has spaces; the password is better left to PGPASSWORD; nothing was done"
+            )
+
+
 def _without_passwords(text: str) -> str:
     """An error message about arguments without passwords: one may be a database address."""
     text = re.sub(r"(?i)(pass\w*|pw)\s*=\s*[^\s()]+", r"\1=...", text)
@@ -552,6 +571,7 @@ def main() -> None:
 
     survive_any_encoding(sys.stdout, sys.stderr)
     try:
+        _refuse_passwords(sys.argv[1:])
         code = app(standalone_mode=False)
         if code == 130:  # click returns this code after Ctrl-C inside a command
             raise KeyboardInterrupt

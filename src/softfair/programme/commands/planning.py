@@ -228,6 +228,8 @@ def how_to_draw(committed: Commitment, what: str, command: str) -> list[str]:
     moment = datetime.fromtimestamp(QUICKNET.time_of(committed.beacon), UTC)
     return [
         f"Give the code away now; nothing of {what} can change without changing it.",
+        "Say with it what will be seen, and in which words and order it will be written; spaces,",
+        "signs, capitals and zeros before a number will not count.",
         f"Then {command} --luck TEXT (what witnesses saw), or --beacon FILE "
         f"({QUICKNET.name}, round {committed.beacon}, of {moment:%Y-%m-%d %H:%M:%S} UTC)",
     ]
