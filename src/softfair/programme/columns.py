@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 import sqlalchemy as sa
 
 from ..errors import InvalidInput
+from ..for_json import read_json
 from . import schema
 from .dates import ORDERS, PLAIN
 from .store import Connection, Store
@@ -124,7 +125,7 @@ class ReadAs:
     @classmethod
     def from_json(cls, text: str | None) -> ReadAs:
         """The inverse of `to_json`."""
-        told = json.loads(text or "{}")
+        told = read_json(text or "{}")
         lists = {name: tuple(told[name]) for name in ("keep", "ignore") if name in told}
         return cls(**{**told, **lists})
 

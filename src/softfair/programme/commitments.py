@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
+from ..for_json import read_json
 from . import schema
 from .luck import Beacon, Chain, Luck, Source
 from .store import Connection, now, sign
@@ -74,7 +75,7 @@ class Commitment:
 
     def parts(self) -> dict[str, Any]:
         """What is frozen besides arrays."""
-        parts: dict[str, Any] = json.loads(self.header)
+        parts: dict[str, Any] = read_json(self.header)
         return parts
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -146,7 +147,7 @@ def luck_of_trial(design: str) -> Luck:
 
     A trial from before there was luck from outside has none there: its luck is the programme's own.
     """
-    text = json.loads(design).get("luck")
+    text = read_json(design).get("luck")
     return Luck(Source.PROGRAMME) if text is None else Luck.from_json(text)
 
 

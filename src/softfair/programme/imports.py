@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput, Unsure
+from ..for_json import read_json
 from . import schema
 from .batches import (
     Content,
@@ -310,7 +311,7 @@ def _merged_texts(table: Table, names: list[str], before: list[str]) -> list[str
             known = {
                 name: value for name, value in entries.items() if value.lower() not in NO_GROUP
             }
-            made[combination] = json.dumps({**json.loads(old), **known}, ensure_ascii=False)
+            made[combination] = json.dumps({**read_json(old), **known}, ensure_ascii=False)
         merged.append(made[combination])
     return merged
 

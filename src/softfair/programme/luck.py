@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
+from ..for_json import read_json
 from .entries import appearance
 
 __all__ = [
@@ -168,7 +169,7 @@ def read_beacon(path: str | Path, chain: Chain) -> Beacon:
     """
     try:
         with Path(path).open("rb") as file:
-            content = json.loads(file.read(LONGEST_BEACON))
+            content = read_json(file.read(LONGEST_BEACON))
         round, signature = content["round"], content["signature"]
         if type(round) is not int or not 0 < round < 2**63:
             raise ValueError
@@ -176,7 +177,7 @@ def read_beacon(path: str | Path, chain: Chain) -> Beacon:
             raise ValueError
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}; give a drand round") from None
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise InvalidInput(
             f"{Path(path).name} is no round of {chain.name}; save what its /public/ROUND serves: "
             '{"round": ..., "signature": ...}'
@@ -258,7 +259,7 @@ class Luck:
     @classmethod
     def from_json(cls, text: str) -> Luck:
         """The inverse of `to_json`."""
-        parts = json.loads(text)
+        parts = read_json(text)
         beacon = parts["beacon"] and Beacon(**parts["beacon"])
         known = (parts["text"], beacon, parts["commitment"], parts.get("counts"))
         return cls(Source(parts["source"]), *known)

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ...errors import InvalidInput
+from ...for_json import read_json
 from .. import schema, store
 from ..bulk import append, fetch
 from ..eligibility import Site, Status, sites_of
@@ -197,7 +198,7 @@ def _assembled(
     names: list[str],
     model: Model,
 ) -> Plan:
-    outlook = json.loads(header.outlook)
+    outlook = read_json(header.outlook)
     parts = {
         **vars(header),
         "sites": sites_of(header.sites),
