@@ -657,6 +657,18 @@ def test_an_output_that_is_full_or_knows_ascii_alone(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_process_without_input_and_output(small, tmp_path):
+    """What `>&-` of a shell and some schedulers leave: no descriptor at all."""
+    code = "from softfair.cli import main; main()"
+    for closed in (">&-", "2>&-", "<&- >&- 2>&-"):
+        command = f"{sys.executable} -c '{code}' plan --db small.db {closed}"
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+    assert check(small).wrong == ()
+
+
 @pytest.mark.slow
 def test_commit_and_draw_at_the_command_line(tmp_path):
     told = well("init", "--sample", "--seed", 2**100, folder=tmp_path)

@@ -556,6 +556,16 @@ def _without_passwords(text: str) -> str:
     return re.sub(r"[^\s()'\"]*@", "...@", text)
 
 
+def _open_what_is_closed() -> None:
+    """Give a process without input or output one that holds nothing, as `>/dev/null` does.
+
+    Otherwise the next file that is opened, such as the database, would take the output's place.
+    """
+    for name, how in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, how, encoding="utf-8"))  # noqa: SIM115
+
+
 def _fail() -> NoReturn:
     """End on an unforeseen error: print one line if a database was altered, else raise it."""
     said = altered()
@@ -569,6 +579,7 @@ def main() -> None:
     """Run; bad input is one line on stderr and exit code 2."""
     from .terminal import survive_any_encoding, visible
 
+    _open_what_is_closed()
     survive_any_encoding(sys.stdout, sys.stderr)
     try:
         _refuse_passwords(sys.argv[1:])

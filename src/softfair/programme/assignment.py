@@ -315,6 +315,7 @@ def load_trial(connection: Connection) -> Trial | None:
     row = connection.execute(sa.select(schema.trial).order_by(schema.trial.c.id).limit(1)).first()
     if row is None:
         return None
+    schema.refuse_types(schema.trial, row)
     with np.load(io.BytesIO(row.content)) as stored:
         X = stored["X"].astype(np.float64)
     a = schema.assignment

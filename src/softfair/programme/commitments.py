@@ -125,6 +125,7 @@ def load_commitment(connection: Connection, number: int) -> Commitment:
     """The commitment with a number."""
     t = schema.commitment
     row = connection.execute(sa.select(t).where(t.c.id == number)).one()
+    schema.refuse_types(t, row)
     return Commitment(**{column.name: getattr(row, column.name) for column in fields(Commitment)})
 
 

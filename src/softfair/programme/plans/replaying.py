@@ -99,7 +99,10 @@ class Replays:
         self._plans = connection.execute(query).all()
         self._chain, self._trial = chain, _readable_trial(connection)
         self._settings = _settings(connection)
-        self._names = Identifiers(names_of(connection))
+        try:
+            self._names = Identifiers(names_of(connection))
+        except UNREADABLE:  # then no plan is known to be of anybody
+            self._names = Identifiers([])
         last = connection.execute(sa.select(sa.func.max(schema.person.c.id))).scalar()
         self._numbered = last == len(self._names) - 1  # people are numbered from 0 on
         self._before = ""  # the digest of the plan before
