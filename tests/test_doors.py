@@ -185,6 +185,10 @@ def test_a_killed_export_leaves_nothing_readable(tmp_path):
         "sqlite:///user:s3cret@host",
         "mysql://u:s3cret@host/n",
         "user@host",
+        "postgresql://user:s3cret/name",
+        "postgresql://user:s3cret",
+        "postgresql://user:s3cret?sslmode=require",
+        "postgresql://host:5432s3cret/name",
     ],
 )
 def test_no_password_in_a_message_and_no_file_of_that_name(address, tmp_path, monkeypatch):
@@ -237,6 +241,7 @@ SECRETS = [
     "dbname=n host=h user=u password=s3cret",
     "password = 's3cret'",
     "postgresql://h/n?user=u&password=s3cret",
+    "postgresql://u:s3cret/n",
 ]
 
 

@@ -531,8 +531,12 @@ def _draw(
     print(path, file=sys.stderr)
 
 
-# Such as postgresql://user:password@host/name, with any number of slashes, and password=...
-SECRET = re.compile(r"(?i)\b[a-z][a-z0-9+.-]*:/\S*:\S*@|\S:\S*@\S*/|\bpass(word|wd)?\s*=\s*\S")
+# Such as postgresql://user:password@host/name, with any number of slashes or without an @, and
+# password=...
+SECRET = re.compile(
+    r"(?i)\bpostgres[a-z0-9+]*:|\b[a-z][a-z0-9+.-]*:/\S*:\S*@|\S:\S*@\S*/"
+    r"|\bpass(word|wd)?\s*=\s*\S"
+)
 TAKE_ADDRESSES = ("--db", "--on")  # options whose value is an address
 
 
