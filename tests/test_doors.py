@@ -533,6 +533,12 @@ def test_rounds_and_thresholds_beyond_what_a_database_holds(small, tmp_path):
         plan_of(small, 999_999_999_999)
 
 
+@pytest.mark.parametrize("round", [-1, 1.5, 10**400])
+def test_a_record_of_a_round_that_cannot_be(small, round):
+    with pytest.raises(InvalidInput, match="round"):
+        record(small, b"id\np1\n", NAME, round=round, sure=True)
+
+
 def test_a_tiny_multiplier():
     cohort = sf.datasets.synthetic(n=20, seed=0)
     for c in (1e-320, 5e-324, 1e-300):
