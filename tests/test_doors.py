@@ -823,6 +823,35 @@ def test_codes_of_a_parquet_file_are_its_entries():
         assert len(set(distinct)) == len(distinct)
 
 
+@pytest.mark.parametrize("words", [("import", "people"), ("record",), ("check", "--against")])
+def test_a_device_is_no_file_and_is_not_read_to_its_end(small, tmp_path, words):
+    """It has none; a pipe has one and is read."""
+    said = refused(*words, "/dev/zero", "--db", "small.db", folder=tmp_path)
+    assert "/dev/zero is a device; give a file" in said
+
+
+def test_other_files_are_no_devices_either(tmp_path):
+    from softfair.files import read_cohort
+    from softfair.theory.output import recheck_file
+
+    for read in (lambda: read_cohort("/dev/zero"), lambda: recheck_file(Path("/dev/zero"))):
+        with pytest.raises(InvalidInput, match="is a device"):
+            read()
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["sh", "-c", "printf 'id\\np1\\n' > pipe"], cwd=tmp_path):
+        database = Store(str(tmp_path / "piped.db"))
+        initialise(database, NAME)
+        assert import_people(database, str(tmp_path / "pipe"), NAME).rows == 1
+
+
+@pytest.mark.parametrize("workers", ["99999999", "9" * 5000, str(4 * (os.cpu_count() or 1) + 1)])
+def test_processes_without_number_are_not_started(workers):
+    from softfair.cluster import crew_of
+
+    with pytest.raises(InvalidInput, match="processes, on a machine with"):
+        crew_of(workers)
+
+
 def test_a_line_of_many_mebibytes(monkeypatch):
     monkeypatch.setattr(formats, "LONGEST_LINE", 2**20)
     text = b"id,note\np1,x\np2," + b"y" * 2**20 + b"\np3,z\n"

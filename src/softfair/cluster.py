@@ -49,6 +49,7 @@ KEEP = 2**30  # bytes of arms that a process keeps between passes
 AT_ONCE = 256  # results that are fetched from a Dask cluster together
 PATIENCE = 20.0  # seconds that a cluster without any worker is given to find one
 LOOK = 1.0  # seconds between two looks at whether workers are left
+EACH_CORE = 4  # most processes that are started for each core
 REACH = 10.0  # seconds in which a scheduler has to answer
 
 
@@ -360,6 +361,16 @@ def refuse_other_software(stamp: str) -> None:
         )
 
 
+def _refuse_crowd(workers: str) -> None:
+    """Raise if there were far more processes than cores: each takes memory, and all would wait."""
+    most = EACH_CORE * (os.cpu_count() or 1)
+    if len(workers.lstrip("0")) > len(str(most)) or int(workers) > most:
+        raise InvalidInput(
+            f"on is {workers[:20]} processes, on a machine with {most // EACH_CORE} cores; "
+            f"give at most {most}"
+        )
+
+
 def crew_of(on: Any) -> Crew | None:
     """The workers that ``on`` names.
 
@@ -392,9 +403,10 @@ def crew_of(on: Any) -> Crew | None:
         return on
     if isinstance(on, Executor):
         return _Pool(on)
-    if isinstance(on, str) and on.isdecimal() and int(on):
+    if isinstance(on, str) and on.isdecimal() and on.strip("0"):
         # Spawned, not forked: a forked process would have the locks but not the threads that hold
         # them.
+        _refuse_crowd(on)
         spawn = multiprocessing.get_context("spawn")
         threads = max(1, get_threads() // int(on))
         pool = ProcessPoolExecutor(int(on), spawn, _begin_work, (threads,))

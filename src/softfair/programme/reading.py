@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadRows, Fault, InvalidInput
-from ..files import refuse_address
+from ..files import refuse_address, refuse_device
 from ..progress import say
 from .bulk import MANY, taken
 from .columns import ReadAs, among, folded, match_columns
@@ -258,6 +258,7 @@ def _opened(source: Source) -> tuple[str, BinaryIO]:
     if isinstance(source, Upload):
         return source.name, io.BytesIO(source.data)
     refuse_address(source)
+    refuse_device(source)
     if str(source) == "-":
         return "standard input", io.BytesIO(sys.stdin.buffer.read())
     try:

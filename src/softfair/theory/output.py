@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ..errors import InvalidInput
+from ..files import refuse_device
 from ..for_json import read_json
 from ..terminal import Table, say
 from ..terminal import as_csv as rows_as_csv
@@ -138,6 +139,7 @@ def read_verdicts(path: Path) -> list[Verdict]:
     InvalidInput
         If the file cannot be read, is not JSON, or an entry is no verdict on a known claim.
     """
+    refuse_device(path)
     try:
         content = read_json(path.read_text(encoding="utf-8"))
     except OSError as error:
