@@ -36,6 +36,7 @@ from softfair.programme.records import record
 from softfair.programme.settings import Settings, initialise
 from softfair.programme.snapshot import People
 from softfair.programme.store import Store
+from softfair.programme.trials import Wish, assign
 
 NAME = "softfair test"
 
@@ -531,6 +532,21 @@ def test_rounds_and_thresholds_beyond_what_a_database_holds(small, tmp_path):
             import_history(small, b"id,round,value\np1,1,3\n", NAME, threshold)
     with pytest.raises(InvalidInput, match="round 999999999999 has no plan"):
         plan_of(small, 999_999_999_999)
+
+
+@pytest.mark.parametrize("horizon", [10**6 + 1, 10**20, 10**400])
+@pytest.mark.parametrize("policy", [sf.Random(), sf.SoftFair(c=1.0)], ids=["Random", "SoftFair"])
+def test_a_horizon_without_end(policy, horizon):
+    with pytest.raises(InvalidInput, match="give a whole number between 1 and 1000000"):
+        policy.fit(sf.datasets.synthetic(n=5, seed=0), k=1, horizon=horizon)
+
+
+def test_a_trial_beyond_the_last_round(small):
+    """PostgreSQL would refuse the number of its last round."""
+    record(small, b"id,contacted,state\np1,1,1\n", NAME, round=6, close=True)
+    for rounds in (2**31 - 2, 10**400):
+        with pytest.raises(InvalidInput, match="give fewer --rounds"):
+            assign(small, NAME, Wish(("softfair", "lottery"), (0.5, 0.5), rounds=rounds))
 
 
 @pytest.mark.parametrize("round", [-1, 1.5, 10**400])

@@ -407,6 +407,8 @@ def _last(settings: Settings, first: int, rounds: int | None) -> int:
     if rounds is not None and rounds < 1:
         raise InvalidInput(f"the trial has {rounds} rounds; give at least 1")
     last = first + (settings.horizon if rounds is None else rounds) - 1
+    if last + 1 >= schema.BEYOND:  # a state after the last round can be recorded
+        raise InvalidInput(f"the trial would end with round {last}; give fewer --rounds")
     if settings.ends is None:
         return last
     if first > settings.ends or (rounds is not None and last > settings.ends):
