@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import openpyxl
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -632,6 +633,63 @@ def test_arrays_that_are_no_numbers(values):
             work()
 
 
+ODD = {
+    "masked": lambda a: np.ma.masked_array(a, mask=np.arange(a.size).reshape(a.shape) == 0),
+    "complex": lambda a: a + 0j,
+    "date": lambda a: np.zeros(a.shape, "datetime64[D]"),
+    "duration": lambda a: np.zeros(a.shape, "timedelta64[s]"),
+    "bytes": lambda a: np.full(a.shape, b"1"),
+    "record": lambda a: np.zeros(a.shape, [("x", float)]),
+    "400 digits": lambda a: np.full(a.shape, 10**400, object),
+    "nothing": lambda a: np.full(a.shape, None, object),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ODD)
+def test_states_metrics_and_columns_that_are_no_numbers(kind):
+    """A mask, an imaginary part or a unit is not dropped on the way, and no other error comes."""
+    cohort, odd = sf.datasets.synthetic(n=5, seed=0), ODD[kind]
+    fitted = sf.SoftFair(c=1.0).fit(cohort, k=2, horizon=3)
+    frame = {name: [0.5] * 5 for name in ("p00", "p01", "p10", "p11")}
+    works = [
+        lambda: fitted.scores(0, odd(np.zeros(5))),
+        lambda: fitted.inclusion(0, odd(np.zeros(5))),
+        lambda: fitted.draw(0, odd(np.zeros(5)), np.random.default_rng(0)),
+        lambda: sf.metrics.action_entropy(odd(np.ones((3, 5)))),
+        lambda: sf.Cohort(cohort.P, reward=odd(np.ones(2))),
+        lambda: sf.Cohort(cohort.P, start=odd(np.zeros(5))),
+    ]
+    if kind not in ("bytes", "masked", "record"):  # which a frame holds as text or not at all
+        works.append(lambda: sf.Cohort.from_frame(pd.DataFrame({**frame, "p11": odd(np.ones(5))})))
+    for work in works:
+        with pytest.raises(InvalidInput) as caught:
+            work()
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("odd", [np.timedelta64(1, "s"), np.datetime64("2020-01-01"), None, "x"])
+def test_a_decision_and_a_discount_that_are_no_numbers(odd):
+    cohort = sf.datasets.synthetic(n=5, seed=0)
+    fitted = sf.SoftFair(c=1.0).fit(cohort, k=2, horizon=3)
+    works = (
+        lambda: fitted.scores(odd, np.zeros(5, int)),
+        lambda: sf.indices.whittle(cohort, gamma=odd),
+        lambda: sf.SoftFair(c=odd),
+        lambda: sf.SoftFair(c=1.0).fit(cohort, k=[odd] * 3, horizon=3),
+        lambda: sf.SoftFair(c=1.0, shares={"a": (odd, 1)}),
+    )
+    for work in works:
+        with pytest.raises(InvalidInput):
+            work()
+
+
+def test_a_message_is_one_line_whatever_was_given():
+    with pytest.raises(InvalidInput) as caught:
+        sf.sampling.inclusion(np.zeros(6), np.ma.masked_array(2.0, mask=True))
+    assert "masked_array(data=--, mask=True" in str(caught.value)
+
+
 # Processes.
 
 
@@ -710,6 +768,8 @@ def test_commit_and_draw_at_the_command_line(tmp_path):
     assert "too early" in refused("plan", "--beacon", "beacon.json", folder=tmp_path)
     told = well("plan", "--luck", "dice 1 2 3", folder=tmp_path)
     assert "Drawn with public luck: dice 1 2 3." in told
+    assert f"It was committed before, with the code {code}." in told
+    assert json.loads(well("plan", "--json", folder=tmp_path))["code"] == code
     well("check", "--out", "head.txt", folder=tmp_path)
     assert (tmp_path / "head.txt").read_text() in told
     assert "still stands" in well("check", "--against", "head.txt", folder=tmp_path)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import InvalidInput
+from .errors import InvalidInput, real_numbers
 
 __all__ = [
     "LABELS",
@@ -346,7 +346,7 @@ def columns_needed(names: Collection[str], where: str) -> tuple[int, list[str]]:
 def _numbers(values: NDArray[Any]) -> Floats:
     """A column as floats; what is no number becomes nan."""
     try:
-        return np.asarray(values, dtype=np.float64)
+        return real_numbers(values)
     except (TypeError, ValueError):
         return np.array([_number(value) for value in values.tolist()])
 
@@ -354,7 +354,7 @@ def _numbers(values: NDArray[Any]) -> Floats:
 def _number(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return float("nan")
 
 

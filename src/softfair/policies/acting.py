@@ -92,7 +92,7 @@ class FittedSoftFair(Fitted):
         if not isinstance(values, PriceValues) or self.one_by_one or self.cohort.with_costs:
             return None
         alone = values.crew is None and not isinstance(self.cohort, ShardedCohort)
-        if alone and len(shards_of(self.cohort)) == 1 and self._table_serves(t):
+        if alone and len(shards_of(self.cohort)) == 1 and self._table_serves(self._step(t)):
             return None
         known = self._known_states(states)
         # One byte an arm, as long as that is enough: states are sent to workers.

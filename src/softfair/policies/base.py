@@ -40,7 +40,6 @@ for a single run instead is simulated one run at a time, by `softfair.policies.o
 from __future__ import annotations
 
 import abc
-import numbers
 from collections.abc import Hashable
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
@@ -51,7 +50,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..cohort import Cohort, refuse_costs
 from ..costs import choose_runs
-from ..errors import InvalidInput, refuse
+from ..errors import InvalidInput, is_real, real_numbers, refuse
 from ..figures import axes_for
 from ..saving import write
 from ..solvers.values import Info
@@ -526,7 +525,7 @@ class Fitted:
 
     def _step(self, t: int) -> int:
         """The decision as an int, if there is such a decision."""
-        if not isinstance(t, numbers.Real) or not 0 <= t < self.horizon or t != int(t):
+        if not is_real(t) or not 0 <= t < self.horizon or t != int(t):
             raise InvalidInput(
                 f"t is {t!r}, the decisions are 0 to {self.horizon - 1}; "
                 "fit with a longer horizon to look further"
@@ -551,6 +550,13 @@ class Fitted:
             raise InvalidInput(
                 f"states have shape {given.shape}, the cohort has {n} arms; give one state an arm"
             )
+        if given.dtype.kind not in "iub" or np.ma.is_masked(states):
+            try:
+                given = real_numbers(states)
+            except (TypeError, ValueError) as error:
+                raise InvalidInput(
+                    f"states are not numbers ({error}); give states between 0 and {S - 1}"
+                ) from None
         if given.dtype.kind not in "iub" or given.min() < 0 or given.max() >= S:
             wrong = ~np.isin(given, np.arange(S))
             refuse(wrong, given, "states", f"give states between 0 and {S - 1}")

@@ -24,13 +24,14 @@ from ..errors import InvalidInput
 from ..for_json import read_json
 from . import schema
 from .luck import Beacon, Chain, Luck, Source
-from .store import Connection, now, sign
+from .store import Connection, Store, now, sign
 
 __all__ = [
     "IS_OF_TRIAL",
     "OF_TRIAL",
     "WHAT_COUNTS",
     "Commitment",
+    "code_before",
     "code_of",
     "last_trial_committed",
     "load_commitment",
@@ -127,6 +128,14 @@ def load_commitment(connection: Connection, number: int) -> Commitment:
     row = connection.execute(sa.select(t).where(t.c.id == number)).one()
     schema.refuse_types(t, row)
     return Commitment(**{column.name: getattr(row, column.name) for column in fields(Commitment)})
+
+
+def code_before(database: Store, luck: Luck | None) -> str | None:
+    """The code of the commitment before a luck; None: what it drew was made in one step."""
+    if luck is None or luck.commitment is None:
+        return None
+    with database.reading() as connection:
+        return load_commitment(connection, luck.commitment).code
 
 
 def last_trial_committed(connection: Connection) -> Commitment | None:

@@ -35,7 +35,6 @@ from .commitments import (
     OF_TRIAL,
     Commitment,
     last_trial_committed,
-    load_commitment,
     luck_after,
     store_commitment,
 )
@@ -49,7 +48,6 @@ from .store import Connection, Store, names_of
 __all__ = [
     "Wish",
     "assign",
-    "code_before",
     "commit_trial",
     "draft_trial",
     "draw_trial",
@@ -348,14 +346,6 @@ def waiting_trial(database: Store) -> Commitment | None:
         if last_trial_committed(connection) is None:  # then there may be no people either
             return None
         return waiting_trial_in(connection, take_snapshot(connection))
-
-
-def code_before(database: Store, trial: Trial) -> str | None:
-    """The code of the commitment before a trial; None: it was assigned in one step."""
-    if trial.luck.commitment is None:
-        return None
-    with database.reading() as connection:
-        return load_commitment(connection, trial.luck.commitment).code
 
 
 def _arms_said(names: Sequence[str]) -> tuple[Arm, ...]:
