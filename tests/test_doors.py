@@ -742,6 +742,29 @@ def test_an_output_that_is_full_or_knows_ascii_alone(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_library_that_finds_no_memory_is_no_traceback(monkeypatch, capsys):
+    from softfair import cli
+
+    def app(**_):
+        try:
+            raise OSError("libllvmlite.so: failed to map segment from shared object")
+        except OSError:
+            raise ImportError("the library cannot be found") from None
+
+    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.setattr(sys, "argv", ["softfair", "check"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert capsys.readouterr().err == f"softfair: {cli.NO_MEMORY}\n"
+
+    def other(**_):
+        raise ImportError("another reason")
+
+    monkeypatch.setattr(cli, "app", other)
+    with pytest.raises(ImportError, match="another reason"):
+        cli.main()
+
+
 def test_a_process_without_input_and_output(small, tmp_path):
     """What `>&-` of a shell and some schedulers leave: no descriptor at all."""
     code = "from softfair.cli import main; main()"

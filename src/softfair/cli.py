@@ -537,6 +537,7 @@ SECRET = re.compile(
     r"(?i)\bpostgres[a-z0-9+]*:|\b[a-z][a-z0-9+.-]*:/\S*:\S*@|\S:\S*@\S*/"
     r"|\bpass(word|wd)?\s*=\s*\S"
 )
+NO_MEMORY = "there is not enough memory for that; nothing was changed"
 TAKE_ADDRESSES = ("--db", "--on")  # options whose value is an address
 
 
@@ -570,9 +571,19 @@ def _open_what_is_closed() -> None:
             setattr(sys, name, open(os.devnull, how, encoding="utf-8"))  # noqa: SIM115
 
 
-def _fail() -> NoReturn:
-    """End on an unforeseen error: print one line if a database was altered, else raise it."""
-    said = altered()
+def _lacks_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one that led to it, is a library that found no memory to be loaded."""
+    signs = ("failed to map segment", "cannot allocate memory")
+    while error is not None:
+        if isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in signs):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _fail(error: Exception) -> NoReturn:
+    """End on an unforeseen error: print one line if the reason is known, else raise it."""
+    said = NO_MEMORY if _lacks_memory(error) else altered()
     if said is None:
         raise
     print(f"softfair: {said}", file=sys.stderr)
@@ -609,11 +620,11 @@ def main() -> None:
         )  # so that the interpreter's last flush does not complain
         sys.exit(0)
     except MemoryError:
-        print("softfair: there is not enough memory for that; nothing was changed", file=sys.stderr)
+        print(f"softfair: {NO_MEMORY}", file=sys.stderr)
         sys.exit(2)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
-            _fail()
+            _fail(error)
         print(f"softfair: the output cannot be written: {error.strerror}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(2)
@@ -622,4 +633,4 @@ def main() -> None:
         if hasattr(error, "format_message"):
             print(f"softfair: {_without_passwords(error.format_message())}", file=sys.stderr)
             sys.exit(getattr(error, "exit_code", 2))
-        _fail()
+        _fail(error)
