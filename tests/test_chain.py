@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -151,6 +152,111 @@ def test_no_column_of_any_table_can_be_altered_unseen(copy, table, column):
     assert check(Store(copy)).wrong
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("table", [table.name for table in LOGGED])
+def test_bytes_and_null_in_any_column_are_findings(original, copy, table):
+    """SQLite holds any type in any column, and NULL once somebody takes the constraint away."""
+    loose = f"{copy}.loose"
+    shutil.copy(original, loose)
+    with sqlite3.connect(loose) as connection:
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '')")
+    one = schema.tables.tables[table]
+    key = ", ".join(part.name for part in one.primary_key.columns)
+    last = f"SELECT {key} FROM {table} ORDER BY {key.replace(',', ' DESC,')} DESC LIMIT 1"
+    for column in one.c:
+        for value in ("x'ff'", "NULL"):
+            shutil.copy(loose, copy)
+            with sqlite3.connect(copy) as connection:
+                query = f"UPDATE {table} SET {column.name} = {value} WHERE ({key}) = ({last})"
+                try:
+                    connection.execute(f"{query} AND {column.name} IS NOT {value}")
+                except sqlite3.IntegrityError:  # of a key
+                    continue
+                if not connection.total_changes:
+                    continue
+            assert check(Store(copy)).wrong, (column.name, value)
+
+
+def one_more(table, row):
+    """A row that differs from one that is there in all that must differ."""
+    unique = {column for column in table.c if column.primary_key or column.unique}
+    for constraint in table.constraints:
+        if isinstance(constraint, sa.UniqueConstraint):
+            unique |= set(constraint.columns)
+    values = dict(zip(table.c.keys(), row, strict=True))
+    for column in unique:
+        is_text = isinstance(column.type, sa.Text)
+        values[column.name] = f"{values[column.name]}x" if is_text else values[column.name] + 1000
+    return values
+
+
+@pytest.mark.parametrize("table", [table.name for table in LOGGED])
+def test_no_row_of_any_table_can_be_removed_or_added_unseen(copy, original, table):
+    one = schema.tables.tables[table]
+    key = [part.name for part in one.primary_key.columns]
+    order, where = ", ".join(f"{part} DESC" for part in key), " AND ".join(f"{k} = ?" for k in key)
+    with sqlite3.connect(copy) as connection:
+        row = connection.execute(f"SELECT * FROM {table} ORDER BY {order}").fetchone()
+        values = one_more(one, row)
+        marks = ", ".join("?" * len(values))
+        connection.execute(f"INSERT INTO {table} VALUES ({marks})", list(values.values()))
+    assert check(Store(copy)).wrong
+    shutil.copy(original, copy)
+    with sqlite3.connect(copy) as connection:
+        of_last = [dict(zip(one.c.keys(), row, strict=True))[part] for part in key]
+        assert connection.execute(f"DELETE FROM {table} WHERE {where}", of_last).rowcount == 1
+    found = check(Store(copy), Checkpoint.find(head(Store(str(original)))))
+    assert found.wrong
+    assert bool(found.since) == (table == "link")  # of the last entry only a checkpoint tells
+    with sqlite3.connect(copy) as connection:
+        connection.execute(f"DROP TABLE {table}")
+    with pytest.raises(store.StoreError, match=f"(no such table: {table}|something else)"):
+        check(Store(copy))
+
+
+def sealed_again(path):
+    """What an insider can do: every entry of the log as it was, with the digests of rows now."""
+    database = Store(path)
+    with database.engine.connect() as connection, connection.begin():
+        before = {}
+        for entry in chain.entries_of(connection, schema.tables):
+            salt, marks, added = entry.parts()
+            for name in added:
+                table, low = schema.tables.tables[name], before.get(name, -1)
+                part = chain.rows.read_part(connection, table, low, marks[name])
+                added[name] = chain.rows.digest_of(part)
+            content = json.dumps({"salt": salt, "marks": marks, "added": added, "who": "x"})
+            anew = replace(entry, content=content)
+            values = {"content": content, "leaf": anew.leaf.hex()}
+            chosen = schema.link.c.id == entry.number
+            connection.execute(schema.link.update().where(chosen).values(**values))
+            before = marks
+        return chain.entries_of(connection, schema.tables)
+
+
+@pytest.mark.parametrize(
+    "table", chain.entries.logged_tables(schema.tables), ids=lambda table: table.name
+)
+def test_an_old_checkpoint_names_the_table_that_an_insider_has_altered(original, copy, table):
+    """The log is consistent again, and by itself says nothing of the table."""
+    was = head(Store(str(original)))
+    column = [one for one in table.c if not one.primary_key and not one.foreign_keys][-1]
+    with sqlite3.connect(copy) as connection:
+        connection.execute(f"UPDATE {table.name} SET {column.name} = {other(column)}")
+    assert any(said.startswith(f"{table.name}: ") for said in check(Store(copy)).faults)
+    entries = sealed_again(copy)
+    found = check(Store(copy), Checkpoint.find(was))
+    assert not any(said.startswith(f"{table.name}: ") for said in found.faults)
+    (said,) = found.since
+    if table.name == "setting":  # the seed stands in it
+        assert "another programme" in said
+    else:
+        assert said.endswith(
+            f"its first {len(entries)} entries are not those of the checkpoint: {table.name}"
+        )
+
+
 @pytest.mark.parametrize(
     ("statement", "named"),
     [
@@ -190,6 +296,38 @@ def test_values_that_only_look_like_whole_numbers_are_found(copy, value):
     with sqlite3.connect(copy) as connection:
         where = "(plan, person) = (SELECT max(plan), max(person) FROM plan_row)"
         connection.execute(f"UPDATE plan_row SET status = {value} WHERE {where}")
+    assert "plan_row: a value is not of the type of its column" in check(Store(copy)).wrong
+
+
+def test_rows_of_persons_far_apart_do_not_make_a_check_endless(copy):
+    """Pieces begin with persons who have rows; by number alone there were 250,000 of them."""
+    with sqlite3.connect(copy) as connection:
+        for person in (20_000, 2**31 - 2, 2**40):
+            connection.execute(f"INSERT INTO observation VALUES ({person}, 20, 2, 1, 1, NULL)")
+    with Store(copy).reading() as connection:
+        pieces = chain.rows.in_pieces(connection, schema.observation, sa.true())
+        rows = sum(
+            connection.execute(
+                sa.select(sa.func.count()).select_from(schema.observation).where(piece)
+            ).scalar_one()
+            for piece in pieces
+        )
+        total = sa.select(sa.func.count()).select_from(schema.observation)
+        assert rows == connection.execute(total).scalar_one()
+    assert len(pieces) == 3
+    assert any("3 rows were put among its" in said for said in check(Store(copy)).wrong)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("column", ["status", "bonus"])
+def test_null_is_no_0_where_nothing_may_be_null(copy, column):
+    with sqlite3.connect(copy) as connection:
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '')")
+    with sqlite3.connect(copy) as connection:
+        first = "(SELECT min(person) FROM plan_row WHERE status = 0 AND bonus = 0)"
+        done = connection.execute(f"UPDATE plan_row SET {column} = NULL WHERE person = {first}")
+        assert done.rowcount
     assert "plan_row: a value is not of the type of its column" in check(Store(copy)).wrong
 
 
@@ -284,7 +422,7 @@ def test_memory_of_a_check_does_not_grow_with_plans(tmp_path, monkeypatch):
 
 
 def test_a_database_of_another_version_is_refused(copy):
-    for version in (schema.VERSION + 1, 1, "'[]'", schema.VERSION + 0.0001):
+    for version in (schema.VERSION + 1, 1, 0, -1, "'[]'", schema.VERSION + 0.0001):
         with sqlite3.connect(copy) as connection:
             connection.execute(f"UPDATE meta SET version = {version}")
         with pytest.raises(store.StoreError):
@@ -306,13 +444,18 @@ def test_a_database_of_another_version_is_refused(copy):
         ("commitment", "header = '[]'"),
         ("commitment", "created = x'31'"),
         ("batch", "retracts = '[]'"),
+        ("setting", f"content = '{'[' * 5000}'"),  # deeper than Python's recursion may go
+        ("plan", f"luck = '{'[' * 5000}'"),
+        ("trial", f"design = '{'[' * 5000}'"),
+        ("link", f"content = '{'[' * 5000}'"),
     ],
 )
 def test_a_value_of_another_type_is_a_finding(copy, table, change):
     """SQLite holds values of any type in any column, and no check ends on one."""
     with sqlite3.connect(copy) as connection:
         connection.execute(f"UPDATE {table} SET {change}")
-    assert any(sentence.startswith(f"{table}: ") for sentence in check(Store(copy)).wrong)
+    named = "the log" if table == "link" else table
+    assert any(sentence.startswith(f"{named}: ") for sentence in check(Store(copy)).wrong)
 
 
 def test_the_tail_is_cut(copy):

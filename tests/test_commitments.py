@@ -78,7 +78,7 @@ def test_commit_then_assign(url):
         again, names = load_trial(connection), names_of(connection)
         _, settings = current_settings(connection)
     assert (again.luck, again.key, again.chosen) == (trial.luck, trial.key, trial.chosen)
-    key = Luck(Source.TEXT, "dice 3 5 6").key(settings.seed, 13, TRIAL)
+    key = Luck(Source.TEXT, "dice356").key(settings.seed, 13, TRIAL)  # what counts of it
     assert np.array_equal(assigned(key, names[:40], trial.X, trial.counts)[0], trial.arm)
     assert waiting_trial(database) is None
     with pytest.raises(InvalidInput, match=r"has a trial already.*assigned once"):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import openpyxl
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -36,6 +37,7 @@ from softfair.programme.records import record
 from softfair.programme.settings import Settings, initialise
 from softfair.programme.snapshot import People
 from softfair.programme.store import Store
+from softfair.programme.trials import Wish, assign
 
 NAME = "softfair test"
 
@@ -185,6 +187,10 @@ def test_a_killed_export_leaves_nothing_readable(tmp_path):
         "sqlite:///user:s3cret@host",
         "mysql://u:s3cret@host/n",
         "user@host",
+        "postgresql://user:s3cret/name",
+        "postgresql://user:s3cret",
+        "postgresql://user:s3cret?sslmode=require",
+        "postgresql://host:5432s3cret/name",
     ],
 )
 def test_no_password_in_a_message_and_no_file_of_that_name(address, tmp_path, monkeypatch):
@@ -227,6 +233,73 @@ def test_an_address_where_a_file_belongs_is_neither_made_nor_repeated(
     assert "the address of a database, which belongs to --db" in said
     assert "s3cret" not in said
     assert sorted(tmp_path.iterdir()) == before
+
+
+SECRETS = [
+    "postgresql://u:s3cret@host/name",
+    "postgresql+psycopg://u:s3@cret@h:5432/n?sslmode=require",
+    "postgres:/u:s3cret@h/n",
+    "u:s3cret@h/n",
+    "dbname=n host=h user=u password=s3cret",
+    "password = 's3cret'",
+    "postgresql://h/n?user=u&password=s3cret",
+    "postgresql://u:s3cret/n",
+]
+
+
+@pytest.mark.parametrize("address", SECRETS)
+def test_an_address_is_refused_wherever_it_stands_but_behind_db(address):
+    from softfair.ending import _refuse_passwords
+
+    for words in (["plan", "--round", address], ["plan", f"--luck={address}"], [address]):
+        with pytest.raises(InvalidInput, match="the address of a database, which") as caught:
+            _refuse_passwords(words)
+        assert "s3" not in str(caught.value)
+    _refuse_passwords(["plan", "--db", address, "--round", "5"])
+    _refuse_passwords(["plan", f"--db={address}"])
+
+
+def test_words_that_are_no_addresses_are_taken():
+    from softfair.ending import _refuse_passwords
+
+    for word in (
+        "two opted out: ada@x.org told us",
+        "12:30 @ hall/room 2",
+        "id=Person no,round=Week",
+        "share region=north>=30%; one household",
+        "https://drand.love/public/5",
+        "C:/people/list.csv",
+        "softfair+1a2b3c4d+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW",
+    ):
+        _refuse_passwords(["plan", "--replan", word])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "--round"),
+        ("plan", "--beacon"),
+        ("plan", "--luck"),
+        ("plan", "--target"),
+        ("init", "--round"),
+        ("init", "--capacity"),
+        ("export", "plan", "--out"),
+        ("export", "worksheets", "--by"),
+        ("audit", "--html"),
+        ("check", "--signed-by"),
+        ("import", "people", "--errors"),
+        ("retract", "1", "--reason"),
+        ("trial", "--luck"),
+        ("person",),
+    ],
+)
+def test_an_address_as_a_value_is_neither_repeated_nor_stored(small, tmp_path, words):
+    before = check(small).entries
+    for address in SECRETS[:5]:
+        said = refused(*words, address, "--db", "small.db", folder=tmp_path)
+        assert "s3" not in said
+        assert "cret" not in said
+    assert check(small).entries == before
 
 
 @pytest.mark.parametrize("name", ["x" * 250 + ".db", "x" * 300, "small.db/copy.db", "loop.db"])
@@ -462,6 +535,27 @@ def test_rounds_and_thresholds_beyond_what_a_database_holds(small, tmp_path):
         plan_of(small, 999_999_999_999)
 
 
+@pytest.mark.parametrize("horizon", [10**6 + 1, 10**20, 10**400])
+@pytest.mark.parametrize("policy", [sf.Random(), sf.SoftFair(c=1.0)], ids=["Random", "SoftFair"])
+def test_a_horizon_without_end(policy, horizon):
+    with pytest.raises(InvalidInput, match="give a whole number between 1 and 1000000"):
+        policy.fit(sf.datasets.synthetic(n=5, seed=0), k=1, horizon=horizon)
+
+
+def test_a_trial_beyond_the_last_round(small):
+    """PostgreSQL would refuse the number of its last round."""
+    record(small, b"id,contacted,state\np1,1,1\n", NAME, round=6, close=True)
+    for rounds in (2**31 - 2, 10**400):
+        with pytest.raises(InvalidInput, match="give fewer --rounds"):
+            assign(small, NAME, Wish(("softfair", "lottery"), (0.5, 0.5), rounds=rounds))
+
+
+@pytest.mark.parametrize("round", [-1, 1.5, 10**400])
+def test_a_record_of_a_round_that_cannot_be(small, round):
+    with pytest.raises(InvalidInput, match="round"):
+        record(small, b"id\np1\n", NAME, round=round, sure=True)
+
+
 def test_a_tiny_multiplier():
     cohort = sf.datasets.synthetic(n=20, seed=0)
     for c in (1e-320, 5e-324, 1e-300):
@@ -539,6 +633,63 @@ def test_arrays_that_are_no_numbers(values):
             work()
 
 
+ODD = {
+    "masked": lambda a: np.ma.masked_array(a, mask=np.arange(a.size).reshape(a.shape) == 0),
+    "complex": lambda a: a + 0j,
+    "date": lambda a: np.zeros(a.shape, "datetime64[D]"),
+    "duration": lambda a: np.zeros(a.shape, "timedelta64[s]"),
+    "bytes": lambda a: np.full(a.shape, b"1"),
+    "record": lambda a: np.zeros(a.shape, [("x", float)]),
+    "400 digits": lambda a: np.full(a.shape, 10**400, object),
+    "nothing": lambda a: np.full(a.shape, None, object),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ODD)
+def test_states_metrics_and_columns_that_are_no_numbers(kind):
+    """A mask, an imaginary part or a unit is not dropped on the way, and no other error comes."""
+    cohort, odd = sf.datasets.synthetic(n=5, seed=0), ODD[kind]
+    fitted = sf.SoftFair(c=1.0).fit(cohort, k=2, horizon=3)
+    frame = {name: [0.5] * 5 for name in ("p00", "p01", "p10", "p11")}
+    works = [
+        lambda: fitted.scores(0, odd(np.zeros(5))),
+        lambda: fitted.inclusion(0, odd(np.zeros(5))),
+        lambda: fitted.draw(0, odd(np.zeros(5)), np.random.default_rng(0)),
+        lambda: sf.metrics.action_entropy(odd(np.ones((3, 5)))),
+        lambda: sf.Cohort(cohort.P, reward=odd(np.ones(2))),
+        lambda: sf.Cohort(cohort.P, start=odd(np.zeros(5))),
+    ]
+    if kind not in ("bytes", "masked", "record"):  # which a frame holds as text or not at all
+        works.append(lambda: sf.Cohort.from_frame(pd.DataFrame({**frame, "p11": odd(np.ones(5))})))
+    for work in works:
+        with pytest.raises(InvalidInput) as caught:
+            work()
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("odd", [np.timedelta64(1, "s"), np.datetime64("2020-01-01"), None, "x"])
+def test_a_decision_and_a_discount_that_are_no_numbers(odd):
+    cohort = sf.datasets.synthetic(n=5, seed=0)
+    fitted = sf.SoftFair(c=1.0).fit(cohort, k=2, horizon=3)
+    works = (
+        lambda: fitted.scores(odd, np.zeros(5, int)),
+        lambda: sf.indices.whittle(cohort, gamma=odd),
+        lambda: sf.SoftFair(c=odd),
+        lambda: sf.SoftFair(c=1.0).fit(cohort, k=[odd] * 3, horizon=3),
+        lambda: sf.SoftFair(c=1.0, shares={"a": (odd, 1)}),
+    )
+    for work in works:
+        with pytest.raises(InvalidInput):
+            work()
+
+
+def test_a_message_is_one_line_whatever_was_given():
+    with pytest.raises(InvalidInput) as caught:
+        sf.sampling.inclusion(np.zeros(6), np.ma.masked_array(2.0, mask=True))
+    assert "masked_array(data=--, mask=True" in str(caught.value)
+
+
 # Processes.
 
 
@@ -591,6 +742,41 @@ def test_an_output_that_is_full_or_knows_ascii_alone(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_library_that_finds_no_memory_is_no_traceback(monkeypatch, capsys):
+    from softfair import cli
+
+    def app(**_):
+        try:
+            raise OSError("libllvmlite.so: failed to map segment from shared object")
+        except OSError:
+            raise ImportError("the library cannot be found") from None
+
+    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.setattr(sys, "argv", ["softfair", "check"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert capsys.readouterr().err == f"softfair: {cli.NO_MEMORY}\n"
+
+    def other(**_):
+        raise ImportError("another reason")
+
+    monkeypatch.setattr(cli, "app", other)
+    with pytest.raises(ImportError, match="another reason"):
+        cli.main()
+
+
+def test_a_process_without_input_and_output(small, tmp_path):
+    """What `>&-` of a shell and some schedulers leave: no descriptor at all."""
+    code = "from softfair.cli import main; main()"
+    for closed in (">&-", "2>&-", "<&- >&- 2>&-"):
+        command = f"{sys.executable} -c '{code}' plan --db small.db {closed}"
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+    assert check(small).wrong == ()
+
+
 @pytest.mark.slow
 def test_commit_and_draw_at_the_command_line(tmp_path):
     told = well("init", "--sample", "--seed", 2**100, folder=tmp_path)
@@ -605,6 +791,8 @@ def test_commit_and_draw_at_the_command_line(tmp_path):
     assert "too early" in refused("plan", "--beacon", "beacon.json", folder=tmp_path)
     told = well("plan", "--luck", "dice 1 2 3", folder=tmp_path)
     assert "Drawn with public luck: dice 1 2 3." in told
+    assert f"It was committed before, with the code {code}." in told
+    assert json.loads(well("plan", "--json", folder=tmp_path))["code"] == code
     well("check", "--out", "head.txt", folder=tmp_path)
     assert (tmp_path / "head.txt").read_text() in told
     assert "still stands" in well("check", "--against", "head.txt", folder=tmp_path)
@@ -732,6 +920,35 @@ def test_codes_of_a_parquet_file_are_its_entries():
         distinct, codes = reading._encoded(column, "x", "here")
         assert [distinct[code] for code in codes] == ["a", "a", "", "", "b", "a"]
         assert len(set(distinct)) == len(distinct)
+
+
+@pytest.mark.parametrize("words", [("import", "people"), ("record",), ("check", "--against")])
+def test_a_device_is_no_file_and_is_not_read_to_its_end(small, tmp_path, words):
+    """It has none; a pipe has one and is read."""
+    said = refused(*words, "/dev/zero", "--db", "small.db", folder=tmp_path)
+    assert "/dev/zero is a device; give a file" in said
+
+
+def test_other_files_are_no_devices_either(tmp_path):
+    from softfair.files import read_cohort
+    from softfair.theory.output import recheck_file
+
+    for read in (lambda: read_cohort("/dev/zero"), lambda: recheck_file(Path("/dev/zero"))):
+        with pytest.raises(InvalidInput, match="is a device"):
+            read()
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["sh", "-c", "printf 'id\\np1\\n' > pipe"], cwd=tmp_path):
+        database = Store(str(tmp_path / "piped.db"))
+        initialise(database, NAME)
+        assert import_people(database, str(tmp_path / "pipe"), NAME).rows == 1
+
+
+@pytest.mark.parametrize("workers", ["99999999", "9" * 5000, str(4 * (os.cpu_count() or 1) + 1)])
+def test_processes_without_number_are_not_started(workers):
+    from softfair.cluster import crew_of
+
+    with pytest.raises(InvalidInput, match="processes, on a machine with"):
+        crew_of(workers)
 
 
 def test_a_line_of_many_mebibytes(monkeypatch):

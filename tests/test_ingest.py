@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from softfair.errors import BadRows, InvalidInput, SoftFairError
 from softfair.programme import sample, schema
 from softfair.programme.bulk import UNKNOWN
+from softfair.programme.columns import ReadAs
 from softfair.programme.imports import import_history, import_people
 from softfair.programme.reading import Upload
 from softfair.programme.settings import initialise
@@ -578,3 +579,27 @@ def test_no_mutated_file_breaks_in(light):
     assert stored(light) == before
     assert not [text for text in said if "\n" in text]
     assert 200 < taken < 9800  # some mutations are harmless, most are not
+
+
+@pytest.mark.parametrize("option", ["keep", "ignore"])
+def test_a_column_that_is_asked_for_and_not_there_is_refused_by_its_name(light, option):
+    people = b"id,region,Opt out\np1,west,no\np2,east,no\n"
+    with pytest.raises(InvalidInput, match=r"has no column 'nosuch' \(it has 'id', 'region'") as at:
+        import_people(light, people, NAME, how=ReadAs(**{option: ("region", "nosuch")}))
+    assert f"mend --{option}; nothing was imported" in str(at.value)
+    done = import_people(light, people, NAME, how=ReadAs(**{option: ("REGION",)}))
+    assert done.groups == ()
+    # What was asked for once is remembered, and a later file need not have it.
+    import_people(light, b"id,village\np1,hill\np2,mill\n", NAME)
+
+
+def test_a_column_of_use_cannot_be_kept_for_worksheets(light):
+    for name, heading in (("id", "id"), ("opted_out", "opted_out")):
+        with pytest.raises(InvalidInput, match=f"column '{heading}' is read as '{name}'"):
+            import_people(light, b"id,opted_out\np1,no\n", NAME, how=ReadAs(keep=(name,)))
+
+
+def test_a_mapping_of_a_file_without_heading_does_not_print_its_first_row(light):
+    with pytest.raises(InvalidInput, match="no column 'Name' among the 2 names") as caught:
+        import_people(light, b"Ada,north\nBen,south\n", NAME, how=ReadAs({"id": "Name"}))
+    assert "Ada" not in str(caught.value)

@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -19,8 +20,18 @@ from softfair import sampling
 from softfair.errors import InvalidInput
 from softfair.programme import luck, sample
 from softfair.programme.checks import check
+from softfair.programme.commitments import Commitment, used_after
 from softfair.programme.imports import import_history, import_people
-from softfair.programme.luck import QUICKNET, Beacon, Chain, Luck, Source, read_beacon, seed_hash
+from softfair.programme.luck import (
+    QUICKNET,
+    Beacon,
+    Chain,
+    Luck,
+    Source,
+    read_beacon,
+    seed_hash,
+    what_counts,
+)
 from softfair.programme.plans import (
     PlanWish,
     commit_plan,
@@ -438,6 +449,71 @@ def test_other_luck_another_list(light, tmp_path):
         commit_plan(light, NAME, PlanWish(replan="again"))
         with pytest.raises(InvalidInput, match="write down what everybody saw"):
             draw_plan(light, nothing)
+
+
+SAME = ["12, 07 & 33", "12-7-33", "12,7,33.", "12733", "\uff11\uff12 7 33", "12\u200b 7\u3164 33"]
+
+
+@pytest.mark.parametrize("text", SAME)
+def test_one_luck_is_one_draw_however_it_is_written(text):
+    """Who writes it down has no choice of commas, hyphens, zeros, widths or what nobody can see."""
+    for words in ("", "Dice: ", "DICE ", "dice"):
+        assert what_counts(words + text) == what_counts(words + "12 7 33") != ""
+    given = Luck.said(text, Source.TEXT, 1) if text.isprintable() else None
+    if given is not None:
+        assert given.text == " ".join(text.split())  # as it was said
+        assert given.key(1, 5) == Luck.said("12 7 33", Source.TEXT, 1).key(1, 5)
+
+
+def test_what_is_another_luck_stays_another():
+    """Order, zeros within and after numbers, words, scripts' own digits, suits."""
+    texts = ["7 12 33", "12 7 303", "12 70 33", "0", "00 1", "a 1", "b 1", "\u2660 7", "\u2665 7"]
+    assert len({what_counts(text) for text in texts}) == len(texts)
+    assert what_counts("\u0967\u0968 7 33") == what_counts("12 7 33")  # in Devanagari
+    assert what_counts("... -- !") == ""
+
+
+def test_a_luck_in_other_signs_is_the_same_list_and_is_used_once(light):
+    commit_plan(light, NAME)
+    first = draw_plan(light, "Dice: 1-2-3")
+    assert "public luck: Dice: 1-2-3." in str(first.luck)
+    commit_plan(light, NAME, replan="to see")
+    for text in ("dice 1 2 3", "DICE 1,2,3", "dice 01 02 03"):
+        with pytest.raises(InvalidInput, match="the same luck was used for round 21"):
+            draw_plan(light, text)
+    with pytest.raises(InvalidInput, match="with letters or digits"):
+        draw_plan(light, "--")
+    assert verify(light) == [(21, 1, [])]
+
+
+@pytest.mark.parametrize("counts", [None, "dice321"])
+def test_luck_that_counts_otherwise_than_it_was_committed_is_found(light, monkeypatch, counts):
+    """Software that was altered takes the text as it is, or another one than is shown."""
+
+    def said(text, source, commitment):
+        return Luck(source, text, commitment=commitment, counts=counts)
+
+    commit_plan(light, NAME)
+    with monkeypatch.context() as patch:
+        patch.setattr(Luck, "said", said)
+        draw_plan(light, "dice 1-2-3")
+    assert verify(light)[0].wrong == ["its luck does not count as it was committed"]
+
+
+def test_luck_of_an_older_commitment_counts_as_it_was_written():
+    """Its commitment does not say what counts, and all of its text went into the key."""
+    older, newer = (
+        replace(one, digest=one.fresh_digest())
+        for header in ('{"batch": 1}', '{"batch": 1, "what_counts": "letters and digits"}')
+        for one in [Commitment(1, "2027-01-04", 5, 7, header, b"", "")]
+    )
+    whole = Luck(Source.TEXT, "Dice: 1-2-3", commitment=1)
+    assert whole.outside == "Dice: 1-2-3"
+    assert used_after(older, whole, QUICKNET) == []
+    assert used_after(newer, whole, QUICKNET) == ["its luck does not count as it was committed"]
+    for one in (older, newer):  # committed by an older version, drawn by this one
+        assert used_after(one, Luck.said("Dice: 1-2-3", Source.TEXT, 1), QUICKNET) == []
+    assert Luck.from_json(replace(whole, counts=None).to_json()) == whole
 
 
 def test_luck_for_a_round_that_is_over(light):

@@ -29,6 +29,7 @@ __all__ = [
     "SoftFairError",
     "StoreError",
     "Unsure",
+    "is_real",
     "real_numbers",
     "refuse",
     "warn",
@@ -50,6 +51,10 @@ class SoftFairError(Exception):
     ...     print(error)
     c is -1; give a number >= 0 (0: everybody alike, inf: the k who gain most)
     """
+
+    def __str__(self) -> str:
+        # What a caller gave, and a message shows, may have line breaks: an array does.
+        return " ".join(line.strip() for line in super().__str__().splitlines())
 
 
 class InvalidInput(SoftFairError, ValueError):
@@ -264,7 +269,7 @@ def real_numbers(values: ArrayLike) -> NDArray[np.float64]:
     ------
     TypeError, ValueError
         The values are not real numbers: conversion would fail, drop a mask or an imaginary part, or
-        turn dates into numbers.
+        turn dates, bytes or records into numbers.
 
     Examples
     --------
@@ -277,9 +282,34 @@ def real_numbers(values: ArrayLike) -> NDArray[np.float64]:
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise TypeError("some values are masked")
     array = np.asarray(values)
-    if array.dtype.kind in "cmM":
+    if array.dtype.kind in "cmMSV":
         raise TypeError(f"values are {array.dtype}")
-    return array.astype(np.float64, copy=False)
+    try:
+        return array.astype(np.float64, copy=False)
+    except OverflowError:
+        raise ValueError("a number has more than 308 digits") from None
+
+
+def is_real(value: object) -> bool:
+    """Whether a value is a real number; NumPy's durations claim to be, but are not.
+
+    Parameters
+    ----------
+    value : object
+        What the caller gave.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softfair.errors import is_real
+    >>> is_real(np.float32(2)), is_real(np.timedelta64(2, "s"))
+    (True, False)
+    """
+    return isinstance(value, numbers.Real) and type(value).__name__ != "timedelta64"
 
 
 def refuse(bad: NDArray[np.bool_], values: NDArray[Any], name: str, remedy: str) -> None:
@@ -355,8 +385,7 @@ def whole(name: str, value: Any, least: int, most: int | None = None, beside: st
     softfair.errors.InvalidInput: k is 11, the arms are 10; give a whole number between 0 and 10
     """
     upper = math.inf if most is None else most
-    is_number = isinstance(value, numbers.Real)
-    if not is_number or not least <= value <= upper or value % 1 != 0:  # inf % 1 is nan
+    if not is_real(value) or not least <= value <= upper or value % 1 != 0:  # inf % 1 is nan
         bounds = f"of at least {least}" if most is None else f"between {least} and {most}"
         raise InvalidInput(f"{name} is {value!r}{beside}; give a whole number {bounds}")
     return int(value)

@@ -15,7 +15,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "read_cohort",
     "refuse_address",
+    "refuse_device",
     "whole_file",
     "write_cohort",
     "write_own",
@@ -293,6 +294,31 @@ def refuse_address(path: str | Path) -> None:
         )
 
 
+def refuse_device(path: str | Path) -> None:
+    """Raise if a file that is to be read is a device, which may have no end.
+
+    Parameters
+    ----------
+    path : str or Path
+        What is to be read. A pipe passes, and so does what does not exist: its reader says so.
+
+    Raises
+    ------
+    InvalidInput
+        If it is a device.
+
+    Examples
+    --------
+    >>> from softfair.files import refuse_device
+    >>> refuse_device("people.csv")
+    """
+    mode = stat.S_IFREG
+    with suppress(OSError, ValueError):  # ValueError: a zero byte in the name
+        mode = os.stat(path).st_mode
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise InvalidInput(f"{path} is a device; give a file")
+
+
 @contextmanager
 def _swapped(path: Path, private: bool) -> Iterator[Path]:
     """Give a file of another name in the same folder, and rename it to the path at the end."""
@@ -370,6 +396,7 @@ def _read(path: Path) -> pd.DataFrame:
     """The table in a CSV or Parquet file."""
     import pandas as pd
 
+    refuse_device(path)
     try:
         if path.suffix.lower() in PARQUET:
             return pd.read_parquet(path)

@@ -1,12 +1,13 @@
-"""Values for JSON, which has neither rows nor infinity."""
+"""Values for JSON, which has neither rows nor infinity, and reading JSON that may be hostile."""
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-__all__ = ["ONLY_IF_GIVEN", "WITHOUT_PREFIX", "for_json"]
+__all__ = ["ONLY_IF_GIVEN", "WITHOUT_PREFIX", "for_json", "read_json"]
 
 # Metadata that a field may have:
 ONLY_IF_GIVEN = {"only_if_given": True}  # the field is left out if it is None
@@ -60,3 +61,33 @@ def for_json(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else "inf" if value > 0 else "-inf"
     return value
+
+
+def read_json(text: str | bytes) -> Any:
+    """What a text in JSON says.
+
+    Parameters
+    ----------
+    text : str or bytes
+        From a file or a database, which somebody may have altered.
+
+    Returns
+    -------
+    object
+
+    Raises
+    ------
+    ValueError
+        The text is no JSON, or too deeply nested to be read.
+
+    Examples
+    --------
+    >>> read_json("[" * 100_000)
+    Traceback (most recent call last):
+        ...
+    ValueError: JSON that is too deeply nested
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("JSON that is too deeply nested") from None

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import InvalidInput
+from .errors import InvalidInput, real_numbers
 
 __all__ = [
     "LABELS",
@@ -351,7 +351,7 @@ def columns_needed(names: Collection[str], where: str) -> tuple[int, list[str]]:
 def _numbers(values: NDArray[Any]) -> Floats:
     """A column as floats; entries that are not numbers become nan."""
     try:
-        return np.asarray(values, dtype=np.float64)
+        return real_numbers(values)
     except (TypeError, ValueError):
         return np.array([_number(value) for value in values.tolist()])
 
@@ -360,7 +360,7 @@ def _number(value: Any) -> float:
     """The value as a float; nan if it is not a number."""
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return float("nan")
 
 

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .cohort import Cohort, Floats, refuse_costs
-from .errors import InvalidInput, NotIndexable, refuse, whole
+from .errors import InvalidInput, NotIndexable, is_real, refuse, whole
 from .kernels import subsidy
 from .kernels.threads import map_parts
 
@@ -349,7 +349,7 @@ def threshold_at(beliefs: ArrayLike, table: ThresholdTable) -> Floats:
 
 def _discount(gamma: float) -> float:
     """The discount, checked."""
-    if not 0 <= gamma <= 1:  # refuses nan, too
+    if not (is_real(gamma) and 0 <= gamma <= 1):  # refuses nan, too
         raise InvalidInput(f"gamma is {gamma}; give a discount between 0 and 1")
     return float(gamma)
 

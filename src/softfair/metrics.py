@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import InvalidInput, refuse
+from .errors import InvalidInput, real_numbers, refuse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -395,7 +395,7 @@ def _runs_and_labels(
 def _numbers(name: str, values: ArrayLike) -> Floats:
     """The values as an array of floats."""
     try:
-        return np.asarray(values, dtype=np.float64)
+        return real_numbers(values)
     except (TypeError, ValueError):
         raise InvalidInput(
             f"{name} is not an array of numbers; give numbers in one rectangular shape"

@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 
 from .errors import InvalidInput
 from .files import write_whole
+from .for_json import read_json
 
 __all__ = ["FORMAT", "VERSION", "read", "write"]
 
@@ -114,7 +115,7 @@ def read(path: str | Path, classes: Mapping[str, type]) -> Any:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
                 raise ValueError("a member is compressed")
-            tree = json.loads(archive.read(TREE))
+            tree = read_json(archive.read(TREE))
             if not isinstance(tree, dict) or tree.get("format") != FORMAT:
                 raise ValueError("no format")
             _refuse_newer(name, tree)

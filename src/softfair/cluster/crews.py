@@ -22,6 +22,7 @@ __all__ = ["crew_of"]
 AT_ONCE = 256  # results that are fetched from a Dask cluster together
 PATIENCE = 20.0  # seconds to wait for a worker if a cluster has none
 LOOK = 1.0  # seconds between two checks of whether workers are left
+EACH_CORE = 4  # most processes that are started for each core
 REACH = 10.0  # seconds in which a scheduler must answer
 
 
@@ -57,7 +58,8 @@ def crew_of(on: Any) -> Crew | None:
         return on
     if isinstance(on, Executor):
         return _Pool(on)
-    if isinstance(on, str) and on.isdecimal() and int(on):
+    if isinstance(on, str) and on.isdecimal() and on.strip("0"):
+        _refuse_crowd(on)
         # Processes are spawned and not forked, because a forked process has locks of its parent,
         # but not the threads that hold them.
         spawn = multiprocessing.get_context("spawn")
@@ -74,6 +76,16 @@ def crew_of(on: Any) -> Crew | None:
         f"on is {on!r}; give a concurrent.futures.Executor, a dask.distributed.Client, the address "
         "of a Dask scheduler (tcp://host:8786), or a number of processes as a string"
     )
+
+
+def _refuse_crowd(workers: str) -> None:
+    """Raise if there were far more processes than cores: each takes memory, and all would wait."""
+    most = EACH_CORE * (os.cpu_count() or 1)
+    if len(workers.lstrip("0")) > len(str(most)) or int(workers) > most:
+        raise InvalidInput(
+            f"on is {workers[:20]} processes, on a machine with {most // EACH_CORE} cores; "
+            f"give at most {most}"
+        )
 
 
 def _begin_work(threads: int) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CURVE", "compare", "frontier", "limit"]
 
+HUGE = 1e300  # a multiplier from here on is infinite
 CURVE = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0, math.inf)
 
 
@@ -214,7 +215,7 @@ def frontier(
     for c, row in zip(multipliers, outcomes, strict=True):
         if isinstance(row, Exception):
             raise row
-        rows.append({"c": float(c), **row})
+        rows.append({"c": float(c) if c < HUGE else math.inf, **row})
     table = pd.DataFrame(rows)
     if not bound:
         return table

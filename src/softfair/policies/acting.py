@@ -97,7 +97,7 @@ class FittedSoftFair(Fitted):
         if not isinstance(values, PriceValues) or self.one_by_one or self.cohort.with_costs:
             return None
         in_process = values.crew is None and not isinstance(self.cohort, ShardedCohort)
-        if in_process and len(shards_of(self.cohort)) == 1 and self._table_serves(t):
+        if in_process and len(shards_of(self.cohort)) == 1 and self._table_serves(self._step(t)):
             return None
         checked = self._known_states(states)
         # States are sent to workers, so each takes one byte if S allows it.

@@ -42,7 +42,6 @@ for a single run instead is simulated one run at a time, by `softfair.policies.o
 from __future__ import annotations
 
 import abc
-import numbers
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -51,7 +50,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..cohort import Cohort, refuse_costs
 from ..costs import choose_runs
-from ..errors import InvalidInput, refuse
+from ..errors import InvalidInput, is_real, real_numbers, refuse
 from ..figures import axes_for
 from ..saving import write
 from ..solvers.values import Info
@@ -522,7 +521,7 @@ class Fitted:
 
     def _step(self, t: int) -> int:
         """The decision as an int, if there is such a decision."""
-        if not isinstance(t, numbers.Real) or not 0 <= t < self.horizon or t != int(t):
+        if not is_real(t) or not 0 <= t < self.horizon or t != int(t):
             raise InvalidInput(
                 f"t is {t!r}, the decisions are 0 to {self.horizon - 1}; "
                 "fit with a longer horizon to look further"
@@ -547,6 +546,13 @@ class Fitted:
             raise InvalidInput(
                 f"states have shape {known.shape}, the cohort has {n} arms; give one state an arm"
             )
+        if known.dtype.kind not in "iub" or np.ma.is_masked(states):
+            try:
+                known = real_numbers(states)
+            except (TypeError, ValueError) as error:
+                raise InvalidInput(
+                    f"states are not numbers ({error}); give states between 0 and {S - 1}"
+                ) from None
         if known.dtype.kind not in "iub" or known.min() < 0 or known.max() >= S:
             wrong = ~np.isin(known, np.arange(S))
             refuse(wrong, known, "states", f"give states between 0 and {S - 1}")

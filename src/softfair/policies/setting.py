@@ -14,6 +14,7 @@ from ..solvers.budget import Budget
 __all__ = ["Budget", "check_setting", "one_budget", "plain_budget", "refuse_by_action"]
 
 Ints = NDArray[np.int64]
+LONGEST = 1_000_000  # decisions of a horizon; a week has 10,080 minutes
 
 
 def plain_budget(k: Budget) -> str:
@@ -116,7 +117,8 @@ def check_setting(cohort: Cohort, k: Budget, horizon: int, gamma: float) -> int 
     ------
     InvalidInput
         ``cohort`` is not a Cohort; k is not between 0 and n (with costs, the sum of all costs) or
-        does not have one entry for each decision; the horizon is below 1; or gamma is not between 0
+        does not have one entry for each decision; the horizon is below 1 or
+        above a million; or gamma is not between 0
         and 1.
 
     Examples
@@ -134,7 +136,7 @@ def check_setting(cohort: Cohort, k: Budget, horizon: int, gamma: float) -> int 
             f"cohort is a {type(cohort).__name__}; "
             "give a Cohort, such as sf.Cohort(P) or sf.datasets.synthetic()"
         )
-    whole("horizon", horizon, 1)
+    whole("horizon", horizon, 1, LONGEST)
     if not isinstance(gamma, numbers.Real) or not 0 <= gamma <= 1:
         raise InvalidInput(
             f"gamma is {gamma!r}; give a discount between 0 and 1 (1: later rewards count in full)"

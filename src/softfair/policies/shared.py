@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cohort import Cohort
-from ..errors import Infeasible, InvalidInput
+from ..errors import Infeasible, InvalidInput, real_numbers
 from ..quotas import Quota, relaxed
 from ..quotas.dividing import Cells, divided
 from .base import Ints
@@ -60,7 +60,7 @@ def parts_of(shares: Any) -> Parts:
     """
     try:
         rows = [
-            (str(label), float(least), float(most))
+            (str(label), float(real_numbers(least)), float(real_numbers(most)))
             for label, (least, most) in (
                 shares.items()
                 if isinstance(shares, Mapping)

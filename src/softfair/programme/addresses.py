@@ -28,8 +28,12 @@ def readable(address: str) -> Iterator[None]:
     try:
         yield
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ValueError) as error:
+        # The parser of addresses repeats what stands at the place of the port: without an @ that
+        # may be the password.
+        plain = isinstance(error, sa.exc.ArgumentError)
+        reason = first_line(error) if plain else "what stands for the port is no number"
         raise StoreError(
-            f"--db {_hidden(address)} cannot be read ({first_line(error)}); "
+            f"--db {_hidden(address)} cannot be read ({reason}); "
             "give a file or postgresql+psycopg://user@host/name"
         ) from None
     except ModuleNotFoundError:
@@ -88,7 +92,10 @@ def first_line(error: object) -> str:
 def _hidden(url: str) -> str:
     """An address that could not be read, without what may be a password."""
     scheme, separator, rest = url.partition("://")
-    return scheme + separator + rest.rpartition("@")[2].partition("?")[0] if separator else url
+    if not separator:
+        return url
+    shown = rest.rpartition("@")[2].partition("?")[0]
+    return scheme + separator + re.sub(r":(?![0-9]+(/|$))[^/]*", ":***", shown)
 
 
 def _refuse_odd_address(url: str) -> None:

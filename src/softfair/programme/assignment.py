@@ -29,6 +29,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from ..for_json import read_json
 from . import schema, store
 from .bulk import append, fetch
 from .commitments import OF_TRIAL, Commitment, luck_of_trial, names_digest
@@ -278,9 +279,9 @@ def is_frozen_in(commitment: Commitment, draft: Draft, names: Sequence[str]) -> 
     """Whether a commitment is of this trial; ``names`` are of all people."""
     now, arrays = frozen(draft, names)
     before, stored = commitment.parts()[OF_TRIAL], commitment.arrays()
-    return all(
-        before[name] == value for name, value in json.loads(json.dumps(now)).items()
-    ) and all(np.array_equal(stored[name], values) for name, values in arrays.items())
+    return all(before[name] == value for name, value in read_json(json.dumps(now)).items()) and all(
+        np.array_equal(stored[name], values) for name, values in arrays.items()
+    )
 
 
 def store_trial(connection: Connection, trial: Trial) -> int:
@@ -314,13 +315,14 @@ def load_trial(connection: Connection) -> Trial | None:
     row = connection.execute(sa.select(schema.trial).order_by(schema.trial.c.id).limit(1)).first()
     if row is None:
         return None
+    schema.refuse_types(schema.trial, row)
     with np.load(io.BytesIO(row.content)) as stored:
         X = stored["X"].astype(np.float64)
     a = schema.assignment
     query = sa.select(a.c.person, a.c.unit, a.c.arm).where(a.c.trial == row.id)
     table = fetch(connection, query, np.int64)
     person, unit, arm = table[np.argsort(table[:, 0])].T
-    luck, design = luck_of_trial(row.design), json.loads(row.design)
+    luck, design = luck_of_trial(row.design), read_json(row.design)
     return Trial(
         id=row.id,
         created=row.created,
@@ -332,7 +334,7 @@ def load_trial(connection: Connection) -> Trial | None:
         key=row.seed,
         chosen=design["chosen"],
         design=Design.from_parts(design),
-        power=json.loads(row.power),
+        power=read_json(row.power),
         X=X,
         person=person,
         unit=unit,

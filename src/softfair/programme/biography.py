@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 import numpy as np
 import sqlalchemy as sa
 
 from ..errors import InvalidInput
+from ..for_json import read_json
 from . import schema, store
 from .bulk import UNKNOWN
 from .calls import calls_of
@@ -88,7 +88,7 @@ def biography(database: Store, name: str) -> Biography:
         people, settings, history = now.people, now.settings, now.history
         i = _find(people.names, name)
         facts: dict[str, str | int] = {
-            **json.loads(people.groups[i]),
+            **read_json(people.groups[i]),
             **load_details(connection).get(i, {}),
         }
         for label, column in (

@@ -276,7 +276,8 @@ def fetch_columns(
     Raises
     ------
     ValueError
-        If SQLite, which holds any type in any column, has something else than a number in one.
+        If SQLite, which holds any type in any column, has something else than a number in one, or
+        NULL in a column that cannot be NULL.
     """
     nullable = [column for column in table.c if column.nullable]
     if connection.dialect.name == "sqlite":
@@ -284,6 +285,9 @@ def fetch_columns(
 
         def of_sqlite() -> tuple[list[NDArray[Any]], NDArray[Any]]:
             columns, unknown = zip(*(one() for one in sent), strict=True)
+            for name, of_column in zip(names, unknown, strict=True):
+                if not table.c[name].nullable and of_column.any():
+                    raise ValueError(f"{name} is NULL in some row")  # without its constraint
             absent = np.zeros(len(columns[0]), np.int8)
             for bit, column in enumerate(nullable):
                 absent += np.int8(2**bit) * unknown[names.index(column.name)]

@@ -18,14 +18,16 @@ from dataclasses import asdict, dataclass, field, replace
 import sqlalchemy as sa
 
 from ..errors import InvalidInput
+from ..for_json import read_json
 from . import schema
 from .dates import ORDERS, PLAIN
 from .store import Connection, Store
 from .tracks import retracted_batches
 
-__all__ = ["APART", "TOGETHER", "ReadAs", "folded", "match_columns", "remembered"]
+__all__ = ["APART", "TOGETHER", "ReadAs", "among", "folded", "match_columns", "remembered"]
 
 TOGETHER, APART = "together", "apart"
+NAMED = 40  # headings that a message names
 NEAR = 0.8  # a heading at least so similar to a known name is taken for it
 
 # Other names that columns often have, in the form of `folded`.
@@ -123,7 +125,7 @@ class ReadAs:
     @classmethod
     def from_json(cls, text: str | None) -> ReadAs:
         """The inverse of `to_json`."""
-        told = json.loads(text or "{}")
+        told = read_json(text or "{}")
         lists = {name: tuple(told[name]) for name in ("keep", "ignore") if name in told}
         return cls(**{**told, **lists})
 
@@ -180,8 +182,8 @@ def match_columns(
         elif asked.columns.get(ours) == given:
             what = f"no column {given!r}" if heading is None else f"nothing called {ours!r} to take"
             raise InvalidInput(
-                f"{where} has {what} (columns: {', '.join(map(repr, headings[:12]))}; "
-                f"known here: {', '.join(wanted)}); mend --map"
+                f"{where} has {what} {among(headings, wanted)}; "
+                f"known here: {', '.join(wanted)}; mend --map"
             )
     taken = set(matched.values())
     for ours in wanted:
@@ -199,6 +201,15 @@ def match_columns(
             matched[ours] = free.pop(heading)
     others = {ours: heading for ours, heading in matched.items() if folded(heading) != ours}
     return {heading: ours for ours, heading in matched.items()}, replace(how, columns=others)
+
+
+def among(headings: list[str], wanted: Iterable[str]) -> str:
+    """The headings of a file if one of them is known, else how many: they may be about people."""
+    usual = {name for ours in wanted for name in (ours, *OTHER_NAMES.get(ours, "").split())}
+    if usual & {folded(heading) for heading in headings}:
+        more = f" and {len(headings) - NAMED:,} more" if len(headings) > NAMED else ""
+        return f"(it has {', '.join(map(repr, headings[:NAMED]))}{more})"
+    return f"among the {len(headings)} names in its first line, none of which is known"
 
 
 def _guess(ours: str, free: Mapping[str, str]) -> str | None:

@@ -3,7 +3,8 @@
 A commitment freezes what a draw depends on besides its luck. Its code is published before anybody
 knows the luck: whoever has the code can check that nothing was changed afterwards to suit the luck.
 A commitment freezes the plan of a round (`plans.commitments` says which parts of it) or a trial
-(`assignment.frozen`). The header of a trial's commitment has one key, OF_TRIAL.
+(`assignment.frozen`). The header of a trial's commitment begins with the key OF_TRIAL; that of both
+kinds says by WHAT_COUNTS that capitals, spaces and the like do not count in a luck in words.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
+from ..for_json import read_json
 from . import schema
 from .luck import Beacon, Chain, Luck, Source
-from .store import Connection, now, sign
+from .store import Connection, Store, now, sign
 
 __all__ = [
     "IS_OF_TRIAL",
     "OF_TRIAL",
+    "WHAT_COUNTS",
     "Commitment",
+    "code_before",
     "code_of",
     "last_trial_committed",
     "load_commitment",
@@ -40,6 +44,7 @@ __all__ = [
 ]
 
 OF_TRIAL = "trial"
+WHAT_COUNTS = "what_counts"  # keys are sorted: it stands behind those by which kinds are told apart
 # The header of a plan's commitment begins otherwise: its keys are sorted, and the first is batch.
 IS_OF_TRIAL = schema.commitment.c.header.startswith(f'{{"{OF_TRIAL}": ')
 
@@ -71,7 +76,7 @@ class Commitment:
 
     def parts(self) -> dict[str, Any]:
         """What is frozen besides arrays."""
-        parts: dict[str, Any] = json.loads(self.header)
+        parts: dict[str, Any] = read_json(self.header)
         return parts
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -105,7 +110,7 @@ def store_commitment(
         created=created,
         round=round,
         beacon=chain.round_after(created),
-        header=json.dumps(parts, sort_keys=True),
+        header=json.dumps({**parts, WHAT_COUNTS: "letters and digits"}, sort_keys=True),
         content=content.getvalue(),
         digest="",
     )
@@ -121,7 +126,16 @@ def load_commitment(connection: Connection, number: int) -> Commitment:
     """The commitment with a number."""
     t = schema.commitment
     row = connection.execute(sa.select(t).where(t.c.id == number)).one()
+    schema.refuse_types(t, row)
     return Commitment(**{column.name: getattr(row, column.name) for column in fields(Commitment)})
+
+
+def code_before(database: Store, luck: Luck | None) -> str | None:
+    """The code of the commitment before a luck; None: what it drew was made in one step."""
+    if luck is None or luck.commitment is None:
+        return None
+    with database.reading() as connection:
+        return load_commitment(connection, luck.commitment).code
 
 
 def last_trial_committed(connection: Connection) -> Commitment | None:
@@ -143,7 +157,7 @@ def luck_of_trial(design: str) -> Luck:
 
     A trial from before there was luck from outside has none there: its luck is the programme's own.
     """
-    text = json.loads(design).get("luck")
+    text = read_json(design).get("luck")
     return Luck(Source.PROGRAMME) if text is None else Luck.from_json(text)
 
 
@@ -181,7 +195,7 @@ def luck_after(
     else:
         given = Luck.said(luck, source, commitment.id)
     for what, used in _lucks(connection):
-        if used.outside == given.outside:
+        if used.seen == given.seen:
             raise InvalidInput(
                 f"the same luck was used for {what}; "
                 "give what came after this commitment, with its date"
@@ -194,6 +208,10 @@ def used_after(commitment: Commitment, luck: Luck, chain: Chain) -> list[str]:
     wrong = []
     if commitment.fresh_digest() != commitment.digest:
         wrong.append("the commitment before it is not what was committed")
+    elif luck.text is not None:
+        all_counts = luck.counts is None and WHAT_COUNTS not in commitment.parts()
+        if not all_counts and luck.counts != luck.seen:
+            wrong.append("its luck does not count as it was committed")
     if luck.beacon is not None:
         try:
             genuine = luck.beacon.is_genuine(chain)

@@ -40,7 +40,7 @@ REMEDIES = {
     "no space": "nothing was changed; free some space and repeat the command",
     "disk i/o": "nothing was changed; see whether the disk is full or failing "
     "and repeat the command",
-    "unable to open": "see whether the folder exists and may be written to",
+    "unable to open": "see whether the folder exists, and whether you may read and write there",
     "password": "check user and password in --db",
     "does not exist": "check the name in --db",
     "refused": "see whether the server runs at that address",

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
+from ..for_json import read_json
 from .assignment import Arm, Trial
 from .bulk import UNKNOWN
 from .models import Model
@@ -79,7 +80,7 @@ def sites_to_json(sites: Sequence[Site]) -> str:
 
 def sites_of(text: str) -> list[Site]:
     """The inverse of `sites_to_json`."""
-    return [Site(*one) for one in json.loads(text)]
+    return [Site(*one) for one in read_json(text)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ import itertools
 import json
 import re
 import sys
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -34,6 +35,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
+from ..for_json import read_json
+from .entries import appearance
 
 __all__ = [
     "QUICKNET",
@@ -47,6 +50,7 @@ __all__ = [
     "Source",
     "read_beacon",
     "seed_hash",
+    "what_counts",
 ]
 
 SEED_BITS = 128  # of a programme's seed, unless it is given
@@ -54,6 +58,8 @@ SHORT = "none-the-seed-is-short"  # in place of the hash of a short seed
 TELLING = 64  # a seed of at most so many bits can be found from its hash by trying all seeds
 TRIAL = "softfair trial"  # in the key of an assignment, so that it differs from that of a list
 LONGEST_TEXT = 1000  # characters of luck
+# Unicode's categories of what counts of them: letters, marks, numbers, and signs such as suits.
+COUNTED = ("Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd", "Nl", "No", "So")
 LONGEST_BEACON = 5000  # bytes read of a beacon's file: deeply nested JSON could end the process
 LEAD = 300  # seconds between a commitment and its beacon, in which its code can be published
 DOMAIN = b"BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_NUL_"  # of drand's scheme
@@ -163,7 +169,7 @@ def read_beacon(path: str | Path, chain: Chain) -> Beacon:
     """
     try:
         with Path(path).open("rb") as file:
-            content = json.loads(file.read(LONGEST_BEACON))
+            content = read_json(file.read(LONGEST_BEACON))
         round, signature = content["round"], content["signature"]
         if type(round) is not int or not 0 < round < 2**63:
             raise ValueError
@@ -171,12 +177,31 @@ def read_beacon(path: str | Path, chain: Chain) -> Beacon:
             raise ValueError
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}; give a drand round") from None
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise InvalidInput(
             f"{Path(path).name} is no round of {chain.name}; save what its /public/ROUND serves: "
             '{"round": ..., "signature": ...}'
         ) from None
     return Beacon(chain.name, round, signature)
+
+
+def what_counts(text: str) -> str:
+    """The letters, digits and symbols of a luck in words, without what may be written either way.
+
+    Whoever writes down what everybody saw could otherwise choose among many draws: with commas or
+    hyphens, with capitals, with a zero before a digit. Which words are written, and in which order,
+    still counts; say so before the luck is known.
+
+    Examples
+    --------
+    >>> from softfair.programme.luck import what_counts
+    >>> [what_counts(text) for text in ("Dice: 12, 7, 33", "dice 12-07-33")]
+    ['dice12733', 'dice12733']
+    """
+    plain = appearance(appearance(text).casefold())
+    digits = "".join(str(unicodedata.decimal(one, one)) for one in plain)
+    numbers = re.sub(r"(?<![0-9])0+(?=[0-9])", "", digits)
+    return "".join(one for one in numbers if unicodedata.category(one) in COUNTED)
 
 
 class Source(StrEnum):
@@ -202,17 +227,25 @@ class Luck:
         The round, for ``beacon``.
     commitment
         The number of the commitment before the luck; None for ``programme``.
+    counts
+        What of the text counts (`what_counts`); None: all of it, as in older versions.
     """
 
     source: Source
     text: str | None = None
     beacon: Beacon | None = None
     commitment: int | None = None
+    counts: str | None = None
 
     @property
     def outside(self) -> str:
-        """The part of the key that came from outside; luck that is used twice shows by it."""
-        return self.beacon.signature if self.beacon else self.text or ""
+        """The part of the key that came from outside."""
+        return self.beacon.signature if self.beacon else self.counts or self.text or ""
+
+    @property
+    def seen(self) -> str:
+        """What was seen; luck that is used twice shows by it, however it is written."""
+        return self.beacon.signature if self.beacon else what_counts(self.text or "")
 
     def key(self, seed: int, round: int, of: str = "softfair luck") -> str:
         """The key of a round's draw, or of another draw in that round, 64 hexadecimal digits."""
@@ -226,9 +259,10 @@ class Luck:
     @classmethod
     def from_json(cls, text: str) -> Luck:
         """The inverse of `to_json`."""
-        parts = json.loads(text)
+        parts = read_json(text)
         beacon = parts["beacon"] and Beacon(**parts["beacon"])
-        return cls(Source(parts["source"]), parts["text"], beacon, parts["commitment"])
+        known = (parts["text"], beacon, parts["commitment"], parts.get("counts"))
+        return cls(Source(parts["source"]), *known)
 
     @classmethod
     def said(cls, text: str, source: Source, commitment: int) -> Luck:
@@ -240,12 +274,14 @@ class Luck:
             If the text is empty or too long to be luck.
         """
         words = " ".join(text.split())
-        if not words or len(words) > LONGEST_TEXT or not words.isprintable():
+        counts = what_counts(words)
+        if not counts or len(words) > LONGEST_TEXT or not words.isprintable():
             raise InvalidInput(
                 f"the luck has {len(words)} characters; write down what everybody saw, such as "
-                f"'dice 3 5 6 1 2 2', in 1 to {LONGEST_TEXT} printable characters"
+                f"'dice 3 5 6 1 2 2', in 1 to {LONGEST_TEXT} printable characters, with letters or "
+                "digits"
             )
-        return cls(source, words, commitment=commitment)
+        return cls(source, words, commitment=commitment, counts=counts)
 
     def sentence(self, done: str) -> str:
         """Where the luck came from; ``done`` is what was done with it, such as Drawn."""

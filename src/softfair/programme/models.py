@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .. import estimate
 from ..errors import InvalidInput
 from ..estimate.columns import LEAST_WITH_VALUE, MOST_NUMBERS
+from ..for_json import read_json
 from ..progress import say
 from . import schema, store
 from .bulk import MANY, large_rows
@@ -73,7 +74,7 @@ class Summary:
     @classmethod
     def from_json(cls, text: str) -> Summary:
         """The summary as it was stored, perhaps by a version with fewer fields."""
-        stored, empty = json.loads(text), {"no_effect": 0.0}
+        stored, empty = read_json(text), {"no_effect": 0.0}
         return cls(
             **{one.name: stored.get(one.name, empty.get(one.name, [])) for one in fields(cls)}
         )
@@ -450,4 +451,4 @@ def load_model(connection: Connection, number: int) -> Model:
 
 def memory_in(settings: str) -> estimate.Memory:
     """What chances go by beside the state, from what a model was asked for."""
-    return estimate.Memory(json.loads(settings).get("memory", "none"))
+    return estimate.Memory(read_json(settings).get("memory", "none"))

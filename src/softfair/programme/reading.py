@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadRows, Fault, InvalidInput
-from ..files import refuse_address
+from ..files import refuse_address, refuse_device
 from ..progress import say
 from .bulk import MANY, taken
-from .columns import ReadAs, folded, match_columns
+from .columns import ReadAs, among, folded, match_columns
 from .entries import UNPRINTABLE, number_reader
 from .formats import read_format
 
@@ -199,12 +199,12 @@ def read_table(
     names = [name_of.get(heading, heading) for heading in raw.names]
     _refuse_twice(names, where)
     if missing := [name for name in required if name not in names]:
-        known_names = [name for name in names if name in wanted]
         raise InvalidInput(
-            f"{where} has no column {missing[0]!r} {_among(names, known_names)}; "
+            f"{where} has no column {missing[0]!r} {among(raw.names, wanted)}; "
             f"say which one it is, such as --map {missing[0]}=NAME, with the names of the columns "
             "in the first line; nothing was imported"
         )
+    _refuse_unknown(asked, name_of, raw.names, wanted, where)
     left_out = {folded(name) for name in how.ignore}
     ignored = [
         name
@@ -258,6 +258,7 @@ def _opened(source: Source) -> tuple[str, BinaryIO]:
     if isinstance(source, Upload):
         return source.name, io.BytesIO(source.data)
     refuse_address(source)
+    refuse_device(source)
     if str(source) == "-":
         return "standard input", io.BytesIO(sys.stdin.buffer.read())
     try:
@@ -274,11 +275,23 @@ def _opened(source: Source) -> tuple[str, BinaryIO]:
         ) from None
 
 
-def _among(names: list[str], known: list[str]) -> str:
-    """The names in a first line if some are known, else how many: they may be about people."""
-    if known:
-        return f"(it has {', '.join(map(repr, names[:8]))})"
-    return f"among the {len(names)} names in its first line, none of which is known"
+def _refuse_unknown(
+    asked: ReadAs, name_of: dict[str, str], headings: list[str], wanted: Sequence[str], where: str
+) -> None:
+    """Raise if --keep or --ignore names a column that is not there, or that has another use."""
+    for option, given in (("keep", asked.keep), ("ignore", asked.ignore)):
+        for name in given:
+            heading = next((one for one in headings if folded(one) == folded(name)), None)
+            if heading is None:
+                raise InvalidInput(
+                    f"{where} has no column {name!r} {among(headings, wanted)}; "
+                    f"mend --{option}; nothing was imported"
+                )
+            if option == "keep" and heading in name_of:
+                raise InvalidInput(
+                    f"{where}: column {heading!r} is read as {name_of[heading]!r}, which is "
+                    f"in use and not kept for worksheets; mend --keep; nothing was imported"
+                )
 
 
 def _refuse_twice(names: list[str], where: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidInput, Unsure
+from ..errors import InvalidInput, Unsure, whole
 from .batches import Content, Imported, Recorded
 from .bulk import UNKNOWN
 from .columns import ReadAs, remembered
@@ -318,7 +318,7 @@ def _round_of(now: Snapshot, table: Table, told: Ints, asked: int | None) -> int
     if len(told):
         return int(told[0])
     if asked is not None:
-        return asked
+        return whole("round", asked, 0)
     if not now.rounds.planned:
         raise InvalidInput(
             "no round has been planned; say which round this was, such as --round 21"

@@ -41,6 +41,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -68,6 +69,7 @@ __all__ = [
     "person_fact",
     "plan",
     "plan_row",
+    "refuse_types",
     "reserve",
     "setting",
     "signature",
@@ -367,6 +369,30 @@ MIGRATIONS: dict[int, Sequence[str | sa.Table | sa.Index]] = {
     7: (listed_rows,),
     8: (model_part,),
 }
+
+
+TYPES: tuple[tuple[type[sa.types.TypeEngine[Any]], tuple[type, ...]], ...] = (
+    (sa.Integer, (int,)),
+    (sa.Float, (int, float)),
+    (Multiplier, (int, float)),
+    (sa.Text, (str,)),
+    (sa.LargeBinary, (bytes,)),
+)
+
+
+def refuse_types(table: sa.Table, row: sa.Row[Any]) -> None:
+    """Raise if a value is not of the type of its column: SQLite holds any type in any column.
+
+    Raises
+    ------
+    TypeError
+        If there is such a value; somebody has altered the database.
+    """
+    for column in table.c:
+        value = getattr(row, column.name)
+        kinds = next(kinds for of, kinds in TYPES if isinstance(column.type, of))
+        if not isinstance(value, kinds) and not (value is None and column.nullable):
+            raise TypeError(f"{table.name}.{column.name} is a {type(value).__name__}")
 
 
 def whole_tables() -> list[sa.Table]:

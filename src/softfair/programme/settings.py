@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ..errors import InvalidInput
-from ..for_json import for_json
+from ..for_json import for_json, read_json
 from . import schema, store
 from .aims import SOFTFAIR, Evenness, Target
 from .dates import Calendar, length_of
@@ -248,7 +248,7 @@ class Settings:
     @classmethod
     def from_json(cls, text: str) -> Settings:
         """The inverse of `to_json`."""
-        stored: dict[str, Any] = json.loads(text)
+        stored: dict[str, Any] = read_json(text)
         stored["c"] = float(stored["c"])
         stored["states"] = tuple(stored["states"])
         stored["protected"] = tuple(stored.get("protected", ()))

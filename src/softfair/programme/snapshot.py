@@ -6,7 +6,6 @@ person the facts of the latest batch that was not retracted, and the history as 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,6 +14,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
+from ..for_json import read_json
 from . import schema
 from .assignment import Trial, load_trial
 from .bulk import CHUNK, UNKNOWN
@@ -96,7 +96,7 @@ class People:
         values: dict[str, dict[str, int]] = {}
         codes: dict[str, Ints] = {}
         for text, i in self._texts.items():
-            for name, value in json.loads(text).items():
+            for name, value in read_json(text).items():
                 if name not in codes:
                     values[name], codes[name] = {"": 0}, np.zeros(len(self._texts), np.int64)
                 codes[name][i] = values[name].setdefault(value, len(values[name]))
@@ -312,4 +312,4 @@ def load_details(connection: Connection) -> dict[int, dict[str, str]]:
     query = sa.select(f.c.person, f.c.details).order_by(f.c.batch)
     if gone:
         query = query.where(f.c.batch.not_in(list(gone)))
-    return {person: json.loads(text) for person, text in connection.execute(query).all() if text}
+    return {person: read_json(text) for person, text in connection.execute(query).all() if text}

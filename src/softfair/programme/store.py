@@ -158,7 +158,7 @@ class Store:
                 "choose another --db"
             )
         versions = connection.execute(sa.select(schema.meta.c.version)).scalars().all()
-        if len(versions) != 1 or type(versions[0]) is not int:
+        if len(versions) != 1 or type(versions[0]) is not int or versions[0] < 1:
             raise StoreError(
                 f"{self.name} does not say its version, somebody has altered it; "
                 "restore it from a copy"

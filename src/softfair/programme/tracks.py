@@ -401,6 +401,11 @@ class Recount:
         """A sentence where the kept tracks differ; none if no tracks are kept yet."""
         if not _are_kept(connection):
             return
+        t = schema.track
+        in_time = sa.func.count().filter(t.c.round.between(0, FOREVER))
+        every, within = connection.execute(sa.select(sa.func.count(), in_time).select_from(t)).one()
+        if every > within:
+            yield f"track: {every - within:,} rows of rounds that cannot be; {REMEDY}"
         try:
             kept, anew = load_history(connection), self._tracks.history()
         except (ValueError, TypeError):

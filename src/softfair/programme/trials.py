@@ -35,7 +35,6 @@ from .commitments import (
     OF_TRIAL,
     Commitment,
     last_trial_committed,
-    load_commitment,
     luck_after,
     store_commitment,
 )
@@ -49,7 +48,6 @@ from .store import Connection, Store, names_of
 __all__ = [
     "Wish",
     "assign",
-    "code_before",
     "commit_trial",
     "draft_trial",
     "draw_trial",
@@ -350,14 +348,6 @@ def waiting_trial(database: Store) -> Commitment | None:
         return waiting_trial_in(connection, take_snapshot(connection))
 
 
-def code_before(database: Store, trial: Trial) -> str | None:
-    """The code of the commitment before a trial; None: it was assigned in one step."""
-    if trial.luck.commitment is None:
-        return None
-    with database.reading() as connection:
-        return load_commitment(connection, trial.luck.commitment).code
-
-
 def _arms_said(names: Sequence[str]) -> tuple[Arm, ...]:
     known = ", ".join(Arm)
     if unknown := [name for name in names if name not in list(Arm)]:
@@ -407,6 +397,8 @@ def _last(settings: Settings, first: int, rounds: int | None) -> int:
     if rounds is not None and rounds < 1:
         raise InvalidInput(f"the trial has {rounds} rounds; give at least 1")
     last = first + (settings.horizon if rounds is None else rounds) - 1
+    if last + 1 >= schema.BEYOND:  # a state after the last round can be recorded
+        raise InvalidInput(f"the trial would end with round {last}; give fewer --rounds")
     if settings.ends is None:
         return last
     if first > settings.ends or (rounds is not None and last > settings.ends):

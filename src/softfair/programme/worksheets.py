@@ -7,7 +7,6 @@ telephone numbers are in no other output.
 from __future__ import annotations
 
 import html
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Literal
 
 from ..errors import InvalidInput
 from ..files import write_private
+from ..for_json import read_json
 from .changes import since_plan
 from .entries import says_nothing
 from .formats import read_format
@@ -78,7 +78,7 @@ def write_worksheets(
         _, settings = current_settings(connection)
         people, details = load_people(connection), load_details(connection)
     known = {
-        i: {**json.loads(people.groups[i]), **details.get(i, {})}
+        i: {**read_json(people.groups[i]), **details.get(i, {})}
         for i in [*plan.person[plan.listed == 1].tolist(), *since.called]
         if i not in since.struck
     }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import numbers
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidInput, real_numbers, refuse
+from ..errors import InvalidInput, is_real, real_numbers, refuse
 from ..kernels.rules import RuleCode
 
 __all__ = [
@@ -66,7 +65,7 @@ def multiplier(
     >>> sf.sampling.multiplier(10), sf.sampling.multiplier(1e200)
     (10.0, inf)
     """
-    if not isinstance(c, numbers.Real) or not c >= 0:
+    if not is_real(c) or not c >= 0:
         raise InvalidInput(f"{name} is {c!r}; give a number >= 0{hint}")
     try:
         value = float(c)

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ..errors import InvalidInput
+from ..files import refuse_device
+from ..for_json import read_json
 from ..terminal import Table, say
 from ..terminal import as_csv as rows_as_csv
 from ..terminal import show as show_table
@@ -137,11 +139,12 @@ def read_verdicts(path: Path) -> list[Verdict]:
     InvalidInput
         The file cannot be read or is not JSON, or an entry is not a verdict on a known claim.
     """
+    refuse_device(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput(f"{path}: cannot be read ({error.strerror}); {_REMEDY}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InvalidInput(f"{path}: is not JSON ({_first_line(error)}); {_REMEDY}") from None
     entries = content if isinstance(content, list) else [content]
     if not entries:

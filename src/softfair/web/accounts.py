@@ -20,6 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ..errors import InvalidInput
+from ..for_json import read_json
 from ..programme import schema, store
 from ..programme.entries import UNPRINTABLE
 from ..programme.store import Connection, Store
@@ -91,7 +92,7 @@ def _digest(key: str) -> str:
 
 
 def _from_row(row: Any) -> Account:
-    scope = None if row.scope is None else tuple(json.loads(row.scope))
+    scope = None if row.scope is None else tuple(read_json(row.scope))
     return Account(row.id, row.name, row.role, scope, row.secret)
 
 

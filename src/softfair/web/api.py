@@ -22,6 +22,7 @@ from ..programme.commands.looking import to_json
 from ..programme.commands.planning import commitment_json, plan_json
 from ..programme.commands.shared import LATEST, settings_of, software
 from ..programme.commands.taking_in import told
+from ..programme.commitments import code_before
 from ..programme.entries import UNPRINTABLE
 from ..programme.journal import journal
 from ..programme.plans import commit_plan, make_plan
@@ -188,7 +189,8 @@ def plan(request: Request, visitor: Changes, body: Wish) -> Response:
     else:
         made, new = make_plan(database, software(), asked.wish)
     people = plan_table(made, body.preview)
-    header = {**plan_json(made, head(visitor.database)), "new": new}
+    code = code_before(visitor.database, made.luck)
+    header = {**plan_json(made, head(visitor.database), code=code), "new": new}
     if body.preview and new:
         del header["seed"], header["digest"]
         people = people.without("listed", "reason")

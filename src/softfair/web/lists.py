@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidInput
+from ..for_json import read_json
 from ..programme.bulk import UNKNOWN
 from ..programme.changes import Since, since_plan
 from ..programme.plans import Plan, explain, plan_of
@@ -153,7 +153,7 @@ def _rows(
         rows.append(
             Row(
                 name=plan.names[i],
-                facts={**json.loads(now.people.groups[i]), **details.get(i, {})},
+                facts={**read_json(now.people.groups[i]), **details.get(i, {})},
                 probability=float(plan.probability[place]),
                 score=float(plan.score[place]),
                 reason=f"{call}{sentences[place]}",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput
+from ..for_json import read_json
 from ..programme.batches import Imported
 from ..programme.columns import ReadAs, match_columns, remembered
 from ..programme.commands.shared import software
@@ -159,7 +160,7 @@ def kept(spool: Path, who: str, key: str) -> tuple[Upload, Options]:
     if not re.fullmatch("[0-9a-f]{32}", key):
         raise gone
     try:
-        about = json.loads((spool / f"{key}.json").read_text())
+        about = read_json((spool / f"{key}.json").read_text())
         data = (spool / f"{key}.data").read_bytes()
     except FileNotFoundError:
         raise gone from None

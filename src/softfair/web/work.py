@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ..errors import InvalidInput, SoftFairError
+from ..for_json import read_json
 from ..progress import heard_by
 
 __all__ = ["PATIENCE", "Finished", "Job", "Jobs", "StillWorking", "Task"]
@@ -227,7 +228,7 @@ class Jobs:
             raise gone
         try:
             path = self.folder / f"{key}.job"
-            told, silent = json.loads(path.read_text()), time.time() - path.stat().st_mtime
+            told, silent = read_json(path.read_text()), time.time() - path.stat().st_mtime
         except FileNotFoundError:
             raise gone from None
         if told["who"] != who or (told["finished"] is None and silent > SILENCE):

@@ -7,7 +7,6 @@ measures take what they need from here and read no database.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +17,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ...errors import InvalidInput
+from ...for_json import read_json
 from ...progress import track
 from .. import chain, schema
 from ..assignment import Trial, load_trial
@@ -162,7 +162,7 @@ def _readable_model(connection: Connection, number: int, S: int) -> Model | None
 def _kept(outlook: str, n: int) -> Kept | None:
     """What a plan of n people keeps of a promise; None: there was none, or it cannot be read."""
     try:
-        kept = Kept.from_json(json.loads(outlook))
+        kept = Kept.from_json(read_json(outlook))
     except (ValueError, TypeError, KeyError):
         return None
     fits = kept is None or not kept.promise.grouped or len(kept.belonging.house) == n

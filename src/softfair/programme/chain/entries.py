@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+
+from ...for_json import read_json
 
 __all__ = [
     "LINK",
@@ -93,7 +94,7 @@ class Entry:
             If the content cannot be read.
         """
         try:
-            parts = json.loads(self.content)
+            parts = read_json(self.content)
             marks = {str(name): int(mark) for name, mark in parts["marks"].items()}
             added = {
                 str(name): (int(n), str(digest)) for name, (n, digest) in parts["added"].items()
@@ -105,7 +106,7 @@ class Entry:
     def who(self) -> str:
         """The user who ran the command, as the system names them."""
         self.parts()  # garbled content is refused there
-        return str(json.loads(self.content).get("who", "unknown"))
+        return str(read_json(self.content).get("who", "unknown"))
 
 
 def entries_of(connection: sa.Connection, tables: sa.MetaData) -> list[Entry]:

@@ -80,7 +80,7 @@ def check(
 
 def _earlier(against: str | None, signed_by: str | None) -> Checkpoint | None:
     """The checkpoint in a file; its signature is checked if a verifier is given."""
-    from ...files import refuse_address
+    from ...files import refuse_address, refuse_device
     from ..chain import Checkpoint
     from ..notes import is_signed_by
 
@@ -89,6 +89,7 @@ def _earlier(against: str | None, signed_by: str | None) -> Checkpoint | None:
             raise InvalidInput("--signed-by is about a checkpoint; name its file with --against")
         return None
     refuse_address(against)
+    refuse_device(against)
     try:
         raw = sys.stdin.buffer.read() if against == "-" else Path(against).read_bytes()
     except OSError as error:

@@ -187,13 +187,14 @@ def _tell_which(database: Store, at: int) -> None:
 def _export_plan(database: Store, plan: Plan, out: Path, everyone: bool, checkpoint: str) -> None:
     """Write a plan without the people who are struck off, and say how many there are."""
     from ..changes import hand_out
+    from ..commitments import code_before
     from ..tables import json_object, plan_table, write_table
 
     since = hand_out(database, plan, software())
     if out.suffix.lower() == ".json":
         from ...files import whole_file
 
-        header = plan_json(plan, checkpoint, since)
+        header = plan_json(plan, checkpoint, since, code_before(database, plan.luck))
         with (
             whole_file(out, private=True) as unfinished,
             unfinished.open("w", encoding="utf-8") as file,

@@ -111,6 +111,7 @@ def plan(
     """Draw the list for the next round; the same round again gives the same list."""
     from ..changes import hand_out
     from ..checks import head
+    from ..commitments import code_before
     from ..plans import PlanWish
     from ..tables import json_object, plan_table, write_table
 
@@ -132,14 +133,15 @@ def plan(
         )
     planned, new = (drawn, True) if drawn else _planned(database, wish)
     since = None if new else hand_out(database, planned, software())
+    code = code_before(database, planned.luck)
     if as_json:
-        header = plan_json(planned, head(database), since)
+        header = plan_json(planned, head(database), since, code)
         sys.stdout.writelines(json_object(header, "people", plan_table(planned, everyone, since)))
         print()
     elif as_csv:
         write_table(plan_table(planned, everyone, since, settings.calendar), Path("-"))
     else:
-        _show_plan(planned, since, everyone, settings)
+        _show_plan(planned, since, everyone, settings, code)
         print(f"\n{head(database)}", end="")
 
 
@@ -206,6 +208,8 @@ def how_to_draw(committed: Commitment, what: str, command: str) -> list[str]:
     moment = datetime.fromtimestamp(QUICKNET.time_of(committed.beacon), UTC)
     return [
         f"Give the code away now; nothing of {what} can change without changing it.",
+        "Say with it what will be seen, and in which words and order it will be written; spaces,",
+        "signs, capitals and zeros before a number will not count.",
         f"Then {command} --luck TEXT (what witnesses saw), or --beacon FILE "
         f"({QUICKNET.name}, round {committed.beacon}, of {moment:%Y-%m-%d %H:%M:%S} UTC)",
     ]
@@ -227,8 +231,13 @@ def commitment_json(committed: Commitment) -> dict[str, Any]:
     }
 
 
-def plan_json(plan: Plan, checkpoint: str, since: Since | None = None) -> dict[str, Any]:
-    """A plan in JSON, as printed and exported: all but its people, with the head of the log."""
+def plan_json(
+    plan: Plan, checkpoint: str, since: Since | None = None, code: str | None = None
+) -> dict[str, Any]:
+    """A plan in JSON, as printed and exported: all but its people, with the head of the log.
+
+    ``code`` is that of the commitment before it.
+    """
     from ...for_json import for_json
 
     return {
@@ -241,6 +250,7 @@ def plan_json(plan: Plan, checkpoint: str, since: Since | None = None) -> dict[s
         "horizon": plan.horizon,
         "seed": plan.seed,
         "luck": luck_sentence(plan),
+        "code": code,
         "sites": [{"name": one.name, "capacity": one.capacity} for one in plan.sites],
         "outlook": plan.outlook.to_json(),
         "reason": plan.reason,
@@ -250,7 +260,9 @@ def plan_json(plan: Plan, checkpoint: str, since: Since | None = None) -> dict[s
     }
 
 
-def _show_plan(plan: Plan, since: Since | None, everyone: bool, settings: Settings) -> None:
+def _show_plan(
+    plan: Plan, since: Since | None, everyone: bool, settings: Settings, code: str | None
+) -> None:
     """Print a plan; ``since`` None: it was made now."""
     from ...terminal import Table, say, show
     from ..plans import explain
@@ -265,6 +277,8 @@ def _show_plan(plan: Plan, since: Since | None, everyone: bool, settings: Settin
         "bold",
     )
     say(luck_sentence(plan))
+    if code is not None:
+        say(f"It was committed before, with the code {code}.")
     struck, called = (since.struck, since.called) if since else ({}, {})
     if since and str(since):
         say(

@@ -183,9 +183,9 @@ def _show_committed(committed: Commitment, as_json: bool, how: str) -> None:
 
 
 def _show_assigned(database: Store, made: Trial, as_json: bool, how: str) -> None:
-    from ..trials import code_before
+    from ..commitments import code_before
 
-    code, luck = code_before(database, made), made.luck.sentence("Assigned")
+    code, luck = code_before(database, made.luck), made.luck.sentence("Assigned")
     after = [] if code is None else [f"It was committed before, with the code {code}."]
     about = {"luck": luck, "code": code, "created": made.created}
     _show(made, as_json, how, [luck, *after], about)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InvalidInput
+from ...for_json import read_json
 from .. import schema
 from ..batches import Content, Imported
 from ..bulk import UNKNOWN, append
@@ -283,6 +284,6 @@ def _merged_texts(table: Table, names: list[str], before: list[str]) -> list[str
             known = {
                 name: value for name, value in entries.items() if value.lower() not in NO_GROUP
             }
-            made[combination] = json.dumps({**json.loads(old), **known}, ensure_ascii=False)
+            made[combination] = json.dumps({**read_json(old), **known}, ensure_ascii=False)
         merged.append(made[combination])
     return merged

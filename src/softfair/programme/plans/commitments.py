@@ -16,6 +16,7 @@ from ...for_json import for_json
 from .. import schema
 from ..commitments import (
     IS_OF_TRIAL,
+    WHAT_COUNTS,
     Commitment,
     last_trial_committed,
     load_commitment,
@@ -49,7 +50,8 @@ PEOPLE = "people"  # in the header of a commitment: the hash of people's identif
 def fixed_header(commitment: Commitment) -> dict[str, Any]:
     """The fields of a `Header` that are frozen."""
     fixed = commitment.parts()
-    fixed.pop(PEOPLE, None)
+    for name in (PEOPLE, WHAT_COUNTS):
+        fixed.pop(name, None)
     return {**fixed, "c": float(fixed["c"])}
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
 
 from ...errors import InvalidInput
+from ...for_json import read_json
 from .. import store
 from ..commitments import Commitment, luck_after
 from ..eligibility import Status
@@ -150,7 +150,7 @@ def _refuse_other_lists(
     connection: Connection, commitment: Commitment, parts: dict[str, Any]
 ) -> None:
     """Raise if a promised wait was counted from other lists than those that are in force now."""
-    kept, status = Kept.from_json(json.loads(parts["outlook"])), frozen_rows(commitment).status
+    kept, status = Kept.from_json(read_json(parts["outlook"])), frozen_rows(commitment).status
     if kept is None or not kept.promise.wait:
         return
     drawn = status == Status.IN_DRAW

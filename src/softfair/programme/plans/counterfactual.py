@@ -7,13 +7,13 @@ drawn anew, so people enter or leave the list only because of the changes.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from ...for_json import read_json
 from .. import schema
 from ..assignment import load_trial
 from ..eligibility import eligibility_of
@@ -74,7 +74,7 @@ def _drawn(connection: Connection, header: Header, at: AsOf) -> Ints:
         counted_anew(connection, at=at),
         trial=load_trial(connection),
     )
-    model, fields = load_model(connection, header.model), json.loads(header.outlook)
+    model, fields = load_model(connection, header.model), read_json(header.outlook)
     outlook, kept = Outlook.from_json(fields), Kept.from_json(fields)
     if kept is not None and kept.promise.wait:
         off = left_off(connection, kept.promise, header.round, now.people.n)

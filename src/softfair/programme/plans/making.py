@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InvalidInput
+from ...for_json import read_json
 from ..eligibility import Status, sites_of
 from ..luck import Identifiers, Luck, Source
 from ..models import Model
@@ -86,7 +86,7 @@ def draw_and_store(
 ) -> Plan:
     """Draw the lists of all sites, and store the plan."""
     key, names = luck.key(settings.seed, parts["round"]), names_of(connection)
-    kept = Kept.from_json(json.loads(parts["outlook"]))
+    kept = Kept.from_json(read_json(parts["outlook"]))
     listed, numbers = (
         np.zeros(len(rows.person), np.int64),
         luck_of_rows(key, rows, Identifiers(names)),
@@ -111,7 +111,7 @@ def luck_of_rows(key: str, rows: Rows, names: Identifiers) -> NDArray[np.uint64]
 
 def reserve_of(header: Header, rows: Rows, numbers: NDArray[np.uint64]) -> Reserve:
     """The order in which people are called, as it follows from a plan's scores, lists and luck."""
-    parts, kept = [NO_RESERVE], Kept.from_json(json.loads(header.outlook))
+    parts, kept = [NO_RESERVE], Kept.from_json(read_json(header.outlook))
     for j, one in enumerate(sites_of(header.sites)):
         who = rows.in_draw(j)
         listed, cell = np.flatnonzero(rows.listed[who]), None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from dataclasses import fields
 from typing import NamedTuple
@@ -12,6 +11,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from ...for_json import read_json
 from ...progress import track
 from .. import schema
 from ..assignment import Trial, is_frozen_in, load_trial, replays
@@ -100,7 +100,10 @@ class Replays:
         self._plans = connection.execute(query).all()
         self._chain, self._trial = chain, _readable_trial(connection)
         self._settings = _settings(connection)
-        self._names = Identifiers(names_of(connection))
+        try:
+            self._names = Identifiers(names_of(connection))
+        except UNREADABLE:  # then no plan is known to be of anybody
+            self._names = Identifiers([])
         last = connection.execute(sa.select(sa.func.max(schema.person.c.id))).scalar()
         self._numbered = last == len(self._names) - 1  # people are numbered from 0 on
         self._before = ""  # the digest of the plan before
@@ -120,7 +123,7 @@ class Replays:
             if luck is not None and luck.commitment is not None:
                 commitment = load_commitment(connection, luck.commitment)
         with suppress(*UNREADABLE):
-            kept = Kept.from_json(json.loads(header.outlook))
+            kept = Kept.from_json(read_json(header.outlook))
             if kept is not None and kept.promise.grouped:
                 people = load_people(connection, AsOf(header.batch, header.batch))
         return Stored(number, header, digest, settings, commitment, people)
@@ -338,7 +341,7 @@ def _wait_faults(header: Header, rows: Rows, clocks: dict[int, NDArray[np.int8]]
 
     What this list does to everybody's count is added to the clocks.
     """
-    kept, wrong = Kept.from_json(json.loads(header.outlook)), []
+    kept, wrong = Kept.from_json(read_json(header.outlook)), []
     if kept is not None and kept.promise.wait:
         earlier = sorted(
             (at for at in clocks if kept.promise.since <= at < header.round), reverse=True
@@ -363,7 +366,7 @@ def _wait_faults(header: Header, rows: Rows, clocks: dict[int, NDArray[np.int8]]
 def _group_faults(plan: Stored, rows: Rows) -> list[str]:
     """Where promised groups are not as they were known, or lists do not keep their promise."""
     header, known = plan.header, plan.people
-    kept = Kept.from_json(json.loads(header.outlook))
+    kept = Kept.from_json(read_json(header.outlook))
     if kept is None or not kept.promise.grouped:
         return []
     if known is None:
@@ -394,7 +397,7 @@ def _together(house: Ints) -> list[int]:
 
 def _replayed(header: Header, rows: Rows, numbers: Words | None) -> list[str]:
     """Where a plan does not follow from scores and luck; ``numbers`` None: luck by position."""
-    wrong, kept = [], Kept.from_json(json.loads(header.outlook))
+    wrong, kept = [], Kept.from_json(read_json(header.outlook))
     for j, site in enumerate(sites_of(header.sites)):
         who, terms = rows.in_draw(j), terms_of(kept, site, j, rows.status, rows.site)
         score, c, capacity = rows.drawn_by[who], site.c(header.c), site.capacity

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from ...errors import InvalidInput
+from ...for_json import read_json
 from .. import schema, store
 from ..bulk import append, fetch
 from ..eligibility import Site, Status, sites_of
@@ -99,6 +100,7 @@ class Reserve:
     chance: Floats  # of being in reserve, given the list; 0 for people on the list
 
 
+LARGEST = 2.0**53  # whole numbers up to this are exact as floats
 NO_RESERVE = Reserve(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
@@ -197,7 +199,7 @@ def _assembled(
     names: list[str],
     model: Model,
 ) -> Plan:
-    outlook = json.loads(header.outlook)
+    outlook = read_json(header.outlook)
     parts = {
         **vars(header),
         "sites": sites_of(header.sites),
@@ -262,6 +264,7 @@ def plan_reserve(connection: Connection, number: int) -> Reserve:
 def load_header(connection: Connection, number: int) -> tuple[Header, str]:
     """The header of a plan, and its digest."""
     row = connection.execute(sa.select(schema.plan).where(schema.plan.c.id == number)).one()
+    schema.refuse_types(schema.plan, row)
     columns = {column.name: getattr(row, column.name) for column in fields(Header)}
     return Header(**columns), row.digest
 
@@ -298,11 +301,11 @@ def _reserve(person: NDArray[Any], place: NDArray[Any], chance: NDArray[Any]) ->
 
 
 def _typed(columns: Mapping[str, Floats]) -> Rows:
-    """Rows from columns of float64."""
-    typed: dict[str, NDArray[Any]] = {
-        name: values.astype(
-            np.float64 if schema.plan_row.c[name].type.python_type is float else np.int64
-        )
-        for name, values in columns.items()
-    }
+    """Rows from columns of float64; a ValueError if a number is missing, or is none that fits."""
+    typed: dict[str, NDArray[Any]] = {}
+    for name, values in columns.items():
+        whole = schema.plan_row.c[name].type.python_type is int
+        if np.isnan(values).any() or (whole and np.abs(values).max(initial=0.0) > LARGEST):
+            raise ValueError(f"{name} of a plan's rows is garbled")
+        typed[name] = values.astype(np.int64 if whole else np.float64)
     return Rows(**typed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from urllib.parse import quote
 
@@ -10,6 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ...errors import InvalidInput
+from ...for_json import read_json
 from ...programme.batches import Imported
 from ...programme.biography import Biography, biography, sources
 from ...programme.commands.taking_in import told
@@ -41,7 +41,7 @@ def _named(database: Store) -> list[tuple[str, dict[str, str], bool]]:
         people = load_people(connection)
     unnamed = set(people.unnamed.tolist())
     # People of the same groups share a dict: there are far fewer combinations than people.
-    groups = {text: json.loads(text) for text in set(people.groups)}
+    groups = {text: read_json(text) for text in set(people.groups)}
     return [
         (name, groups[people.groups[i]], people.opted_out[i] == 1)
         for i, name in enumerate(people.names)
