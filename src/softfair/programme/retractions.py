@@ -61,7 +61,10 @@ def retract(database: Store, software: str, number: int, reason: str) -> Retract
         )
     b = schema.batch
     with database.writing() as connection:
-        row = connection.execute(sa.select(b).where(b.c.id == number)).first()
+        last = connection.execute(sa.select(sa.func.max(b.c.id))).scalar_one() or 0
+        row = None  # a number beyond the last batch may be too large for the database
+        if number <= last:
+            row = connection.execute(sa.select(b).where(b.c.id == number)).first()
         if row is None:
             raise InvalidInput(f"there is no batch {number}; see all of them with: softfair log")
         before = retracted_batches(connection)
