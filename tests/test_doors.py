@@ -744,6 +744,7 @@ def test_an_output_that_is_full_or_knows_ascii_alone(tmp_path):
 
 def test_a_library_that_finds_no_memory_is_no_traceback(monkeypatch, capsys):
     from softfair import cli
+    from softfair.ending import NO_MEMORY
 
     def app(**_):
         try:
@@ -755,7 +756,7 @@ def test_a_library_that_finds_no_memory_is_no_traceback(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["softfair", "check"])
     with pytest.raises(SystemExit):
         cli.main()
-    assert capsys.readouterr().err == f"softfair: {cli.NO_MEMORY}\n"
+    assert capsys.readouterr().err == f"softfair: {NO_MEMORY}\n"
 
     def other(**_):
         raise ImportError("another reason")

@@ -477,7 +477,7 @@ def test_a_luck_in_other_signs_is_the_same_list_and_is_used_once(light):
     commit_plan(light, NAME)
     first = draw_plan(light, "Dice: 1-2-3")
     assert "public luck: Dice: 1-2-3." in str(first.luck)
-    commit_plan(light, NAME, replan="to see")
+    commit_plan(light, NAME, PlanWish(replan="to see"))
     for text in ("dice 1 2 3", "DICE 1,2,3", "dice 01 02 03"):
         with pytest.raises(InvalidInput, match="the same luck was used for round 21"):
             draw_plan(light, text)
