@@ -122,6 +122,15 @@ def test_windows_draw_what_whole_polynomials_draw(n, data, spread, seed):
     assert sampling.draw_by_luck(z, k, own, "joint").tolist() == in_turn(z, k, own)
 
 
+@pytest.mark.parametrize(("k", "spread"), [(3, 1.0), (150, 1.0), (300, 1.0), (60, 0.0)])
+def test_many_blocks_draw_what_whole_polynomials_draw(k, spread):
+    """1500 arms are 79 blocks, of which a law within each holds the counts that it can leave."""
+    rng = np.random.default_rng(k)
+    for _ in range(5):
+        z, own = spread * rng.normal(size=1500), bits(rng, 1500)
+        assert sampling.draw_by_luck(z, k, own, "joint").tolist() == in_turn(z, k, own)
+
+
 @pytest.mark.parametrize("design", ["joint", "successive"])
 def test_chances_at_a_size_where_windows_move(design):
     """Each arm's share of 400 draws of 300 of 3000 against its exact chance, 6 sd; and all sums."""

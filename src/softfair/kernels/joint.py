@@ -131,6 +131,26 @@ def _one_more(p, before, low, high, limit, after):
 
 
 @njit(**COMPILE)
+def _sum_of(one, one_low, one_high, before, low, high, limit, after):
+    """Fill ``after`` with the law of the sum of two counts, with laws ``one`` and ``before``.
+
+    The ends and the zeros around them are those of `_one_more`. Returns the ends of the new law.
+    """
+    first, top = low + one_low - 1, min(high + one_high - 2, limit)
+    after[first - 1 : top + SLACK] = 0.0
+    for a in range(one_low, one_high):
+        p, sums, same = one[a], after[low + a - 1 :], before[low:]
+        for block in range(0, min(high - low, top - (low + a - 1)), 8):
+            for j in range(8):
+                sums[block + j] += p * same[block + j]
+    low, high = trim(after, first, top)
+    after[low - 1] = 0.0
+    for j in range(SLACK):
+        after[high + j] = 0.0
+    return low, high
+
+
+@njit(**COMPILE)
 def _every_stride(q, k, stride):
     """(laws, starts, lows, highs) of the counts of the arms after each block of ``stride`` arms.
 
@@ -144,6 +164,8 @@ def _every_stride(q, k, stride):
     highs = np.zeros(blocks, np.int64)
     laws, used = np.empty(1024), 0
     law, next_law = np.zeros(k + 2 + SLACK), np.zeros(k + 2 + SLACK)
+    most = min(k, stride) + 2
+    own, next_own = np.zeros(most + SLACK), np.zeros(most + SLACK)  # of the arms of one block
     law[1], low, high = 1.0, 1, 2
     for b in range(blocks - 1, -1, -1):
         if used + high - low > len(laws):
@@ -155,9 +177,13 @@ def _every_stride(q, k, stride):
         for j in range(low, high):
             laws[used + j - low] = law[j]
         used += high - low
+        own[:] = 0.0
+        own[1], own_low, own_high = 1.0, 1, 2
         for i in range(min((b + 1) * stride, n) - 1, b * stride - 1, -1):
-            low, high = _one_more(q[i], law, low, high, k + 2, next_law)
-            law, next_law = next_law, law
+            own_low, own_high = _one_more(q[i], own, own_low, own_high, most, next_own)
+            own, next_own = next_own, own
+        low, high = _sum_of(own, own_low, own_high, law, low, high, k + 2, next_law)
+        law, next_law = next_law, law
     return laws, starts, lows, highs
 
 
@@ -171,10 +197,12 @@ def draw_joint_by_luck(log_weights, k, luck, q, chosen):
 
     Up to factors, the polynomials are laws of the counts of the later arms. Entries below DUST at
     either end are dropped. The draw then has the law given that no count falls there; the total
-    difference from the exact law is less than n DUST / Pr(count of all = k). On the way from the
-    last arm to the first, every stride-th law is kept; the laws between are computed again block by
-    block. So the memory is O(sqrt(n) V^(1/2)) and the work O(n V^(1/2)), where V is the variance of
-    the count.
+    difference from the exact law is less than 2 n DUST / Pr(count of all = k). On the way from the
+    last arm to the first, a law is kept after every block of arms, each made from the law after the
+    next block and that of the block's own count. The laws within a block are computed when its
+    arms are decided, and only for counts that its arms can leave. So the memory is
+    O(sqrt(n) V^(1/2)), where V is the variance of the count, and the work O(n sqrt(s) + n V^(1/2) /
+    sqrt(s)) for blocks of s arms, of the order of sqrt(n).
     """
     n = len(log_weights)
     chosen[:] = 0
@@ -184,25 +212,28 @@ def draw_joint_by_luck(log_weights, k, luck, q, chosen):
         chosen[:] = 1
         return
     _fill_chances(log_weights, k, q)
-    stride = max(16, int(math.sqrt(n)))
+    stride = max(16, int(math.sqrt(n) / 2))
     laws, starts, lows, highs = _every_stride(q, k, stride)
-    width = 0
-    for b in range(len(starts)):
-        width = max(width, highs[b] + stride - lows[b])
     # Row i holds the law of the arms from first + i on; Pr(j arms) stands at j + 1 - base.
-    table = np.zeros((stride + 1, width + 2 + SLACK))
+    table = np.zeros((stride + 1, stride + 3 + SLACK))
     ends = np.zeros((stride + 1, 2), np.int64)
     left = k
     for b in range(len(starts)):
         first, last = b * stride, min((b + 1) * stride, n)
-        m, base, count = last - first, lows[b] - 1, highs[b] - lows[b]
+        m = last - first
+        # The m arms of the block leave between left - m and left places.
+        low, high = max(lows[b], left - m + 1), min(highs[b], left + 2)
+        base, count = low - 1, max(high - low, 0)
+        limit = max(left + 2 - base, 1)
         table[m] = 0.0
         for j in range(count):
-            table[m, 1 + j] = laws[starts[b] + j]
+            table[m, 1 + j] = laws[starts[b] + low - lows[b] + j]
         ends[m, 0], ends[m, 1] = 1, 1 + count
         for i in range(m - 1, -1, -1):
+            # The i arms before it leave at least left - i places: lower counts are not needed.
+            lowest = max(ends[i + 1, 0], left - i + 1 - base)
             ends[i, 0], ends[i, 1] = _one_more(
-                q[first + i], table[i + 1], ends[i + 1, 0], ends[i + 1, 1], k + 2 - base, table[i]
+                q[first + i], table[i + 1], lowest, ends[i + 1, 1], limit, table[i]
             )
         for i in range(m):
             take = 0
