@@ -52,9 +52,6 @@ def errors_in_one_line() -> Iterator[None]:
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # so that the interpreter's last flush does not complain
         sys.exit(0)
-    except MemoryError:
-        print(f"softfair: {NO_MEMORY}", file=sys.stderr)
-        sys.exit(2)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
             _fail(error)
@@ -100,7 +97,7 @@ def _open_what_is_closed() -> None:
 
 
 def _lacks_memory(error: BaseException | None) -> bool:
-    """Whether an error, or one that led to it, is a library that found no memory to be loaded."""
+    """Whether an error, or one that led to it, is for want of memory, also to load a library."""
     signs = ("failed to map segment", "cannot allocate memory")
     while error is not None:
         if isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in signs):
